@@ -1,0 +1,17 @@
+"""What goes wrong, in words for the person who can mend it.
+
+Every message names the value, the allowed range and the next step; none of them holds user text, a user id or
+an exact private count. The command line prints the message and exits with `exit_code`; no traceback is shown.
+"""
+
+
+class BayesgramError(Exception):
+    """A run that failed: bad data, a full disk, an interrupted read."""
+
+    exit_code = 1
+
+
+class UsageError(BayesgramError, ValueError):
+    """A request that can't be right: a value out of range, a missing column, an output that exists already."""
+
+    exit_code = 2
