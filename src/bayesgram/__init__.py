@@ -1,5 +1,5 @@
 """N-grams of people's text under user-level differential privacy, with public text as the prior."""
 
-from bayesgram.version import VERSION as __version__
+from bayesgram.version import VERSION
 
-__all__ = ["__version__"]
+__version__ = VERSION

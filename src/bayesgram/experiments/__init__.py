@@ -1,1 +1,1 @@
-"""."""
+"""Generated data, the demo, and what is drawn from them."""

@@ -1,1 +1,13 @@
-"""."""
+"""Read tables of text: Parquet, JSON lines, CSV, TSV, plain text, and tables in memory.
+
+Does: find the files (`find_sources`), stream them as Arrow batches of bounded size (`read_records`), and
+refuse, or count, the rows that can't be used. No message of the readers holds text or a user id out of a row.
+
+Does not: tokenise, count, or hold more than a few batches in memory.
+"""
+
+from bayesgram.files.reading import RecordReader, read_records
+from bayesgram.files.records import BadRows, Records
+from bayesgram.files.sources import Source, find_sources
+
+__all__ = ["BadRows", "RecordReader", "Records", "Source", "find_sources", "read_records"]

@@ -1,1 +1,1 @@
-"""."""
+"""Budgets and noise."""

@@ -1,1 +1,1 @@
-"""."""
+"""Raw user data lives here and nowhere else. Mechanisms may read it; the released side may not (a test checks)."""

@@ -1,1 +1,1 @@
-"""."""
+"""What is known before any private text is read: the vocabulary and the prior."""

@@ -1,0 +1,118 @@
+"""How commands speak: results on standard output, everything else on standard error."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from bayesgram.files import RecordReader
+
+out = Console(highlight=False)
+err = Console(stderr=True, highlight=False)
+
+
+def say(text: str) -> None:
+    """A line for a person, on standard error."""
+    err.print(text, markup=False)
+
+
+def print_json(value: object) -> None:
+    """One JSON document on standard output, for machines."""
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def print_table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
+) -> None:
+    """A table on standard output."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    out.print(table, markup=False)
+
+
+class ReadingBar:
+    """A bar that moves with the bytes read."""
+
+    def __init__(self, progress: Progress, label: str) -> None:
+        self._progress = progress
+        self._task = progress.add_task(label, total=None)
+
+    def records(self, inputs: list[str], **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
+        """A reader of these inputs that moves the bar."""
+        from bayesgram.files import read_records
+
+        reader = read_records(inputs, on_progress=self._move, **arguments)
+        self._progress.update(self._task, total=reader.size)
+        return reader
+
+    def _move(self, count: int) -> None:
+        self._progress.advance(self._task, count)
+
+
+@contextmanager
+def reading(label: str) -> Iterator[ReadingBar]:
+    """Show how much of the input is read."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=err) as progress:
+        yield ReadingBar(progress, label)
+
+
+@contextmanager
+def step(label: str) -> Iterator[None]:
+    """A spinner with a clock for work whose length isn't known."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=err) as progress:
+        task = progress.add_task(label, total=1)
+        yield
+        progress.update(task, completed=1)
+
+
+def about(number: int) -> str:
+    """Two significant digits: exact private numbers are not printed.
+
+    >>> about(978966), about(12), about(7)
+    ('about 980,000', 'about 12', 'fewer than 10')
+    """
+    if number < 10:
+        return "fewer than 10"
+    digits = 10 ** (len(str(number)) - 2)
+    return f"about {round(number / digits) * digits:,}"
+
+
+def number(value: float | None) -> str:
+    """A number for a table cell.
+
+    >>> number(1e-07), number(0.5), number(None)
+    ('1e-07', '0.5', '–')
+    """
+    return "–" if value is None else f"{value:g}"
+
+
+def report(values: dict[str, Any], *, json: bool) -> None:
+    """What a command did: one JSON document, or a line each."""
+    if json:
+        print_json(values)
+        return
+    width = max(map(len, values)) + 2
+    for name, value in values.items():
+        shown = (
+            ", ".join(f"{count} ({reason})" for reason, count in value.items()) or "none"
+            if isinstance(value, dict)
+            else value
+        )
+        out.print(f"{name.replace('_', ' ') + ':':<{width}}{shown}", markup=False, soft_wrap=True)

@@ -1,0 +1,81 @@
+"""bayesgram demo and bayesgram generate: made-up people, and the whole story about them."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayesgram.cli import console, options
+from bayesgram.cli.evaluate import print_rows
+
+Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
+Sentences = Annotated[int, typer.Option(help="How many public sentences.")]
+PopulationSeed = Annotated[int, typer.Option(help="Which population: the same number gives the same text.")]
+
+
+def demo(
+    users: Users = 100_000,
+    sentences: Sentences = 300_000,
+    seed: PopulationSeed = 7,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to fill.")] = Path("demo"),
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Run the whole story on made-up people: text, vocabulary, counts, releases, comparison.
+
+    Example: bayesgram demo --users 100000 --output demo
+    """
+    from dataclasses import asdict
+
+    from bayesgram.experiments import demo as story
+    from bayesgram.experiments.population import Population
+    from bayesgram.files.writing import check_free
+
+    check_free(output, force=force, marker=story.MARKER)
+    population = Population(users=users, seed=seed)
+    told = story.run(output, population, sentences=sentences, step=console.step, force=force)
+    if json:
+        console.print_json({"output": str(output), **asdict(told)})
+        return
+    print_rows("Every mechanism on the same people", told.rows)
+    for title, items in (("Lifted most", told.lifted), ("Lowered most", told.lowered)):
+        cells = [(item.ngram, f"{item.before:.1e}", f"{item.after:.1e}") for item in items]
+        columns = ("n-gram", "public", "released")
+        console.print_table(f"{title} by private text ({story.SHOWN})", columns, cells, right=columns[1:])
+    console.out.print(
+        f"{told.leaked} of {told.secrets} planted secrets can be read in a release.\n"
+        "PROVED: a differential-privacy guarantee. EMPIRICAL: the paper's claim, not a guarantee. NONE: no claim.\n"
+        f"Open {output}/comparison.png, {output}/moved.png and {output}/results.csv; releases: {output}/releases/",
+        markup=False,
+        soft_wrap=True,
+    )
+
+
+def generate(
+    output: options.Output,
+    users: Users = 100_000,
+    sentences: Sentences = 300_000,
+    seed: PopulationSeed = 7,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write made-up private messages (Parquet: user, text) and public text to try things on.
+
+    Example: bayesgram generate --users 10000 -o data
+    """
+    from bayesgram.experiments.population import Population, write_messages, write_public_text
+    from bayesgram.files.writing import publish_folder
+
+    population = Population(users=users, seed=seed)
+    with publish_folder(output, marker="public.txt.gz", force=force) as folder:
+        with console.step("Writing public text"):
+            write_public_text(folder / "public.txt.gz", population, sentences=sentences)
+        with console.step("Writing messages"):
+            write_messages(folder / "messages", population)
+    report = {
+        "public": str(output / "public.txt.gz"),
+        "private": str(output / "messages"),
+        "users": users,
+        "seed": seed,
+    }
+    console.report(report, json=json)

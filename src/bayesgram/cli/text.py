@@ -1,0 +1,92 @@
+"""bayesgram vocab and bayesgram count: from text to counts."""
+
+from typing import Annotated
+
+import typer
+
+from bayesgram.cli import console, options
+
+
+def vocab(
+    public: options.Inputs,
+    output: options.Output,
+    order: Annotated[int, typer.Option(help="Tokens in an n-gram, 1 to 6.")] = 3,
+    size: Annotated[int, typer.Option(help="How many n-grams to keep.")] = 50_000,
+    text_column: options.TextColumn = "text",
+    tokenizer: options.TokenizerOption = None,
+    keep_case: options.KeepCase = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Make a vocabulary: the most frequent n-grams of PUBLIC text.
+
+    Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
+    """
+    from bayesgram.files.writing import check_free
+    from bayesgram.public.vocabulary import Vocabulary
+
+    check_free(output, force=force)
+    with console.reading("Reading public text") as bar:
+        records = bar.records(public, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        cut = options.tokenizer(tokenizer, keep_case=keep_case)
+        made = Vocabulary.from_records(records, order=order, size=size, tokenizer=cut)
+    made.save(output, force=force)
+    console.report(
+        {
+            "output": str(output),
+            "ngrams": len(made),
+            "order": made.order,
+            "tokenizer": made.tokenizer.name,
+            "fingerprint": made.fingerprint,
+            "bad_rows_skipped": records.bad_rows.by_reason,
+        },
+        json=json,
+    )
+
+
+def count(
+    private: options.Inputs,
+    vocab: options.Vocab,
+    output: options.Output,
+    user_column: options.UserColumn = "user",
+    text_column: options.TextColumn = "text",
+    tokenizer: options.TokenizerOption = None,
+    keep_case: options.KeepCase = None,
+    skip_bad_rows: options.SkipBadRows = False,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
+
+    --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was cut.
+
+    Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
+    """
+    from bayesgram.files.writing import check_free
+    from bayesgram.private.counts import count_records
+    from bayesgram.private.store import META, save_counts
+    from bayesgram.public.vocabulary import Vocabulary
+
+    check_free(output, force=force, marker=META)
+    named = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
+    vocabulary = Vocabulary.load(vocab, tokenizer=named)
+    if vocabulary.finder.repeated:
+        console.say(
+            f"warning: {vocabulary.finder.repeated} n-grams stand in {vocab} more than once; only the first is counted."
+        )
+    with console.reading("Counting private text") as bar:
+        records = bar.records(private, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
+        counts = count_records(records, vocabulary)
+    with console.step("Writing counts"):
+        save_counts(counts, vocabulary, output, force=force)
+    console.report(
+        {
+            "output": str(output),
+            "users": console.about(len(counts.users)),
+            "nonzeros": console.about(counts.ngrams.size),
+            "bad_rows_skipped": records.bad_rows.by_reason,
+            "note": "private: keep this folder where the text is kept",
+        },
+        json=json,
+    )

@@ -1,0 +1,128 @@
+"""The whole story on generated data: text → vocabulary → counts → a release by every mechanism → a comparison.
+
+In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and two pictures.
+Each step calls what the command of the same name calls. The noise is real; only the population is seeded.
+"""
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
+from bayesgram.experiments import plots
+from bayesgram.experiments.population import Population, write_messages, write_public_text
+from bayesgram.files.writing import publish_folder
+from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.choices import ScoreSensitivity, Suppressed
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+from bayesgram.mechanisms.paper import Paper, paper_bounds
+from bayesgram.mechanisms.tuning import Grid, TunedPaper
+from bayesgram.privacy.budget import Budget
+from bayesgram.private.counts import UserCounts, count
+from bayesgram.private.store import save_counts
+from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.moved import Moved, most_moved
+from bayesgram.released.release import Release
+
+DELTA = 1e-7
+EPSILONS = (0.1, 1.0)
+ORDER, SIZE = 3, 20_000
+SHOWN = "gaussian, ε = 1"  # the release whose n-grams are looked at: PROVED
+MARKER = "results.json"
+
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What the demo found, for printing."""
+
+    rows: list[dict[str, Any]]
+    lifted: list[Moved]
+    lowered: list[Moved]
+    secrets: int  # planted in private text
+    leaked: int  # of them, found in any release
+
+
+def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> Story:
+    """Fill the folder; it appears whole, or not at all."""
+    with publish_folder(output, marker=MARKER, force=force) as folder:
+        with step("Writing public text"):
+            write_public_text(folder / "public.txt.gz", population, sentences=sentences)
+        with step(f"Writing messages of {population.users:,} made-up users"):
+            messages = folder / "messages"
+            messages.mkdir(mode=0o700)
+            write_messages(messages, population)
+        with step(f"Making a vocabulary of {SIZE:,} trigrams from public text"):
+            vocabulary = Vocabulary.from_public(folder / "public.txt.gz", order=ORDER, size=SIZE)
+            vocabulary.save(folder / "vocab.parquet")
+        with step("Counting them in every user's messages"):
+            counts = count(messages, vocabulary)
+            save_counts(counts, vocabulary, folder / "counts")
+        story = _compare(folder, population, counts, vocabulary, step)
+        with step("Drawing"):
+            plots.save(plots.comparison(story.rows), folder / "comparison")
+            plots.save(plots.moved(story.lifted, story.lowered), folder / "moved")
+        _write_results(folder, story)
+    return story
+
+
+def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
+    """Every mechanism, by name; the paper's bounds follow the round number of users, which is public here."""
+    max_count, max_total = paper_bounds(users)
+    paper = Paper(max_count, max_total, slope=0.01, rho=0.7)
+    for epsilon in EPSILONS:
+        for name, mechanism in (
+            (f"laplace, W = {max_total}", Laplace(max_total)),
+            ("laplace, W = 10", Laplace(10)),
+            ("laplace-public, W = 10", LaplacePublic(10)),
+            ("gaussian", Gaussian(4.0)),
+            ("paper", paper),
+            ("paper, tuned", TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED))),
+        ):
+            yield f"{name}, ε = {epsilon:g}", mechanism, Budget(epsilon, DELTA)
+    yield "k-anonymity, K = 50, add-one", KAnonymity(50), None
+    yield "k-anonymity, K = 50, public", KAnonymity(50, Suppressed.PUBLIC), None
+
+
+def _compare(folder: Path, population: Population, counts: UserCounts, vocabulary: Vocabulary, step: Step) -> Story:
+    prior = public_distribution(vocabulary.counts)
+    rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
+    (folder / "releases").mkdir()
+    lifted: list[Moved] = []
+    lowered: list[Moved] = []
+    for name, mechanism, budget in candidates(population.users):
+        with step(f"Releasing by {name}"):
+            release = mechanism.release(counts, vocabulary, budget)
+            release.save(folder / "releases" / name.replace(" = ", "-").replace(", ", "_"))
+        rows.append(comparison_row(name, release, kl_divergence(counts.totals, release.probabilities)))
+        if name == SHOWN:
+            lifted, lowered = most_moved(release, prior, how_many=12)
+    return Story(rows, lifted, lowered, *_leaks(folder / "releases", population))
+
+
+def _leaks(releases: Path, population: Population) -> tuple[int, int]:
+    """How many secrets made of private-only strings there are, and how many can be read in a release."""
+    secrets = [secret.text.lower() for secret in population.secrets if secret.kind != "canary"]
+    released = " ".join(
+        " ".join(Release.load(folder).ngrams.to_pylist()) + (folder / "card.json").read_text(encoding="utf-8")
+        for folder in sorted(releases.iterdir())
+    )
+    return len(secrets), sum(secret in released for secret in secrets)
+
+
+def _write_results(folder: Path, story: Story) -> None:
+    """results.json for machines, results.csv for a spreadsheet."""
+    document = {"warning": DISCLOSURE, **asdict(story)}
+    (folder / MARKER).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, story.rows[0])
+        writer.writeheader()
+        writer.writerows(story.rows)

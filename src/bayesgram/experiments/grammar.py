@@ -1,0 +1,317 @@
+"""Weighted context-free grammars: read from text files, expanded to UTF-8 by one compiled loop.
+
+In:  rule files.   Out: `Tables` (flat arrays), then bytes and Arrow offsets, one row for each random key.
+Does not recurse (a rule that can reach itself is an error) and knows no linguistics beyond spaces, capitals
+and "a" or "an".
+
+    # a comment
+    greeting: 3* hello {name} | (oh|well|) hi      choices between bars or on indented lines; 3* is a weight
+    name ~ Anna | Ben | Zoë                        the same, weighted by rank r = 1, 2, …: 1 / (r + 2.7)
+    do/doing ~ cook/cooking dinner | eat/eating    two rules in one, a form for each
+
+`{name}` refers to a rule; `(a|b|)` chooses on the spot, here perhaps nothing. `{topic.thing}` is `food.thing`
+while the row's topic is food; the topics are the choices of the rule `topic`. `{own.phrase}` makes the same
+choice of `phrase` wherever the row has the same owner: a person's habit, the subject of a paragraph.
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgram.errors import UsageError
+
+TEXT, RULE, TOPIC, OWN = range(4)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
+RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # splitmix64 walks through 64-bit integers in steps of this
+OWN_STREAM = np.uint64(1 << 32)  # where the owner's choices start: far from other uses of the owner's key
+SPACE = np.array([32, 32, 32], np.uint8)
+
+_HEAD = re.compile(r"([\w./?]+)\s*([:~])(?:\s+|$)")
+_GROUP = re.compile(r"\(([^()]*)\)")
+_FORMS = re.compile(r"[^\s|(){}]+(?:/[^\s|(){}]+)+")
+_WEIGHT = re.compile(r"(\d+(?:\.\d+)?)\*\s*")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to expand a rule: `symbols` are (kind, text or name); `ranked_as` is set in a ranked list."""
+
+    weight: float
+    symbols: list[tuple[int, str]]
+    where: str
+    ranked_as: str = ""
+
+
+Rules = dict[str, list[Choice]]
+Keys = NDArray[np.uint64]
+
+
+class Tables(NamedTuple):
+    """A grammar as flat arrays: rule → choices → symbols → bytes. Numba takes it as it is."""
+
+    first_choice: NDArray[np.int64]
+    chance: NDArray[np.float64]  # cumulative within a rule; the last of a rule is 1
+    first_symbol: NDArray[np.int64]
+    kind: NDArray[np.uint8]
+    value: NDArray[np.int64]  # which text, rule or row of `by_topic`
+    by_topic: NDArray[np.int64]  # rule of (suffix, topic)
+    first_byte: NDArray[np.int64]
+    text: NDArray[np.uint8]
+
+
+def read_rules(*paths: Path) -> Rules:
+    """Parse rule files into one grammar; a mistake is reported with its file and line."""
+    rules: Rules = {}
+    for path in paths:
+        names: list[str] = []
+        ranked = False
+        for number, raw in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            where = f"{path.name}:{number}"
+            line = re.sub(r"(^|\s)#.*", "", raw).rstrip()
+            if line and not line[0].isspace():
+                head = _HEAD.match(line)
+                if not head:
+                    raise UsageError(f"{where}: expected 'name: choices' or 'name ~ choices'; indent to go on")
+                prefix, dot, last = head[1].rpartition(".")
+                names = [f"{prefix}{dot}{name}" for name in last.split("/")]
+                ranked, line = head[2] == "~", line[head.end() :]
+                if twice := [name for name in names if name in rules]:
+                    raise UsageError(f"{where}: rule {twice[0]!r} is defined twice; rename or remove one")
+                rules.update({name: [] for name in names})
+            if line.strip() and not names:
+                raise UsageError(f"{where}: choices before the first rule; start the line with 'name:'")
+            for form, name in enumerate(names if line.strip() else []):
+                text = _FORMS.sub(lambda word: _form(word[0], form, len(names), where), line)  # noqa: B023
+                _add_line(rules, name, text, rules[names[0]] if ranked else None, where)
+    return rules
+
+
+def _form(word: str, form: int, forms: int, where: str) -> str:
+    """One of the forms of go/goes/went; in a rule with one name a slash is a slash."""
+    if forms > 1 and word.count("/") != forms - 1:
+        raise UsageError(f"{where}: {word!r} needs {forms} forms, one for each name of its rule")
+    return word.split("/")[form] if forms > 1 else word
+
+
+def _add_line(rules: Rules, name: str, line: str, ranking: list[Choice] | None, where: str) -> None:
+    """Add the choices on one line; the innermost (a|b) first, each becomes a rule <a/b>.
+
+    `ranking` is the rule's first form: other forms of a word are ranked under the same name.
+    """
+    while group := _GROUP.search(line):
+        inner = "<" + group[1].translate(str.maketrans("|{}", "/[]")) + ">"
+        rules[inner] = [_choice(part, where) for part in group[1].split("|")]
+        line = f"{line[: group.start()]}{{{inner}}}{line[group.end() :]}"
+    for part in line.split("|"):
+        choice = _choice(part, where)
+        if not choice.symbols:
+            raise UsageError(f"{where}: an empty choice of {name!r}; write () where nothing is meant")
+        if ranking is not None:
+            rank = len(rules[name])
+            words = part.strip() if ranking is rules[name] else ranking[rank].ranked_as
+            choice = replace(choice, weight=choice.weight / (rank + 1 + RANK_SHIFT), ranked_as=words)
+        rules[name].append(choice)
+
+
+def _choice(part: str, where: str) -> Choice:
+    """Parse `3* some text with {references}`."""
+    part = part.strip()
+    weight = _WEIGHT.match(part)
+    symbols: list[tuple[int, str]] = []
+    for i, piece in enumerate(re.split(r"\{([^{}]*)\}", part[weight.end() :] if weight else part)):
+        if i % 2:
+            before, _, suffix = piece.partition(".")
+            kind = {"topic": TOPIC, "own": OWN}.get(before, RULE)
+            symbols.append((kind, piece if kind == RULE else suffix))
+        elif stray := re.search(r"[{}()]", piece):
+            raise UsageError(f"{where}: {stray[0]!r} has no partner in its choice; close or remove it")
+        elif piece:
+            symbols.append((TEXT, piece))
+    return Choice(float(weight[1]) if weight else 1.0, symbols, where)
+
+
+def topics(rules: Rules) -> list[str]:
+    """What `topic` stands for, in order: the choices of the rule `topic`."""
+    return ["".join(text for _, text in choice.symbols) for choice in rules.get("topic", [])]
+
+
+def targets(rules: Rules, symbol: tuple[int, str]) -> list[str]:
+    """The rules that a symbol can become: none, one, or one for each topic."""
+    kind, value = symbol
+    return [] if kind == TEXT else [f"{t}.{value}" for t in topics(rules)] if kind == TOPIC else [value]
+
+
+def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[Tables, dict[str, int]]:
+    """Flat arrays, and the number of each rule.
+
+    `tilt` makes another register of the same grammar: a choice in a ranked list is exp(tilt · z) times as
+    likely, with z a standard normal hashed from its words, so that a word is hot or cold wherever it occurs.
+    """
+    sound: set[str] = set()
+    for name in rules:
+        _check(rules, name, (), "a rule file", sound)
+    choices = [choice for name in rules for choice in rules[name]]
+    symbols = [symbol for choice in choices for symbol in choice.symbols]
+    code = {kind: {v: i for i, v in enumerate(sorted({v for k, v in symbols if k == kind}))} for kind in (TEXT, TOPIC)}
+    code[RULE] = code[OWN] = {name: i for i, name in enumerate(rules)}
+    pool = [text.encode() for text in code[TEXT]]
+    by_topic = [[code[RULE][rule] for rule in targets(rules, (TOPIC, suffix))] for suffix in code[TOPIC]]
+    return Tables(
+        first_choice=_starts([len(of_rule) for of_rule in rules.values()]),
+        chance=np.concatenate([_cumulative(of_rule, tilt) for of_rule in rules.values()]),
+        first_symbol=_starts([len(choice.symbols) for choice in choices]),
+        kind=np.array([kind for kind, _ in symbols], np.uint8),
+        value=np.array([code[kind][value] for kind, value in symbols], np.int64),
+        by_topic=np.array(by_topic, np.int64).reshape(-1, max(len(topics(rules)), 1)),
+        first_byte=_starts([len(text) for text in pool]),
+        text=np.frombuffer(b"".join(pool) + b"  ", np.uint8),
+    ), code[RULE]
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _cumulative(choices: list[Choice], tilt: float) -> NDArray[np.float64]:
+    weights = np.array([c.weight * (math.exp(tilt * _z(c.ranked_as)) if c.ranked_as else 1.0) for c in choices])
+    total = np.cumsum(weights)
+    return np.append(total[:-1] / total[-1], 1.0)
+
+
+def _z(words: str) -> float:
+    """A standard normal that depends on nothing but the words."""
+    draw = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=6).digest(), "big")
+    return NormalDist().inv_cdf((draw + 0.5) / 2**48)
+
+
+def _check(rules: Rules, name: str, path: tuple[str, ...], where: str, sound: set[str]) -> None:
+    """Refuse a rule that is missing or can reach itself, and so on down; `sound` holds those that passed."""
+    if name in path:
+        raise UsageError(f"{where}: rule {name!r} reaches itself; break the circle")
+    if not rules.get(name):
+        raise UsageError(f"{where}: rule {name!r} has no choices; define or rename it")
+    if name not in sound:
+        for choice in rules[name]:
+            for rule in (rule for symbol in choice.symbols for rule in targets(rules, symbol)):
+                _check(rules, rule, (*path, name), choice.where, sound)
+        sound.add(name)
+
+
+@numba.vectorize(["uint64(uint64, uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
+def derive(key: Keys, n: Keys) -> Keys:
+    """The n-th key of the stream of `key`: splitmix64, a bijection of 64-bit integers for every n."""
+    x = key + n * GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Keys = x ^ (x >> np.uint64(31))
+    return mixed
+
+
+@numba.vectorize(["float64(uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
+def unit(key: Keys) -> NDArray[np.float64]:
+    """A derived key as a number in [0, 1)."""
+    return (key >> np.uint64(11)) * np.float64(2**-53)
+
+
+@numba.njit(cache=True, nogil=True)
+def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: float) -> int:
+    """Put the symbols of one choice on the stack: the first choice whose cumulative chance exceeds u."""
+    low, high = tables.first_choice[rule], tables.first_choice[rule + 1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if u < tables.chance[middle]:
+            high = middle
+        else:
+            low = middle + 1
+    for symbol in range(tables.first_symbol[low + 1] - 1, tables.first_symbol[low] - 1, -1):
+        stack[top] = symbol
+        top += 1
+    return top
+
+
+@numba.njit(cache=True, nogil=True)
+def _type(text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], row: int, at: int) -> int:
+    """Append byte i of a text as a typist would; a row starts at `row` and reaches `at`.
+
+    Single spaces and none before a stop; "an" before a vowel sound; a capital at the start of a sentence or
+    quotation, or no capitals at all in a plain row.
+    """
+    byte = text[i]
+    small = byte + 32 if 65 <= byte <= 90 else byte
+    before = out[at - 1] if at > row else 32
+    if before == 32:
+        if byte == 32:
+            return at
+        if at > row and byte in (33, 44, 46, 63):  # ! , . ?
+            out[at - 1] = byte
+            return at
+    end = at - 3 if at - row > 2 and out[at - 2] == 34 else at - 2  # a stop may hide behind a closing quote
+    sentence = at == row or before == 34 or (before == 32 and out[end] in (33, 46, 63))
+    vowel = small in (97, 101, 105, 111) or (
+        small == 117 and text[i + 1] != 115 and not (text[i + 1] == 110 and text[i + 2] == 105)  # not us, uni
+    )
+    if vowel and before == 32 and at > row and out[at - 2] | 32 == 97 and (at == row + 2 or out[at - 3] == 32):
+        out[at - 1], out[at] = 110, 32
+        at += 1
+    if plain:
+        out[at] = small
+    else:
+        out[at] = byte - 32 if sentence and 97 <= byte <= 122 else byte
+    return at + 1
+
+
+@numba.njit(cache=True, nogil=True)
+def write_rows(
+    tables: Tables,
+    keys: Keys,
+    owners: Keys,
+    roots: NDArray[np.int64],
+    times: NDArray[np.int64],
+    topics: NDArray[np.int64],
+    plain: NDArray[np.bool_],
+) -> tuple[NDArray[np.uint8], NDArray[np.int32]]:
+    """Expand row i's root `times[i]` times with spaces between; return all bytes and the rows' Arrow offsets.
+
+    Row i's random numbers are unit(derive(keys[i], n)), n = 1, 2, …, one for each rule when it is expanded,
+    leftmost first. A plain row also loses its final full stops.
+    """
+    out = np.empty(1 << 20, np.uint8)
+    ends = np.zeros(len(keys) + 1, np.int32)
+    widest = np.diff(tables.first_symbol).max()
+    stack = np.empty(len(tables.first_choice) * widest, np.int64)  # enough: no rule waits for itself
+    at = 0
+    for row in range(len(keys)):
+        start, drawn = at, np.uint64(0)
+        for _ in range(times[row]):
+            at = _type(SPACE, 0, False, out, start, at)
+            drawn += np.uint64(1)
+            top = _push(tables, stack, 0, roots[row], unit(derive(keys[row], drawn)))
+            while top > 0:
+                top -= 1
+                kind, value = tables.kind[stack[top]], tables.value[stack[top]]
+                if kind == TEXT:
+                    first, last = tables.first_byte[value], tables.first_byte[value + 1]
+                    if at + 2 * (last - first) + 1 > len(out):  # room for a space, and an n after each a
+                        out = np.concatenate((out, np.empty_like(out)))
+                    for i in range(first, last):
+                        at = _type(tables.text, i, plain[row], out, start, at)
+                elif kind == OWN:
+                    fixed = derive(owners[row], OWN_STREAM + np.uint64(value))
+                    top = _push(tables, stack, top, value, unit(fixed))
+                else:
+                    drawn += np.uint64(1)
+                    rule = tables.by_topic[value, topics[row]] if kind == TOPIC else value
+                    top = _push(tables, stack, top, rule, unit(derive(keys[row], drawn)))
+        while at > start and (out[at - 1] == 32 or (plain[row] and out[at - 1] == 46)):
+            at -= 1
+        ends[row + 1] = at
+    return out[:at], ends

@@ -1,0 +1,125 @@
+"""Stream records out of files and tables.
+
+In:  what `find_sources` finds.   Out: `Records` batches, whatever the format.
+Does not let an error of a library through: their messages quote rows, ours name the file and the row number.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from bayesgram.errors import BayesgramError
+from bayesgram.files.columns import Columns
+from bayesgram.files.delimited import read_delimited
+from bayesgram.files.jsonl import read_jsonl
+from bayesgram.files.records import BadRows, Chunk, Records, clean
+from bayesgram.files.sources import Inputs, Source, find_sources
+from bayesgram.files.streams import read_text
+from bayesgram.files.tables import read_parquet, read_table
+
+OnProgress: TypeAlias = Callable[[int], None]
+
+
+class RecordReader:
+    """An iterable of `Records`. `bad_rows` fills while iterating; iterating again starts over."""
+
+    def __init__(
+        self, sources: list[Source], columns: Columns, *, skip_bad_rows: bool, on_progress: OnProgress | None
+    ) -> None:
+        self.sources = sources
+        self.bad_rows = BadRows()
+        self._columns = columns
+        self._skip = skip_bad_rows
+        self._on_progress = on_progress
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together: what the calls of on_progress add up to."""
+        return sum(source.size or 0 for source in self.sources)
+
+    def __iter__(self) -> Iterator[Records]:
+        self.bad_rows.by_reason.clear()
+        for source in self.sources:
+            reported = 0
+            for chunk in _guarded(source, _chunks(source, self._columns)):
+                yield from clean(chunk, source.name, self.bad_rows, skip=self._skip)
+                reported = self._report(reported, min(chunk.position, source.size or 0))
+            self._report(reported, source.size or 0)
+
+    def _report(self, reported: int, position: int) -> int:
+        if self._on_progress is not None and position > reported:
+            self._on_progress(position - reported)
+        return max(reported, position)
+
+
+def read_records(
+    inputs: Inputs,
+    *,
+    text_column: str,
+    user_column: str | None,
+    skip_bad_rows: bool = False,
+    on_progress: OnProgress | None = None,
+) -> RecordReader:
+    """Read texts and, where `user_column` is given, who wrote them.
+
+    `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing.
+
+    >>> table = pa.table({"author": [7, 8], "body": ["red fish", "blue fish"]})
+    >>> for records in read_records(table, text_column="body", user_column="author"):
+    ...     print(records.user.to_pylist(), records.text.to_pylist())
+    [b'7', b'8'] [b'red fish', b'blue fish']
+    """
+    sources = find_sources(inputs, allow_plain_text=user_column is None)
+    columns = Columns(text_column, user_column)
+    return RecordReader(sources, columns, skip_bad_rows=skip_bad_rows, on_progress=on_progress)
+
+
+def _chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
+    match source.format:
+        case "parquet":
+            return read_parquet(source, columns)
+        case "jsonl":
+            return read_jsonl(source, columns)
+        case "csv" | "tsv":
+            return read_delimited(source, columns)
+        case "text":
+            return read_text(source)
+        case "table":
+            return read_table(source, columns)
+
+
+def _guarded(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+    """Pass chunks on, and say in our own words what stops them.
+
+    The new error is raised after the old one is gone, so that it carries no context to show.
+    """
+    while True:
+        try:
+            chunk = next(chunks)
+        except StopIteration:
+            return
+        except BayesgramError:
+            raise
+        except (OSError, pa.ArrowException, ValueError) as error:
+            problem = _explain(source, error)
+        else:
+            yield chunk
+            continue
+        raise problem
+
+
+def _explain(source: Source, error: Exception) -> BayesgramError:
+    match error:
+        case FileNotFoundError():
+            return BayesgramError(f"{source.name}: no longer there. Check that nothing moves the file meanwhile.")
+        case PermissionError():
+            return BayesgramError(f"{source.name}: permission denied. Check who may read the file.")
+        case _ if source.path is None:
+            return BayesgramError(f"{source.name}: can't be read ({type(error).__name__}). Check how it was made.")
+        case _:
+            kind = " ".join(filter(None, (source.compression, source.format)))
+            return BayesgramError(
+                f"{source.name}: can't be read as {kind}; the file is damaged or cut short. "
+                "Copy it again, or write it anew."
+            )

@@ -1,0 +1,79 @@
+"""Bytes of a file, decompressed, and plain text.
+
+In:  a `Source`.   Out: blocks of whole lines; for plain text, one record for each line.
+Does not hold more than a block, or one line where a line is longer than a block.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayesgram.errors import BayesgramError
+from bayesgram.files.columns import as_bytes
+from bayesgram.files.records import Chunk
+from bayesgram.files.sources import Source
+
+BLOCK_BYTES = 1 << 23
+LINE_BYTES = 1 << 28  # longer lines are refused: they would not fit in memory several times over
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+_CODECS: dict[str, Literal["gzip", "zstd"]] = {"gz": "gzip", "zst": "zstd"}
+
+
+@dataclass(frozen=True)
+class ByteStream:
+    """An open file: `content` is decompressed, `disk` is the file itself."""
+
+    content: pa.NativeFile
+    disk: pa.NativeFile
+
+    @property
+    def position(self) -> int:
+        """Bytes of the file read so far."""
+        return int(self.disk.tell())
+
+
+@contextmanager
+def open_stream(source: Source) -> Iterator[ByteStream]:
+    """Open a file for reading from its start."""
+    with pa.OSFile(str(source.path), "rb") as disk:
+        if source.compression is None:
+            yield ByteStream(disk, disk)
+            return
+        if source.size == 0:
+            raise OSError("a compressed file has at least a header")
+        with pa.CompressedInputStream(disk, _CODECS[source.compression]) as content:
+            yield ByteStream(content, disk)
+
+
+def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
+    """Yield blocks that end with a newline, but for the last; a byte order mark at the start is dropped."""
+    pending, size, line, mark = [b""], 0, 1, BYTE_ORDER_MARK
+    while data := stream.content.read(BLOCK_BYTES):
+        cut = data.rfind(b"\n") + 1
+        if cut:
+            block = b"".join([*pending, data[:cut]])
+            yield block.removeprefix(mark)
+            pending, size, line, mark = [], 0, line + block.count(b"\n"), b""
+        pending.append(data[cut:])
+        size += len(data) - cut
+        if size > LINE_BYTES:
+            raise BayesgramError(f"{source.name}: row {line}: longer than {LINE_BYTES >> 20} MB. Split the row.")
+    if last := b"".join(pending).removeprefix(mark):
+        yield last
+
+
+def read_text(source: Source) -> Iterator[Chunk]:
+    """Every line is one record, without its line end."""
+    with open_stream(source) as stream:
+        row = 1
+        for block in line_blocks(stream, source):
+            ended = block if block.endswith(b"\n") else block + b"\n"
+            lines = pa.array([ended.replace(b"\r\n", b"\n")[:-1]], pa.large_binary())
+            text = as_bytes(pc.split_pattern(lines, pattern="\n").flatten())
+            yield Chunk(text, None, range(row, row + len(text)), stream.position)
+            row += len(text)

@@ -1,0 +1,52 @@
+"""k-anonymity (§5.5 of the paper): n-grams of fewer than K users are suppressed. For comparison only."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesgram.arrays import Floats
+from bayesgram.errors import UsageError
+from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.mechanisms.choices import Suppressed
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.private.counts import UserCounts
+from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class KAnonymity(Mechanism):
+    """Exact counts of n-grams with at least K users."""
+
+    name: ClassVar[str] = "k-anonymity"
+    guarantee: ClassVar[Guarantee] = Guarantee.NONE
+    statement: ClassVar[str] = (
+        "no noise: exact counts of n-grams of at least K users; comparing two such releases can single a user out."
+    )
+
+    k: int = 50
+    suppressed: Suppressed = Suppressed.ADD_ONE
+
+    def __post_init__(self) -> None:
+        if self.k < 1:
+            raise UsageError(f"k={self.k}: give a whole number of 1 or more; the paper has 50.")
+        if self.suppressed not in set(Suppressed):
+            raise UsageError(f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}.")
+
+    def distribution(
+        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> tuple[Floats, dict[str, Any]]:
+        """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
+        shown = counts.users_per_ngram >= self.k
+        kept = np.where(shown, counts.totals, 0).astype(np.float64)
+        if self.suppressed == Suppressed.ADD_ONE:
+            return (kept + 1) / (kept + 1).sum(), {}
+        prior = np.where(shown, 0, public_distribution(vocabulary.counts))
+        hidden = counts.totals[~shown].sum() + 1.0
+        spread = kept if shown.all() else kept + hidden * prior / prior.sum()
+        return spread / spread.sum(), {}
+
+    def spent(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """No noise, so no ε is claimed."""
+        return None, None

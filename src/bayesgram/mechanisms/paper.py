@@ -1,0 +1,92 @@
+"""The mechanism of the paper: Algorithm 1 (BayesianDP), with its errata repaired. Tuning (Algorithm 2) is in `tuning`.
+
+Its noise is set from the private data (errata E1), so its ε is a label, not a guarantee: EMPIRICAL.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from bayesgram.arrays import Floats
+from bayesgram.errors import UsageError
+from bayesgram.mechanisms.base import Mechanism, Randomness, need
+from bayesgram.mechanisms.choices import Sensitivity
+from bayesgram.mechanisms.sensitivity import Statistics
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.private.clip import clip
+from bayesgram.private.counts import UserCounts
+from bayesgram.public.prior import centred_log, softmax
+from bayesgram.public.vocabulary import Vocabulary
+
+
+def paper_bounds(expected_users: int) -> tuple[int, int]:
+    """The paper's (C, W) for a population (§5.3); `expected_users` is a public figure, never the exact number (E10).
+
+    >>> paper_bounds(978_966), paper_bounds(4_000_000)
+    ((1, 978), (10, 4000))
+    """
+    if expected_users < 1:
+        raise UsageError(f"expected_users={expected_users}: give a public round figure of 1 or more.")
+    return (1 if expected_users < 1_000_000 else 10), max(expected_users // 1000, 1)
+
+
+def classical_sigma(gamma: float, *, rho: float, budget: Budget) -> float:
+    """σ_ps = ρ γ √(2 ln(1.25/δ)) / ε.   Corollary 1; proved only for ε < 1 (errata E4), kept as published."""
+    if budget.delta <= 0:
+        raise UsageError("delta=0: the paper's Gaussian noise needs a delta above 0; 1e-7 is usual.")
+    return rho * gamma * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
+
+
+def posterior_mean(statistics: Statistics, prior_logs: Floats, *, slope: float, rho: float) -> Floats:
+    """μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p.   Corollary 1; Algorithm 1 computes w⊙x̂ and then forgets it (errata E2)."""
+    w, x_hat, mu_p = statistics.weights(slope), statistics.x_hat, prior_logs
+    return rho * w * x_hat + (1 - rho) * mu_p
+
+
+@dataclass(frozen=True)
+class Paper(Mechanism):
+    """Algorithm 1: clamp, count, weigh, mix with the prior in log space, add Gaussian noise, softmax."""
+
+    name: ClassVar[str] = "paper"
+    guarantee: ClassVar[Guarantee] = Guarantee.EMPIRICAL
+    statement: ClassVar[str] = (
+        "not a differential-privacy guarantee: the noise follows the most influential user who happens to be in the"
+        " data, so the output itself can show that somebody was there."
+    )
+
+    max_count: int = 1  # C
+    max_total: int = 1000  # W
+    slope: float = 1e-3  # S
+    rho: float = 0.5  # ρ
+    sensitivity: Sensitivity = Sensitivity.EXACT
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.slope) and self.slope > 0):
+            raise UsageError(f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000.")
+        if not 0 <= self.rho <= 1:
+            raise UsageError(f"rho={self.rho}: ρ, the trust in private counts, is a number from 0 to 1.")
+        if self.sensitivity not in set(Sensitivity):
+            raise UsageError(f"sensitivity={self.sensitivity!r}: choose one of {', '.join(Sensitivity)}.")
+
+    def statistics(self, counts: UserCounts, chance: Randomness) -> Statistics:
+        """Algorithm 1, lines 1–4: clamp to C and W, then c, N and x̂."""
+        return Statistics(clip(counts, max_count=self.max_count, max_total=self.max_total, key=chance.key))
+
+    def gamma(self, statistics: Statistics) -> float:
+        """γ: how far one user moves w⊙x̂. Read from private data: not for publication."""
+        exact = self.sensitivity == Sensitivity.EXACT
+        return statistics.exact(self.slope) if exact else statistics.bound(self.slope)
+
+    def distribution(
+        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> tuple[Floats, dict[str, Any]]:
+        """The whole of Algorithm 1."""
+        statistics = self.statistics(counts, chance)
+        return self.sample(statistics, vocabulary, need(budget, self.name), chance), {}
+
+    def sample(self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness) -> Floats:
+        """Algorithm 1, from γ on: h ~ N(μ_ps, σ²I), θ = softmax(h)."""
+        sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
+        mu_p = centred_log(vocabulary.counts)
+        mu_ps = posterior_mean(statistics, mu_p, slope=self.slope, rho=self.rho)
+        return softmax(chance.noise.gaussian(mu_ps, scale=sigma))

@@ -1,0 +1,54 @@
+"""How much may be given away: (ε, δ) for adding or removing everything one user ever wrote."""
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from bayesgram.errors import UsageError
+
+MAX_EPSILON = 100.0  # the largest value in the paper's figures; it protects nobody
+
+
+class Guarantee(Enum):
+    """What a printed ε is worth. It is printed wherever ε is printed."""
+
+    PROVED = "holds for every pair of neighbouring datasets"
+    EMPIRICAL = "noise set from this dataset's own sensitivity; not a DP guarantee"
+    NONE = "no privacy guarantee; for comparison only"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """(ε, δ)-differential privacy at the level of a user.
+
+    >>> Budget(0.3, 1e-6).split(Fraction(2, 3), Fraction(1, 3))
+    (Budget(epsilon=0.2, delta=6.666...e-07), Budget(epsilon=0.1, delta=3.333...e-07))
+    """
+
+    epsilon: float
+    delta: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.epsilon) and 0 < self.epsilon <= MAX_EPSILON):
+            raise UsageError(
+                f"epsilon={self.epsilon}: give a number above 0 and up to {MAX_EPSILON:g};"
+                " 0.1 is strong, 1 is usual, more than 10 protects nobody."
+            )
+        if not (math.isfinite(self.delta) and 0 <= self.delta < 1):
+            raise UsageError(
+                f"delta={self.delta}: give a number from 0 up to 1, far below 1/(number of users); 1e-7 is usual."
+            )
+
+    def split(self, *shares: Fraction) -> tuple["Budget", ...]:
+        """Parts that compose to the whole: the shares add up to 1, exactly."""
+        if sum(shares) != 1 or min(shares) <= 0:
+            raise UsageError(f"shares={', '.join(map(str, shares))}: must be positive and add up to 1.")
+        epsilon, delta = Fraction(self.epsilon), Fraction(self.delta)
+        return tuple(Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares)
+
+
+def _rounded_down(value: Fraction) -> float:
+    """The largest float that is not above: parts never add up to more than the whole."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0)

@@ -1,0 +1,93 @@
+"""The one file that draws privacy noise.
+
+`ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of the operating system. `SeededNoise`
+repeats itself, for tests and figures; a release made with it is stamped and never PROVED.
+Does not choose scales: mechanisms do, from public bounds.
+"""
+
+from abc import ABC, abstractmethod
+from types import ModuleType
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Integers
+
+GRID = 1 << 20  # steps per scale when real numbers are noised: as fine as anyone can see
+
+
+def opendp() -> ModuleType:
+    """OpenDP, loaded when it is needed (0.2 s). "contrib" is its switch for proofs that are still under review."""
+    import opendp.prelude as dp  # noqa: PLC0415
+
+    dp.enable_features("contrib")
+    return dp
+
+
+class NoiseSource(ABC):
+    """Noise on integers, exact; on real numbers by way of a fine grid."""
+
+    seeded: bool
+
+    @abstractmethod
+    def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
+        """Values + k, P(k) ∝ exp(−|k|/scale)."""
+
+    @abstractmethod
+    def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
+        """Values + k, P(k) ∝ exp(−k²/(2·scale²))."""
+
+    def laplace(self, values: Floats, *, scale: float) -> Floats:
+        """Real values + Lap(scale), on a grid of scale/GRID. Not for PROVED mechanisms: they work on integers."""
+        if scale == 0:
+            return values
+        return self.discrete_laplace(_on_grid(values, scale), scale=GRID).astype(np.float64) * (scale / GRID)
+
+    def gaussian(self, values: Floats, *, scale: float) -> Floats:
+        """Real values + N(0, scale²), on a grid of scale/GRID. Not for PROVED mechanisms: they work on integers."""
+        if scale == 0:
+            return values
+        return self.discrete_gaussian(_on_grid(values, scale), scale=GRID).astype(np.float64) * (scale / GRID)
+
+
+def _on_grid(values: Floats, scale: float) -> Integers:
+    return np.rint(values / scale * GRID).astype(np.int64)
+
+
+class ExactNoise(NoiseSource):
+    """OpenDP's exact samplers; unpredictable."""
+
+    seeded = False
+
+    def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
+        """OpenDP's discrete Laplace."""
+        dp = opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+        return _measured(dp.m.make_laplace(*space, scale=scale), values)
+
+    def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
+        """OpenDP's discrete Gaussian."""
+        dp = opendp()
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
+        return _measured(dp.m.make_gaussian(*space, scale=scale), values)
+
+
+def _measured(measurement: object, values: Integers) -> Integers:
+    return np.array(measurement(values), dtype=np.int64)  # type: ignore[operator]
+
+
+class SeededNoise(NoiseSource):
+    """Repeatable noise of the same shape: for tests and figures, never for publication."""
+
+    seeded = True
+
+    def __init__(self, seed: int) -> None:
+        self._rng = np.random.default_rng(seed)
+
+    def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
+        """The difference of two geometric numbers."""
+        p = -np.expm1(-1 / scale)
+        return values + self._rng.geometric(p, values.size) - self._rng.geometric(p, values.size)
+
+    def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
+        """A rounded normal number."""
+        return values + np.rint(self._rng.normal(0, scale, values.size)).astype(np.int64)

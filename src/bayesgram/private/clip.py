@@ -1,0 +1,169 @@
+"""Bound what one user can contribute.
+
+In:  UserCounts, users × 𝒱.   Out: ClippedCounts (C and W: Algorithm 1, lines 1–3; §4.3), or an exact integer sum of
+L2-clipped users (the Gaussian mechanism).
+What is kept of a user is a function of that user alone (and of a key), so nobody's presence moves anybody else.
+Does not choose the bounds: they are public.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
+from bayesgram.errors import UsageError
+from bayesgram.kernels import kernel
+from bayesgram.private.counts import MAX_COUNT, UserCounts
+from bayesgram.text.tables import hash_rows, mix
+from bayesgram.text.tokens import buffers
+
+UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
+
+Csr = tuple[Integers, Ids, Ids]
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedCounts:
+    """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
+
+    starts: Integers
+    ngrams: Ids
+    counts: Ids
+    vocabulary_size: int
+    max_count: int
+    max_total: int
+
+    @cached_property
+    def totals(self) -> Integers:
+        """c: how often each n-gram occurs over all users."""
+        return np.bincount(self.ngrams, self.counts, self.vocabulary_size).astype(np.int64)
+
+    @cached_property
+    def users_per_ngram(self) -> Integers:
+        """N: how many users have each n-gram, after clipping."""
+        return np.bincount(self.ngrams, minlength=self.vocabulary_size)
+
+    def select(self, users: Bools) -> "ClippedCounts":
+        """The chosen users' rows."""
+        sizes = np.diff(self.starts)
+        rows = np.repeat(users, sizes)
+        starts = np.concatenate([[0], np.cumsum(sizes[users])])
+        bounds = (self.vocabulary_size, self.max_count, self.max_total)
+        return ClippedCounts(starts, self.ngrams[rows], self.counts[rows], *bounds)
+
+
+def user_keys(counts: UserCounts, *, key: int) -> Hashes:
+    """A number for each user that depends on the user's id and the run's key, and on nobody else."""
+    return mix_all(hash_rows(*buffers(counts.users)), np.uint64(key))
+
+
+@kernel
+def mix_all(values: Hashes, key: np.uint64) -> Hashes:
+    """Keyed hash of 64-bit numbers."""
+    for at in range(values.size):
+        values[at] = mix(mix(values[at] ^ key) + key)
+    return values
+
+
+def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts:
+    """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
+    largest = MAX_COUNT if max_count is None else max_count
+    for name, value in (("max_count", largest), ("max_total", max_total)):
+        if not 1 <= value <= MAX_COUNT:
+            raise UsageError(f"{name}={value}: a user may contribute 1 to {MAX_COUNT:,}; give a public bound.")
+    csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
+    return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
+
+
+@kernel
+def _clip(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    max_count: int,
+    max_total: int,
+    keys: Hashes,
+) -> Csr:
+    kept_starts = np.zeros_like(starts)
+    kept_ngrams = np.empty_like(ngrams)
+    kept_counts = np.empty_like(counts)
+    written = 0
+    for user in range(starts.size - 1):
+        row = np.minimum(counts[starts[user] : starts[user + 1]], max_count).astype(np.int64)
+        if row.sum() > max_total:
+            row = _subsample(row, max_total, keys[user])
+        for at in range(row.size):
+            if row[at]:
+                kept_ngrams[written] = ngrams[starts[user] + at]
+                kept_counts[written] = row[at]
+                written += 1
+        kept_starts[user + 1] = written
+    return kept_starts, kept_ngrams[:written].copy(), kept_counts[:written].copy()
+
+
+@kernel
+def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
+    """`size` of the row's occurrences, each set of them as likely as any other (Floyd's algorithm)."""
+    total = row.sum()
+    chosen = {np.int64(-1)}  # Numba can't type an empty set
+    state = key
+    for last in range(total - size, total):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        place = np.int64(mix(state) % np.uint64(last + 1))
+        chosen.add(np.int64(last) if place in chosen else place)
+    places = np.array(list(chosen))
+    places.sort()
+    kept = np.zeros_like(row)
+    entry, end = 0, row[0]
+    for place in places[1:]:
+        while place >= end:
+            entry += 1
+            end += row[entry]
+        kept[entry] += 1
+    return kept
+
+
+def clipped_sum(counts: UserCounts, shape: Floats, *, clip_norm: float) -> Integers:
+    """Σ over users of z, where z = counts/shape, clipped to the L2 norm Λ, in units of Λ/B, truncated toward zero.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    """
+    return _clipped_sum(counts.starts, counts.ngrams, counts.counts, shape, clip_norm)
+
+
+@kernel
+def _clipped_sum(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    shape: Floats,
+    clip_norm: float,
+) -> Integers:
+    total = np.zeros(shape.size, np.int64)
+    for user in range(starts.size - 1):
+        first, last = starts[user], starts[user + 1]
+        units = fixed_point(counts[first:last], shape[ngrams[first:last]], clip_norm)
+        for at in range(first, last):
+            total[ngrams[at]] += units[at - first]
+    return total
+
+
+@kernel
+def fixed_point(counts: Ids, shape: Floats, clip_norm: float) -> Integers:
+    """One user's z with Σ z² ≤ B², checked in integers: where rounding pushed it over, the largest entry gives way."""
+    values = counts / shape
+    squares = 0.0
+    for value in values:
+        squares += value * value
+    scale = UNITS / max(np.sqrt(squares), clip_norm)
+    units = np.empty(values.size, np.int64)
+    length = 0
+    for at in range(values.size):
+        units[at] = min(int(values[at] * scale), UNITS)
+        length += units[at] * units[at]
+    while length > UNITS * UNITS:
+        largest = np.argmax(units)
+        length -= 2 * units[largest] - 1
+        units[largest] -= 1
+    return units

@@ -1,0 +1,183 @@
+"""Counts per user: users × 𝒱, sparse.
+
+In:  records of users (text), or a Parquet file of (user, n-gram id, count).   Out: `UserCounts`.
+All records of a user are merged, over all files, before anything else happens to them. Does not clip.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayesgram.arrays import Ids, Integers
+from bayesgram.errors import UsageError
+from bayesgram.files import Records, read_records
+from bayesgram.kernels import inlined, kernel
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tables import StringTable
+from bayesgram.text.tokens import buffers
+
+MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
+PENDING = 1 << 24  # occurrences kept before they are merged
+
+
+@dataclass(frozen=True, eq=False)
+class UserCounts:
+    """A sparse matrix in CSR form; row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1."""
+
+    users: pa.LargeBinaryArray  # ids, distinct
+    starts: Integers
+    ngrams: Ids
+    counts: Ids
+    vocabulary_size: int
+    vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
+
+    @cached_property
+    def totals(self) -> Integers:
+        """c: how often each n-gram occurs over all users."""
+        return _totals(self.ngrams, self.counts, self.vocabulary_size)
+
+    @cached_property
+    def users_per_ngram(self) -> Integers:
+        """N: how many users have each n-gram."""
+        return np.bincount(self.ngrams, minlength=self.vocabulary_size)
+
+    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+        """Refuse a vocabulary that these counts were not made with."""
+        same_size = self.vocabulary_size == len(vocabulary)
+        if not same_size or self.vocabulary_fingerprint not in {None, vocabulary.fingerprint}:
+            raise UsageError(
+                f"the counts belong to the vocabulary {str(self.vocabulary_fingerprint)[:12]}… and this one is"
+                f" {vocabulary.fingerprint[:12]}…; give the vocabulary the counts were made with, or count again."
+            )
+
+
+def count(
+    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+    vocabulary: Vocabulary,
+    *,
+    user_column: str = "user",
+    text_column: str = "text",
+    skip_bad_rows: bool = False,
+) -> UserCounts:
+    """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables."""
+    records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
+    return count_records(records, vocabulary)
+
+
+def count_records(records: Iterable[Records], vocabulary: Vocabulary) -> UserCounts:
+    """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
+    names = StringTable()
+    merged = _Merger()
+    for batch in records:
+        codes = names.add(*buffers(batch.user))
+        for rows, ngrams in vocabulary.finder.find(batch.text):
+            merged.add(codes[rows], ngrams)
+    counts = user_counts(names.strings(), *merged.arrays(), vocabulary_size=len(vocabulary))
+    return _by_name(counts, vocabulary.fingerprint)
+
+
+class _Merger:
+    """(user, n-gram) occurrences as (user, n-gram, count) rows, merged whenever many are waiting."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Ids, Ids, Ids]] = []
+        self._waiting = 0
+
+    def add(self, users: Ids, ngrams: Ids) -> None:
+        self._parts.append((users, ngrams, np.ones(ngrams.size, np.int32)))
+        self._waiting += ngrams.size
+        if self._waiting > PENDING:
+            self._parts, self._waiting = [self.arrays()], 0
+
+    def arrays(self) -> tuple[Ids, Ids, Ids]:
+        empty = np.zeros(0, np.int32)
+        users, ngrams, counts = (np.concatenate(column) for column in zip((empty,) * 3, *self._parts, strict=True))
+        starts, ngrams, counts = _rows(users, ngrams, counts, int(users.max(initial=-1)) + 1)
+        return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
+
+
+def user_counts(
+    names: pa.LargeBinaryArray,
+    users: Ids,
+    ngrams: Ids,
+    counts: Ids,
+    *,
+    vocabulary_size: int,
+    vocabulary_fingerprint: str | None = None,
+) -> UserCounts:
+    """Merge (user, n-gram, count) rows in any order; users without a row are left out."""
+    starts, ngrams, counts = _rows(users, ngrams, counts, len(names))
+    present = np.flatnonzero(np.diff(starts))
+    if present.size < len(names):
+        names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
+    return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
+
+
+def _by_name(counts: UserCounts, fingerprint: str) -> UserCounts:
+    """The same counts with users in byte order of their ids, so that the result does not tell how it was read."""
+    order = pc.sort_indices(counts.users).to_numpy().astype(np.int64)
+    sizes = np.diff(counts.starts)[order]
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.repeat(counts.starts[order] - starts[:-1], sizes) + np.arange(starts[-1])
+    return UserCounts(
+        counts.users.take(pa.array(order)),
+        starts,
+        counts.ngrams[places],
+        counts.counts[places],
+        counts.vocabulary_size,
+        fingerprint,
+    )
+
+
+@kernel
+def _totals(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
+    totals = np.zeros(vocabulary_size, np.int64)
+    for at in range(ngrams.size):
+        totals[ngrams[at]] += counts[at]
+    return totals
+
+
+@kernel
+def _rows(users: Ids, ngrams: Ids, counts: Ids, size: int) -> tuple[Integers, Ids, Ids]:
+    """CSR arrays from rows in any order: bring a user's rows together, sort them, add up equal n-grams."""
+    begins = np.zeros(size + 1, np.int64)
+    for user in users:
+        begins[user + 1] += 1
+    begins = np.cumsum(begins)
+    fill = begins[:-1].copy()
+    together = np.empty(users.size, np.int64)  # n-gram above, count below: one key sorts both
+    for at in range(users.size):
+        together[fill[users[at]]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
+        fill[users[at]] += 1
+    starts = np.zeros(size + 1, np.int64)
+    merged_ngrams = np.empty(users.size, np.int32)
+    merged_counts = np.empty(users.size, np.int32)
+    written = 0
+    for user in range(size):
+        row = together[begins[user] : begins[user + 1]]
+        if not _ascending(row):
+            row.sort()
+        for key in row:
+            ngram = np.int32(key >> 32)
+            number = key & 0xFFFFFFFF
+            if written > starts[user] and merged_ngrams[written - 1] == ngram:
+                merged_counts[written - 1] = min(merged_counts[written - 1] + number, MAX_COUNT)
+            else:
+                merged_ngrams[written] = ngram
+                merged_counts[written] = number
+                written += 1
+        starts[user + 1] = written
+    return starts, merged_ngrams[:written].copy(), merged_counts[:written].copy()
+
+
+@inlined
+def _ascending(row: Integers) -> bool:
+    for at in range(1, row.size):
+        if row[at] < row[at - 1]:
+            return False
+    return True

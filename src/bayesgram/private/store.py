@@ -1,0 +1,136 @@
+"""Counts on disk: a private folder (mode 0700) of counts.parquet and meta.json, or one Parquet file made elsewhere.
+
+counts.parquet has `user`, `ngram` (id), `count`, each user's rows together; meta.json says which vocabulary. A file
+made elsewhere needs the same three columns, in any order of rows.
+"""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayesgram.arrays import Ids
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.writing import publish_folder
+from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.version import VERSION
+
+FORMAT = 1
+META = "meta.json"
+ROWS_AT_ONCE = 1 << 22
+
+
+def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
+    """Write a counts folder; it is private."""
+    meta = {
+        "format": FORMAT,
+        "software": f"bayesgram {VERSION}",
+        "vocabulary": {
+            "fingerprint": vocabulary.fingerprint,
+            "size": len(vocabulary),
+            "order": vocabulary.order,
+            "tokenizer": vocabulary.tokenizer.name,
+        },
+    }
+    with publish_folder(path, marker=META, force=force, mode=0o700) as folder:
+        schema = pa.schema({"user": pa.large_string(), "ngram": pa.int32(), "count": pa.int32()})
+        with pq.ParquetWriter(folder / "counts.parquet", schema, compression="zstd") as writer:
+            for first, last in _user_blocks(counts):
+                writer.write_table(_table(counts, first, last, schema))
+        (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
+
+
+def _user_blocks(counts: UserCounts) -> list[tuple[int, int]]:
+    """Runs of whole users with about ROWS_AT_ONCE rows each."""
+    marks = np.arange(0, counts.starts[-1] + ROWS_AT_ONCE, ROWS_AT_ONCE)
+    edges = np.unique(np.searchsorted(counts.starts, marks).clip(max=len(counts.users)))
+    return [(int(first), int(last)) for first, last in pairwise(edges)]
+
+
+def _table(counts: UserCounts, first: int, last: int, schema: pa.Schema) -> pa.Table:
+    rows = slice(counts.starts[first], counts.starts[last])
+    codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
+    users = counts.users.take(pa.array(codes)).cast(pa.large_string())
+    return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=schema)
+
+
+def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
+    """Read a counts folder or a Parquet file of counts over a vocabulary of this size."""
+    folder = Path(path)
+    if not folder.exists():
+        raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
+    file, fingerprint = (
+        (folder / "counts.parquet", _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
+    )
+    table = _read(file)
+    users = table["user"].dictionary_encode().combine_chunks()
+    if isinstance(users, pa.ChunkedArray):
+        users = users.chunk(0) if users.num_chunks else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), [])
+    return user_counts(
+        users.dictionary.cast(pa.large_string()).cast(pa.large_binary()),
+        users.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False),
+        _column(file, table, "ngram", 0, vocabulary_size - 1, "an n-gram id is a row number of the vocabulary"),
+        _column(file, table, "count", 1, MAX_COUNT, "a count is a whole number"),
+        vocabulary_size=vocabulary_size,
+        vocabulary_fingerprint=fingerprint,
+    )
+
+
+def _fingerprint(folder: Path, vocabulary_size: int) -> str:
+    """The vocabulary that a counts folder says it was made with."""
+    try:
+        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+        if meta["format"] != FORMAT:
+            raise UsageError(f"{folder}: format {meta['format']}; this version reads {FORMAT}. Count again.")
+        size, fingerprint = int(meta["vocabulary"]["size"]), str(meta["vocabulary"]["fingerprint"])
+    except FileNotFoundError:
+        raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
+    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+        raise BayesgramError(f"{folder}: meta.json is damaged; count again with `bayesgram count`.") from None
+    if size != vocabulary_size:
+        raise UsageError(
+            f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
+            " give the vocabulary the counts were made with."
+        )
+    return fingerprint
+
+
+def _read(file: Path) -> pa.Table:
+    try:
+        table = pq.read_table(file)
+    except (pa.ArrowInvalid, OSError):
+        raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
+    missing = [name for name in ("user", "ngram", "count") if name not in table.column_names]
+    if missing:
+        raise UsageError(
+            f"{file}: no column {missing[0]!r}; counts have the columns 'user', 'ngram', 'count', this file has"
+            f" {', '.join(map(repr, table.column_names))}."
+        )
+    user = table["user"]
+    kind = user.type.value_type if pa.types.is_dictionary(user.type) else user.type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UsageError(f"{file}: the column 'user' is {kind}; ids must be text or whole numbers.")
+    empty = pc.equal(user.cast(pa.large_string()), "") if not pa.types.is_integer(kind) else pc.is_null(user)
+    bad = pc.index(pc.fill_null(empty, True), True).as_py()
+    if bad >= 0:
+        raise BayesgramError(f"{file}: row {bad + 1}: no user id. Every row of counts needs one.")
+    return table
+
+
+def _column(file: Path, table: pa.Table, name: str, low: int, high: int, meaning: str) -> Ids:
+    """A column of whole numbers in [low, high]; the values themselves are never shown."""
+    column = table[name]
+    if not pa.types.is_integer(column.type):
+        raise UsageError(f"{file}: the column {name!r} is {column.type}; {meaning}.")
+    inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
+    bad = pc.index(pc.fill_null(inside, False), False).as_py()
+    if bad >= 0:
+        raise BayesgramError(
+            f"{file}: row {bad + 1}: {name} is not in {low} … {high}; {meaning}. Is it the right file?"
+        )
+    return np.asarray(column.cast(pa.int32()).combine_chunks())

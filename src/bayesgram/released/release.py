@@ -1,0 +1,54 @@
+"""A release: a distribution over public n-grams, and its card.
+
+On disk: a folder with distribution.parquet (`ngram`, `probability`) and card.json, published whole or not at all.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bayesgram.arrays import Floats
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.writing import publish_folder
+from bayesgram.released.card import Card
+
+CARD = "card.json"
+TOLERANCE = 1e-6  # of a sum of probabilities
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """θ and what it is worth. Row number = n-gram id."""
+
+    ngrams: pa.LargeStringArray
+    probabilities: Floats
+    card: Card
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the release folder."""
+        with publish_folder(path, marker=CARD, force=force) as folder:
+            table = pa.table({"ngram": self.ngrams, "probability": self.probabilities})
+            pq.write_table(table, folder / "distribution.parquet", compression="zstd")
+            card = json.dumps(self.card.to_json(), indent=2, ensure_ascii=False)
+            (folder / CARD).write_text(card + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Release":
+        """Read a release folder."""
+        folder = Path(path)
+        if not (folder / CARD).is_file():
+            raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
+        try:
+            card = Card.from_json(json.loads((folder / CARD).read_text(encoding="utf-8")))
+            table = pq.read_table(folder / "distribution.parquet")
+            ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
+            probabilities = table["probability"].to_numpy()
+        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
+            raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
+        if not (np.isfinite(probabilities).all() and abs(probabilities.sum() - 1) < TOLERANCE):
+            raise BayesgramError(f"{path}: the probabilities don't add up to 1; the release is damaged.")
+        return cls(ngrams, probabilities, card)

@@ -1,0 +1,119 @@
+"""Tokens of text: the same cut for public and private text.
+
+In:  strings, or Arrow arrays of valid UTF-8.   Out: tokens in sentences; or, for the pipeline, flat arrays.
+Rules: docs/text.md. Does not count, and keeps no text.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayesgram.arrays import Bytes, Integers
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.text.characters import character_table
+from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.scan import Scanned, rows_to_normalise, scan_characters, scan_whitespace, scan_words
+
+CHUNK_BYTES = 1 << 20  # tokens of one chunk stay in the processor's cache
+MAX_ROW_BYTES = 1 << 29  # token ends are 32-bit
+
+
+SCANNERS = {
+    TokenizerKind.WORDS: scan_words,
+    TokenizerKind.WHITESPACE: scan_whitespace,
+    TokenizerKind.CHARACTERS: scan_characters,
+}
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    r"""A way to cut text. Two texts cut by equal tokenizers are comparable.
+
+    >>> Tokenizer().sentences("Don't stop! The café's open, O'Hara.")
+    [["don't", 'stop'], ['the', "café's", 'open', "o'hara"]]
+    >>> Tokenizer("whitespace").sentences("ACG TTA\nGGC")
+    [['ACG', 'TTA'], ['GGC']]
+    >>> Tokenizer("characters").sentences("Hi you")
+    [['h', 'i', '▁', 'y', 'o', 'u']]
+    """
+
+    kind: TokenizerKind = TokenizerKind.WORDS
+    lowercase: bool | None = None  # None: as usual for the kind, that is yes but for whitespace
+
+    def __post_init__(self) -> None:
+        if self.kind not in set(TokenizerKind):
+            raise UsageError(f"tokenizer={self.kind!r}: choose one of {', '.join(TokenizerKind)}.")
+        object.__setattr__(self, "kind", TokenizerKind(self.kind))
+        if self.lowercase is None:
+            object.__setattr__(self, "lowercase", self.kind is not TokenizerKind.WHITESPACE)
+
+    @property
+    def name(self) -> str:
+        """What files call this tokenizer, for example `words` or `words, case kept`."""
+        usual = Tokenizer(self.kind).lowercase
+        return self.kind + ("" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept")
+
+    @classmethod
+    def from_name(cls, name: str) -> "Tokenizer":
+        """The inverse of `name`."""
+        kind, _, case = name.partition(", ")
+        return cls(TokenizerKind(kind), {"": None, "lower case": True, "case kept": False}[case])
+
+    def sentences(self, text: str) -> list[list[str]]:
+        """The tokens of one text, sentence by sentence."""
+        found: list[list[str]] = [[]]
+        for tokens, ends, _ in self.scan(pa.array([text.encode()], pa.large_binary())):
+            for start, end in zip([0, *ends], ends, strict=False):
+                if end == start:
+                    found.append([])
+                else:
+                    found[-1].append(tokens[start:end].tobytes().decode())
+        return found[:-1]
+
+    def scan(self, texts: pa.LargeBinaryArray) -> Iterator[Scanned]:
+        """Cut rows of valid UTF-8, a chunk of rows at a time; the rows keep their order."""
+        table = character_table()
+        fold = table.lower if self.lowercase else table.keep
+        if self.kind is TokenizerKind.WHITESPACE and not self.lowercase:
+            fold = np.arange(0x110000, dtype=np.int32)  # ids pass untouched
+        if self.kind is not TokenizerKind.WHITESPACE:
+            texts = _normalised(texts)
+        data, offsets = buffers(texts)
+        for start, stop in _chunks(offsets):
+            yield SCANNERS[self.kind](data, offsets[start : stop + 1], table.classes, fold)
+
+
+def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
+    """The bytes of an Arrow array and the offsets of its rows, without a copy; slices keep their place."""
+    _, offsets, data = array.buffers()
+    if len(array) == 0:
+        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
+    rows = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    return (np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)), rows
+
+
+def _normalised(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
+    """Unicode NFC, applied only to the rows that it may change."""
+    rows = pa.array(rows_to_normalise(*buffers(texts), character_table().classes))
+    if not rows.true_count:
+        return texts
+    changed = pc.utf8_normalize(texts.filter(rows).cast(pa.large_string()), form="NFC").cast(pa.large_binary())
+    return pc.replace_with_mask(texts, rows, changed)
+
+
+def _chunks(offsets: Integers) -> Iterator[tuple[int, int]]:
+    """Runs of rows of about CHUNK_BYTES."""
+    rows = offsets.size - 1
+    start = 0
+    while start < rows:
+        stop = int(np.searchsorted(offsets, offsets[start] + CHUNK_BYTES, side="right")) - 1
+        stop = min(max(stop, start + 1), rows)
+        if offsets[stop] - offsets[start] > MAX_ROW_BYTES:
+            raise BayesgramError(
+                f"a single text of more than {MAX_ROW_BYTES >> 20} MB: split it into several rows of the same user."
+            )
+        yield start, stop
+        start = stop
