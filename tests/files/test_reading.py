@@ -125,6 +125,16 @@ def test_a_large_file_streams(put, monkeypatch):
         reader.close()
 
 
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".tsv.gz", ".parquet"])
+def test_a_reader_may_be_left_half_way(put_rows, monkeypatch, ending):
+    monkeypatch.setattr(streams, "BLOCK_BYTES", 1000)
+    path = put_rows(f"x{ending}", [(f"u{n}", f"text {n * 7919}") for n in range(2000)])
+    for _ in range(20):
+        batches = iter(read_records(path, text_column="text", user_column="user"))
+        assert len(next(batches)) > 0
+        batches.close()
+
+
 @pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl.zst", ".csv.gz", ".tsv.zst", ".txt.gz"])
 @pytest.mark.parametrize("damage", ["cut", "empty", "other"])
 def test_damaged_files(put, put_rows, read, ending, damage):

@@ -114,6 +114,18 @@ def test_a_pipe_is_no_file(folder):
     assert refused("data/pipe.csv").startswith("data/pipe.csv: not a file or folder. ")
 
 
+def test_a_link_to_nothing(folder):
+    (folder / "link.csv").symlink_to(folder / "gone")
+    assert refused("data").startswith("data/link.csv: no such file. ")
+
+
+@pytest.mark.parametrize(("name", "reason"), [("x" * 300 + ".csv", "File name too long"), ("\0", "not a valid path")])
+def test_a_path_that_cannot_be_looked_at(folder, name, reason):
+    with pytest.raises(BayesgramError) as caught:
+        find_sources(name, allow_plain_text=True)
+    assert str(caught.value) == f"{name}: can't be read: {reason}. Check the path and its permissions."
+
+
 def test_unknown_ending(folder):
     assert refused("data/notes.md") == f"data/notes.md: unknown file ending. The endings that are read: {ALL}."
     (folder / "x.parquet.gz").write_bytes(b"")

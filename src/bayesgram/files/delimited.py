@@ -13,7 +13,8 @@ import codecs
 import io
 import re
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from typing import IO, Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -105,13 +106,13 @@ class _Pass:
     def chunks(self, stream: ByteStream) -> Iterator[Chunk]:
         """Yield the batches of Arrow, with row numbers and the rows it dropped."""
         feed = _Feed(stream, mark=self._mark, tail=f"\n{self._last_row}\n")
-        batches = _batches(feed, self._source, self._columns, self._drop)
-        while (batch := self._next(batches)) is not None:
-            text = self._column(batch, self._columns.text, feed)
-            user = None if self._columns.user is None else self._column(batch, self._columns.user, feed)
-            rows, before = number_rows(len(batch), self._next_row, self._dropped)
-            self._next_row += len(batch) + before
-            yield Chunk(text, user, rows, stream.position, self._take(before))
+        with closing(_batches(feed, self._source, self._columns, self._drop)) as batches:
+            while (batch := self._next(batches)) is not None:
+                text = self._column(batch, self._columns.text, feed)
+                user = None if self._columns.user is None else self._column(batch, self._columns.user, feed)
+                rows, before = number_rows(len(batch), self._next_row, self._dropped)
+                self._next_row += len(batch) + before
+                yield Chunk(text, user, rows, stream.position, self._take(before))
         if not self._closed:
             row = self._open_row or self._next_row - 1
             raise BayesgramError(f"{self._source.name}: row {row}: a quote that is never closed. Mend the row.")
@@ -146,7 +147,9 @@ class _Pass:
         return as_bytes(pc.replace_substring(column, self._mark, b"\xff") if feed.marked else column)
 
 
-def _batches(feed: _Feed, source: Source, columns: Columns, on_bad_row: _OnBadRow) -> Iterator[pa.RecordBatch]:
+def _batches(
+    feed: _Feed, source: Source, columns: Columns, on_bad_row: _OnBadRow
+) -> Generator[pa.RecordBatch, None, None]:
     types = dict.fromkeys(columns.names, pa.large_binary())
     options = pv.ConvertOptions(include_columns=columns.names, column_types=types)
     with _open(feed, source, on_bad_row, options) as reader:

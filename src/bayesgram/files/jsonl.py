@@ -58,8 +58,8 @@ def parse_block(block: bytes, columns: Columns, row: int = 1, position: int = 0)
     rows: range | list[int] = range(row, row + len(table))
     if len(table) < block.count(b"\n") + (not block.endswith(b"\n")):
         rows = [row for row, _ in _lines(block, row)]
-    text, user = (_column(table, name) for name in (columns.text, columns.user))
-    return Chunk(text if text is not None else pa.array([], pa.large_binary()), user, rows, position)
+    user = None if columns.user is None else _column(table, columns.user)
+    return Chunk(_column(table, columns.text), user, rows, position)
 
 
 def parse_lines(block: bytes, columns: Columns, row: int = 1, position: int = 0) -> Chunk:
@@ -106,8 +106,8 @@ def _arrow_table(body: bytes, schema: pa.Schema) -> pa.Table | None:
         return None
 
 
-def _column(table: pa.Table, name: str | None) -> pa.LargeBinaryArray | None:
-    return None if name is None else as_bytes(table.column(name).combine_chunks())
+def _column(table: pa.Table, name: str) -> pa.LargeBinaryArray:
+    return as_bytes(table.column(name).combine_chunks())
 
 
 def _parse_line(line: bytes, columns: Columns) -> tuple[bytes | None, bytes | None] | str:
@@ -120,8 +120,8 @@ def _parse_line(line: bytes, columns: Columns) -> tuple[bytes | None, bytes | No
         table = _parse_fast(line, columns)
         if table is None:
             return NOT_JSON
-        found = [column[0].as_py() for column in (_column(table, n) for n in columns.names) if column is not None]
-        return found[0], found[1] if len(found) > 1 else None
+        found = [_column(table, name)[0].as_py() for name in columns.names]
+        return found[0], None if columns.user is None else found[1]
     if not isinstance(value[0], dict):
         return NOT_OBJECT
     text = value[0].get(columns.text)

@@ -6,6 +6,7 @@ Does not open any file: a source says what the ending promises, not what the byt
 
 import glob
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,7 +110,7 @@ def _table_source(value: object, name: str) -> Source:
 
 
 def _file_source(path: Path, allow_plain_text: bool) -> Source:
-    kind = _kind(path)
+    size, kind = _size(path), _kind(path)
     if kind is None:
         endings = readable_endings(allow_plain_text=allow_plain_text)
         raise UsageError(f"{path}: unknown file ending. The endings that are read: {endings}.")
@@ -118,7 +119,7 @@ def _file_source(path: Path, allow_plain_text: bool) -> Source:
             f"{path}: plain text has no user column; give a table with one row for each text and its user, "
             "or leave the file out with a pattern such as 'folder/*.parquet'."
         )
-    return Source(str(path), kind[0], kind[1], path.stat().st_size, path)
+    return Source(str(path), kind[0], kind[1], size, path)
 
 
 def _kind(path: Path) -> tuple[Format, Compression | None] | None:
@@ -138,20 +139,37 @@ def _kind(path: Path) -> tuple[Format, Compression | None] | None:
 def _expand(given: str, allow_plain_text: bool) -> list[Path]:
     """Turn a folder or a pattern into the files it stands for; a plain file is itself."""
     path = Path(given)
-    if path.is_file():
-        return [path]
-    if path.is_dir():
+    status = _status(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
         found = sorted(_files_below(path))
-    elif glob.has_magic(given):
+    elif status is None and glob.has_magic(given):
         found = sorted(_files_matching(given))
     else:
-        problem = "not a file or folder" if path.exists() else "no such file"
-        raise UsageError(f"{given}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too.")
+        return [path]
     readable = [file for file in found if _kind(file) is not None]
     if not readable:
         endings = readable_endings(allow_plain_text=allow_plain_text)
         raise UsageError(f"{given}: holds no file that can be read. The endings that are read: {endings}.")
     return readable
+
+
+def _size(path: Path) -> int:
+    """The size of a file that is there; a pipe or device is no file, since some formats are read twice."""
+    status = _status(path)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        problem = "no such file" if status is None else "not a file or folder"
+        raise UsageError(f"{path}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too.")
+    return status.st_size
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a valid path"
+        raise BayesgramError(f"{path}: can't be read: {reason}. Check the path and its permissions.") from None
 
 
 def _files_below(folder: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Floats, Integers
 from bayesgram.mechanisms.base import Mechanism, Randomness, need, normalised
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip import clip
@@ -63,13 +63,20 @@ class LaplacePublic(Laplace):
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
         shares = vocabulary.counts / max(vocabulary.counts.sum(), 1)  # α̃
         units = np.rint(shares * FIXED_POINT).astype(np.int64)
-        total = clipped.totals.sum()
-        differences = clipped.totals * FIXED_POINT - total * units
-        sensitivity = self.max_total * (2 * FIXED_POINT + int(units.sum()))
-        noisy = chance.noise.discrete_laplace(
-            np.append(differences, total * FIXED_POINT), scale=_rounded_up(sensitivity / epsilon)
-        )
+        scale = _rounded_up(public_sensitivity(units, self.max_total) / epsilon)
+        noisy = chance.noise.discrete_laplace(differences_to_public(clipped.totals, units), scale=scale)
         return normalised((noisy[:-1] + noisy[-1] * shares) / FIXED_POINT), {}
+
+
+def differences_to_public(totals: Integers, units: Integers) -> Integers:
+    """B·c − ‖c‖₁·a, and B·‖c‖₁ at the end."""
+    total = totals.sum()
+    return np.append(totals * FIXED_POINT - total * units, total * FIXED_POINT)
+
+
+def public_sensitivity(units: Integers, max_total: int) -> int:
+    """W·(2B + Σa): how far one user moves `differences_to_public` in L1."""
+    return max_total * (2 * FIXED_POINT + int(units.sum()))
 
 
 def _rounded_up(scale: float) -> float:

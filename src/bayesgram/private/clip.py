@@ -18,6 +18,7 @@ from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.text.tables import hash_rows, mix
 from bayesgram.text.tokens import buffers
 
+MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
 Csr = tuple[Integers, Ids, Ids]
@@ -69,9 +70,9 @@ def mix_all(values: Hashes, key: np.uint64) -> Hashes:
 def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts:
     """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
     largest = MAX_COUNT if max_count is None else max_count
-    for name, value in (("max_count", largest), ("max_total", max_total)):
-        if not 1 <= value <= MAX_COUNT:
-            raise UsageError(f"{name}={value}: a user may contribute 1 to {MAX_COUNT:,}; give a public bound.")
+    for name, value, limit in (("max_count", largest, MAX_COUNT), ("max_total", max_total, MAX_TOTAL)):
+        if not 1 <= value <= limit:
+            raise UsageError(f"{name}={value}: a user may contribute 1 to {limit:,}; give a public bound.")
     csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
     return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
 

@@ -1,0 +1,150 @@
+"""Laplace, Laplace with public text, Gaussian, k-anonymity."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import matrices
+
+from bayesgram.errors import UsageError
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import (
+    FIXED_POINT,
+    Laplace,
+    LaplacePublic,
+    differences_to_public,
+    public_sensitivity,
+)
+from bayesgram.private.clip import clip
+from bayesgram.private.counts import UserCounts
+from bayesgram.privacy.budget import Budget, Guarantee
+
+
+def without(matrix, user):
+    names = [f"u{i}" for i in range(len(matrix)) if i != user]
+    return reference.user_counts(np.delete(matrix, user, axis=0), names)
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), largest=9), st.integers(1, 12))
+def test_one_user_moves_the_laplace_counts_by_at_most_w(matrix, max_total):
+    bounds = {"max_count": None, "max_total": max_total, "key": 11}
+    whole = clip(reference.user_counts(matrix), **bounds).totals
+    for user in range(len(matrix)):
+        assert np.abs(whole - clip(without(matrix, user), **bounds).totals).sum() <= max_total
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), largest=9), st.integers(1, 12), st.integers(0, 10**6))
+def test_one_user_moves_the_public_differences_by_at_most_their_sensitivity(matrix, max_total, top):
+    alpha = np.array([top, *range(matrix.shape[1] - 1)])
+    units = np.rint(alpha / max(alpha.sum(), 1) * FIXED_POINT).astype(np.int64)
+    bounds = {"max_count": None, "max_total": max_total, "key": 11}
+    whole = differences_to_public(clip(reference.user_counts(matrix), **bounds).totals, units)
+    for user in range(len(matrix)):
+        less = differences_to_public(clip(without(matrix, user), **bounds).totals, units)
+        assert np.abs(whole - less).sum() <= public_sensitivity(units, max_total)
+
+
+def test_laplace_noise_has_scale_w_over_epsilon():
+    """The mean of |noise| over 4,000 n-grams is W/ε within 5 standard errors: wrong once in 10⁶ runs."""
+    size, users_each, max_total, epsilon = 4000, 1000, 5, 0.5
+    users = size * users_each // max_total
+    names = pa.array([f"u{i}".encode() for i in range(users)], pa.large_binary())
+    starts = np.arange(users + 1, dtype=np.int64) * max_total
+    ngrams = (np.arange(users * max_total) % size).astype(np.int32)
+    counts = UserCounts(names, starts, ngrams, np.ones(ngrams.size, np.int32), size, None)
+    theta = Laplace(max_total).release(counts, reference.vocabulary(np.ones(size)), Budget(epsilon)).probabilities
+    noise = (theta * size - 1) * users_each
+    scale = max_total / epsilon
+    assert abs(np.abs(noise).mean() - scale) < 5 * scale / math.sqrt(size)
+
+
+def test_laplace_public_recovers_the_counts_when_noise_is_small():
+    matrix = np.tile(np.array([3, 2, 1, 0]), (20_000, 1))
+    counts, vocabulary = reference.user_counts(matrix), reference.vocabulary([10, 20, 30, 40])
+    for mechanism in (Laplace(6), LaplacePublic(6)):
+        theta = mechanism.release(counts, vocabulary, Budget(100.0)).probabilities
+        assert theta == pytest.approx([1 / 2, 1 / 3, 1 / 6, 0], abs=1e-3)
+
+
+def test_gaussian_recovers_the_counts_when_noise_is_small():
+    matrix = np.tile(np.array([3, 2, 1, 0]), (20_000, 1))
+    counts, vocabulary = reference.user_counts(matrix), reference.vocabulary([10, 20, 30, 40])
+    theta = Gaussian(clip_norm=10.0).release(counts, vocabulary, Budget(100.0, 1e-6)).probabilities
+    assert theta == pytest.approx([1 / 2, 1 / 3, 1 / 6, 0], abs=1e-3)
+
+
+@pytest.mark.parametrize("mechanism", [Laplace(), LaplacePublic(), Gaussian()])
+def test_proved_mechanisms_say_so_unless_seeded(mechanism):
+    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([1, 2, 3])
+    assert mechanism.release(counts, vocabulary, Budget(1, 1e-6)).card.guarantee is Guarantee.PROVED
+    seeded = mechanism.release(counts, vocabulary, Budget(1, 1e-6), seed=1).card
+    assert seeded.guarantee is Guarantee.NONE
+    assert seeded.statement == "seeded: not for publication (unseeded, this mechanism is PROVED)"
+
+
+def test_laplace_spends_no_delta():
+    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([1, 2, 3])
+    assert Laplace().release(counts, vocabulary, Budget(1, 1e-6)).card.delta == 0
+
+
+def test_k_anonymity_add_one():
+    matrix = np.array([[5, 1, 0], [5, 0, 0], [1, 0, 0]])
+    release = KAnonymity(2).release(reference.user_counts(matrix), reference.vocabulary([1, 1, 1]))
+    assert release.probabilities == pytest.approx(np.array([12, 1, 1]) / 14)
+    assert release.card.guarantee is Guarantee.NONE
+    assert release.card.epsilon is None
+
+
+def test_k_anonymity_public():
+    matrix = np.array([[5, 1, 0], [5, 0, 0], [1, 0, 0]])
+    release = KAnonymity(2, "public").release(reference.user_counts(matrix), reference.vocabulary([7, 1, 3]))
+    hidden = 1 + 1  # one suppressed occurrence, and one so that nothing is ruled out
+    assert release.probabilities == pytest.approx(np.array([11, hidden / 3, hidden * 2 / 3]) / (11 + hidden))
+
+
+@given(matrices(users=(1, 6)), st.integers(1, 4), st.sampled_from(["add-one", "public"]))
+def test_k_anonymity_is_a_distribution_that_rules_nothing_out(matrix, k, suppressed):
+    theta = (
+        KAnonymity(k, suppressed)
+        .release(reference.user_counts(matrix), reference.vocabulary(range(matrix.shape[1])))
+        .probabilities
+    )
+    assert theta.sum() == pytest.approx(1)
+    assert (theta > 0).all()
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KAnonymity(0), "k=0: give a whole number of 1 or more; the paper has 50."),
+        (lambda: KAnonymity(5, "away"), "suppressed='away': choose one of add-one, public."),
+        (lambda: Gaussian(0.0), "clip_norm=0.0: give a public number from 1e-6 to 1e9; 4 is usual."),
+        (lambda: Gaussian(math.inf), "clip_norm=inf: give a public number from 1e-6 to 1e9; 4 is usual."),
+    ],
+)
+def test_bad_settings(make, message):
+    with pytest.raises(UsageError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_a_missing_budget_is_named():
+    counts, vocabulary = reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2])
+    with pytest.raises(
+        UsageError, match=r"^epsilon is missing: gaussian needs a budget; 0\.1 is strong, 1 is usual\.$"
+    ):
+        Gaussian().release(counts, vocabulary)
+
+
+def test_counts_of_another_vocabulary_are_refused():
+    counts = reference.user_counts(np.eye(2, dtype=int), fingerprint="abcdef0123456789")
+    vocabulary = reference.vocabulary([1, 2])
+    with pytest.raises(UsageError, match=r"^the counts belong to the vocabulary abcdef012345… and this one is "):
+        Laplace().release(counts, vocabulary, Budget(1))

@@ -1,0 +1,112 @@
+"""Algorithm 1 from end to end."""
+
+import math
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import matrices
+
+from bayesgram.errors import UsageError
+from bayesgram.mechanisms.base import Randomness
+from bayesgram.mechanisms.paper import Paper, classical_sigma, paper_bounds, posterior_mean
+from bayesgram.mechanisms.sensitivity import Statistics
+from bayesgram.privacy.budget import Budget, Guarantee
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5)), st.floats(1e-3, 10), st.floats(0, 1))
+def test_the_mean_is_that_of_corollary_1(matrix, slope, rho):
+    statistics = Statistics(reference.clipped(matrix))
+    prior = reference.centred_log(range(matrix.shape[1]))
+    found = posterior_mean(statistics, prior, slope=slope, rho=rho)
+    expected = rho * reference.weighted(matrix, slope, matrix.max(initial=1)) + (1 - rho) * prior
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_sigma_is_that_of_corollary_1():
+    sigma = classical_sigma(0.3, rho=0.5, budget=Budget(0.1, 1e-6))
+    assert sigma == pytest.approx(0.5 * 0.3 * math.sqrt(2 * math.log(1.25e6)) / 0.1)
+
+
+def test_the_released_logs_are_the_mean_plus_gaussian_noise():
+    """Mean and spread of h − μ over 4,000 coordinates; each check fails by chance once in 10⁶ runs."""
+    rng = np.random.default_rng(5)
+    size = 4000
+    matrix = (rng.random((50, size)) < 0.05).astype(np.int64)
+    counts, vocabulary = reference.user_counts(matrix), reference.vocabulary(rng.integers(0, 99, size))
+    paper, budget = Paper(max_count=1, max_total=size, slope=0.02, rho=0.5), Budget(1.0, 1e-6)
+    theta = paper.release(counts, vocabulary, budget).probabilities
+    statistics = Statistics(reference.clipped(matrix, max_count=1))
+    prior = reference.centred_log(vocabulary.counts)
+    sigma = classical_sigma(statistics.exact(0.02), rho=0.5, budget=budget)
+    noise = np.log(theta) - posterior_mean(statistics, prior, slope=0.02, rho=0.5)
+    z = (noise - noise.mean()) / sigma
+    assert abs(z.std() - 1) < 4.9 / math.sqrt(2 * size)
+    assert abs((z**3).mean()) < 4.9 * math.sqrt(15 / size)
+    assert abs((z**4).mean() - 3) < 4.9 * math.sqrt(96 / size)
+    assert theta.sum() == pytest.approx(1)
+
+
+def test_bound_asks_for_more_noise_than_exact():
+    matrix = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]])
+    statistics = Statistics(reference.clipped(matrix))
+    assert Paper(sensitivity="bound").gamma(statistics) > Paper(sensitivity="exact").gamma(statistics)
+
+
+def test_the_card_says_that_epsilon_is_no_guarantee():
+    release = Paper().release(
+        reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([1, 2, 3]), Budget(1, 1e-6)
+    )
+    assert release.card.guarantee is Guarantee.EMPIRICAL
+    assert release.card.statement.startswith("not a differential-privacy guarantee: ")
+    assert "EMPIRICAL" in release.card.claim
+
+
+def test_seeded_runs_repeat_and_are_stamped():
+    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([1, 2, 3])
+    first, second = (Paper().release(counts, vocabulary, Budget(1, 1e-6), seed=4) for _ in range(2))
+    assert first.probabilities.tolist() == second.probabilities.tolist()
+    assert first.card.seeded
+    assert "seeded: not for publication" in str(first.card)
+    unseeded = [Paper().release(counts, vocabulary, Budget(1, 1e-6)).probabilities.tolist() for _ in range(2)]
+    assert unseeded[0] != unseeded[1]
+
+
+def test_paper_bounds_are_those_of_section_5():
+    assert paper_bounds(999_999) == (1, 999)
+    assert paper_bounds(1_000_000) == (10, 1000)
+    assert paper_bounds(10) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("knobs", "message"),
+    [
+        ({"slope": 0}, "slope=0: S is a number above 0; the paper tries 0.001 to 10000."),
+        ({"slope": math.nan}, "slope=nan: S is a number above 0; the paper tries 0.001 to 10000."),
+        ({"rho": 1.5}, "rho=1.5: ρ, the trust in private counts, is a number from 0 to 1."),
+        ({"sensitivity": "guess"}, "sensitivity='guess': choose one of exact, bound."),
+    ],
+)
+def test_bad_settings(knobs, message):
+    with pytest.raises(UsageError) as caught:
+        Paper(**knobs)
+    assert str(caught.value) == message
+
+
+def test_delta_zero_is_refused():
+    counts, vocabulary = reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2])
+    with pytest.raises(
+        UsageError, match=r"^delta=0: the paper's Gaussian noise needs a delta above 0; 1e-7 is usual\.$"
+    ):
+        Paper().release(counts, vocabulary, Budget(1.0))
+
+
+def test_bad_bounds_are_refused():
+    chance = Randomness.make(1)
+    with pytest.raises(
+        UsageError, match=r"^max_count=0: a user may contribute 1 to 2,147,483,647; give a public bound\.$"
+    ):
+        Paper(max_count=0).statistics(reference.user_counts(np.eye(2, dtype=int)), chance)

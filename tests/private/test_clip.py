@@ -1,0 +1,115 @@
+"""Clipping: its bounds, and that it looks at nobody else."""
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import chisquare
+from strategies import matrices
+
+from bayesgram.errors import UsageError
+from bayesgram.private.clip import MAX_TOTAL, UNITS, clip, clipped_sum, fixed_point
+
+bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
+
+
+def dense(clipped):
+    out = np.zeros((clipped.starts.size - 1, clipped.vocabulary_size), np.int64)
+    rows = np.repeat(np.arange(len(out)), np.diff(clipped.starts))
+    out[rows, clipped.ngrams] = clipped.counts
+    return out
+
+
+@settings(deadline=None)
+@given(matrices(largest=9), st.fixed_dictionaries(bounds))
+def test_no_entry_exceeds_c_and_no_row_exceeds_w(matrix, knobs):
+    kept = dense(clip(reference.user_counts(matrix), **knobs))
+    clamped = np.minimum(matrix, knobs["max_count"])
+    assert (kept <= clamped).all()
+    assert kept.sum(axis=1).tolist() == np.minimum(clamped.sum(axis=1), knobs["max_total"]).tolist()
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 6), largest=9), st.fixed_dictionaries(bounds), st.integers(0, 5))
+def test_what_is_kept_of_a_user_does_not_depend_on_others(matrix, knobs, user):
+    user %= len(matrix)
+    whole = dense(clip(reference.user_counts(matrix), **knobs))
+    alone = dense(clip(reference.user_counts(matrix[user : user + 1], [f"u{user}"]), **knobs))
+    assert whole[user].tolist() == alone[0].tolist()
+
+
+def test_every_set_of_occurrences_is_as_likely_as_any_other():
+    """2 of 5 occurrences, 20,000 users: χ² over the 10 pairs; p < 10⁻⁶ fails (the key is fixed, so: never)."""
+    users = 20_000
+    clipped = clip(reference.user_counts(np.ones((users, 5), np.int64)), max_count=1, max_total=2, key=1)
+    kept = [tuple(row) for row in np.argwhere(dense(clipped))[:, 1].reshape(users, 2)]
+    seen = [kept.count(pair) for pair in combinations(range(5), 2)]
+    assert sum(seen) == users
+    assert chisquare(seen).pvalue > 1e-6
+
+
+def test_repeated_occurrences_are_drawn_one_by_one():
+    """3 of 8 occurrences of (6, 2): the mean kept of the first is 3 · 6/8, within 5 standard errors."""
+    users = 20_000
+    kept = dense(clip(reference.user_counts(np.tile([6, 2], (users, 1))), max_count=9, max_total=3, key=2))
+    variance = 3 * (6 / 8) * (2 / 8) * (8 - 3) / (8 - 1)
+    assert abs(kept[:, 0].mean() - 2.25) < 5 * math.sqrt(variance / users)
+    assert kept[:, 0].var() == pytest.approx(variance, rel=0.1)
+
+
+def test_select_keeps_whole_users():
+    matrix = np.array([[1, 2, 0], [0, 0, 3], [4, 0, 0]])
+    chosen = reference.clipped(matrix).select(np.array([True, False, True]))
+    assert dense(chosen).tolist() == [[1, 2, 0], [4, 0, 0]]
+
+
+def test_a_heavy_user_is_quick():
+    counts = reference.user_counts(np.array([[2_000_000_000, 5]]))
+    assert clip(counts, max_count=None, max_total=10, key=1).counts.sum() == 10
+
+
+@pytest.mark.parametrize("max_total", [0, -3, MAX_TOTAL + 1])
+def test_bad_bounds(max_total):
+    with pytest.raises(UsageError) as caught:
+        clip(reference.user_counts(np.eye(2, dtype=int)), max_count=1, max_total=max_total, key=0)
+    assert str(caught.value) == (f"max_total={max_total}: a user may contribute 1 to 1,000,000; give a public bound.")
+
+
+rows = st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(1e-6, 1e6)), min_size=1, max_size=40)
+norms = st.one_of(st.floats(1e-6, 1e9), st.sampled_from([1.0, 2.0, math.sqrt(2), 5.0]))
+
+
+@settings(deadline=None, max_examples=500)
+@given(rows, norms)
+def test_no_user_moves_the_fixed_point_sum_by_more_than_the_bound(row, clip_norm):
+    counts, shape = np.array([c for c, _ in row], np.int32), np.array([s for _, s in row])
+    z = fixed_point(counts, shape, clip_norm)
+    assert (z >= 0).all()
+    assert sum(int(k) ** 2 for k in z) <= UNITS**2
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), largest=50), norms)
+def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm):
+    shape = np.linspace(0.5, 2, matrix.shape[1])
+    expected = np.zeros(matrix.shape[1])
+    for user in matrix:
+        v = user / shape
+        norm = math.sqrt(sum(value**2 for value in v))
+        expected += v * min(1.0, clip_norm / norm) if norm else 0
+    found = clipped_sum(reference.user_counts(matrix), shape, clip_norm=clip_norm) * (clip_norm / UNITS)
+    assert found == pytest.approx(expected, rel=1e-7, abs=len(matrix) * 1.01 * clip_norm / UNITS)
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), largest=50), norms)
+def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, clip_norm):
+    shape = np.linspace(0.5, 2, matrix.shape[1])
+    whole = clipped_sum(reference.user_counts(matrix), shape, clip_norm=clip_norm)
+    for user in range(len(matrix)):
+        rest = clipped_sum(reference.user_counts(np.delete(matrix, user, axis=0)), shape, clip_norm=clip_norm)
+        assert sum(int(k) ** 2 for k in whole - rest) <= UNITS**2

@@ -1,0 +1,113 @@
+"""Counts per user, against a dictionary."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.private import counts as module
+from bayesgram.private.counts import MAX_COUNT, count, user_counts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+
+WORDS = ["a", "b", "c", "d", "zürich"]
+VOCABULARY = Vocabulary(
+    pa.array(["a b", "b c", "c a", "zürich a", "d d"], pa.large_string()), np.array([5, 4, 3, 2, 1]), 2, Tokenizer()
+)
+
+messages = st.lists(
+    st.tuples(
+        st.sampled_from(["u1", "u2", "ü3", "u1 ", "u10", "7"]),
+        st.lists(st.sampled_from([*WORDS, ".", "unknown"]), max_size=8).map(" ".join),
+    ),
+    max_size=12,
+)
+
+
+def as_dict(counts):
+    users = [name.decode() for name in counts.users.to_pylist()]
+    rows = np.repeat(np.arange(len(users)), np.diff(counts.starts))
+    return {
+        (users[row], int(ngram)): int(number)
+        for row, ngram, number in zip(rows, counts.ngrams, counts.counts, strict=True)
+    }
+
+
+def expected(rows):
+    found = Counter()
+    ids = {ngram: i for i, ngram in enumerate(VOCABULARY.ngrams.to_pylist())}
+    for user, text in rows:
+        for sentence in text.split("."):
+            words = sentence.split()
+            for pair in zip(words, words[1:], strict=False):
+                if " ".join(pair) in ids:
+                    found[user, ids[" ".join(pair)]] += 1
+    return dict(found)
+
+
+def table(rows):
+    return pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]}, schema=SCHEMA)
+
+
+SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
+
+
+@settings(deadline=None)
+@given(messages)
+def test_counts_are_those_of_a_dictionary(rows):
+    assert as_dict(count(table(rows), VOCABULARY)) == expected(rows)
+
+
+@settings(deadline=None)
+@given(messages, st.randoms(use_true_random=False), st.integers(0, 12))
+def test_a_user_s_records_are_merged_over_all_tables_in_any_order(rows, random, cut):
+    shuffled = random.sample(rows, len(rows))
+    whole = count(table(rows), VOCABULARY)
+    parts = count([table(shuffled[:cut]), table(shuffled[cut:])], VOCABULARY)
+    assert parts.users.to_pylist() == whole.users.to_pylist()
+    for name in ("starts", "ngrams", "counts"):
+        assert getattr(parts, name).tolist() == getattr(whole, name).tolist()
+
+
+@settings(deadline=None)
+@given(messages)
+def test_merging_early_changes_nothing(rows):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PENDING", 1)
+        early = count([table(rows[:5]), table(rows[5:])], VOCABULARY)
+    assert as_dict(early) == expected(rows)
+
+
+def test_rows_are_ascending_and_users_are_sorted_and_nobody_is_empty():
+    rows = [("b", "d d d"), ("a", "c a b c"), ("c", "nothing known")]
+    counts = count(table(rows), VOCABULARY)
+    assert counts.users.to_pylist() == [b"a", b"b"]
+    assert counts.ngrams.tolist() == [0, 1, 2, 4]
+    assert counts.counts.tolist() == [1, 1, 1, 2]
+    assert counts.totals.tolist() == [1, 1, 1, 0, 2]
+    assert counts.users_per_ngram.tolist() == [1, 1, 1, 0, 1]
+
+
+def test_absurd_counts_stay_at_the_limit():
+    names = pa.array([b"a"], pa.large_binary())
+    zeros, large = np.zeros(3, np.int32), np.full(3, 2_000_000_000, np.int32)
+    assert user_counts(names, zeros, zeros, large, vocabulary_size=1).counts.tolist() == [MAX_COUNT]
+
+
+def test_nobody():
+    counts = count(table([]), VOCABULARY)
+    assert len(counts.users) == 0
+    assert counts.totals.tolist() == [0] * 5
+
+
+@pytest.mark.parametrize("as_frame", ["polars", "pandas", "arrow"])
+def test_tables_of_other_libraries(as_frame):
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    rows = [("a", "A b."), ("b", "b C!"), ("a", "a b")]
+    make = {"polars": polars.from_arrow, "pandas": lambda t: pandas.DataFrame(t.to_pydict()), "arrow": lambda t: t}
+    counts = count(make[as_frame](table(rows)), VOCABULARY)
+    assert as_dict(counts) == {("a", 0): 2, ("b", 1): 1}

@@ -1,0 +1,152 @@
+"""Counts on disk."""
+
+import json
+import stat
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import reference
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from strategies import matrices
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.private import store
+from bayesgram.private.store import load_counts, save_counts
+
+
+def same(first, second):
+    return (
+        first.users.to_pylist() == second.users.to_pylist()
+        and all(getattr(first, n).tolist() == getattr(second, n).tolist() for n in ("starts", "ngrams", "counts"))
+        and first.vocabulary_fingerprint == second.vocabulary_fingerprint
+    )
+
+
+@settings(deadline=None, max_examples=30)
+@given(matrices(users=(1, 6)), st.integers(1, 7))
+def test_round_trip(tmp_path_factory, matrix, rows_at_once):
+    matrix = matrix[matrix.sum(axis=1) > 0]
+    vocabulary = reference.vocabulary(range(matrix.shape[1]))
+    counts = reference.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    folder = tmp_path_factory.mktemp("counts") / "c"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "ROWS_AT_ONCE", rows_at_once)
+        save_counts(counts, vocabulary, folder)
+    assert same(load_counts(folder, vocabulary_size=len(vocabulary)), counts)
+
+
+def test_the_folder_is_private(tmp_path):
+    vocabulary = reference.vocabulary([1, 2])
+    save_counts(reference.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    assert stat.S_IMODE((tmp_path / "counts").stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize(
+    "user_type", [pa.uint32(), pa.int64(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+)
+def test_a_file_made_elsewhere_is_merged_whatever_its_order(tmp_path, user_type):
+    rows = [("7", 1, 2), ("8", 0, 1), ("7", 0, 1), ("8", 0, 5), ("7", 1, 1)]
+    user = (
+        pa.array([r[0] for r in rows]).cast(user_type)
+        if not pa.types.is_dictionary(user_type)
+        else pa.array([r[0] for r in rows]).dictionary_encode()
+    )
+    table = pa.table(
+        {"count": pa.array([r[2] for r in rows], pa.uint16()), "ngram": [r[1] for r in rows], "user": user}
+    )
+    pq.write_table(table, tmp_path / "c.parquet", row_group_size=2)
+    counts = load_counts(tmp_path / "c.parquet", vocabulary_size=2)
+    assert counts.users.to_pylist() == [b"7", b"8"]
+    assert counts.starts.tolist() == [0, 2, 3]
+    assert counts.ngrams.tolist() == [0, 1, 0]
+    assert counts.counts.tolist() == [1, 3, 6]
+    assert counts.vocabulary_fingerprint is None
+
+
+def write(path, **columns):
+    table = {"user": [1, 2, 3], "ngram": [0, 1, 0], "count": [1, 1, 1]} | columns
+    pq.write_table(pa.table({name: value for name, value in table.items() if value is not None}), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("columns", "error", "message"),
+    [
+        (
+            {"user": None},
+            UsageError,
+            "no column 'user'; counts have the columns 'user', 'ngram', 'count', this file has 'ngram', 'count'.",
+        ),
+        ({"user": [1, None, 3]}, BayesgramError, "row 2: no user id. Every row of counts needs one."),
+        ({"user": ["a", "", "b"]}, BayesgramError, "row 2: no user id. Every row of counts needs one."),
+        ({"user": [1.5, 2.5, 3.5]}, UsageError, "the column 'user' is double; ids must be text or whole numbers."),
+        (
+            {"ngram": [0, 1, 9]},
+            BayesgramError,
+            "row 3: ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary. Is it the right file?",
+        ),
+        (
+            {"ngram": [0, -1, 0]},
+            BayesgramError,
+            "row 2: ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary. Is it the right file?",
+        ),
+        (
+            {"ngram": ["a", "b", "c"]},
+            UsageError,
+            "the column 'ngram' is string; an n-gram id is a row number of the vocabulary.",
+        ),
+        (
+            {"count": [1, 0, 1]},
+            BayesgramError,
+            "row 2: count is not in 1 … 2147483647; a count is a whole number. Is it the right file?",
+        ),
+        (
+            {"count": [1, None, 1]},
+            BayesgramError,
+            "row 2: count is not in 1 … 2147483647; a count is a whole number. Is it the right file?",
+        ),
+        (
+            {"count": [2**40, 1, 1]},
+            BayesgramError,
+            "row 1: count is not in 1 … 2147483647; a count is a whole number. Is it the right file?",
+        ),
+        ({"count": [0.5, 1, 1]}, UsageError, "the column 'count' is double; a count is a whole number."),
+    ],
+)
+def test_bad_files(tmp_path, columns, error, message):
+    path = write(tmp_path / "bad.parquet", **columns)
+    with pytest.raises(error) as caught:
+        load_counts(path, vocabulary_size=2)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_missing_and_foreign_folders(tmp_path):
+    with pytest.raises(UsageError, match="no such counts; make them with `bayesgram count`"):
+        load_counts(tmp_path / "none", vocabulary_size=2)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="not a counts folder \\(no meta.json\\)"):
+        load_counts(tmp_path / "empty", vocabulary_size=2)
+    (tmp_path / "text.parquet").write_text("not parquet")
+    with pytest.raises(UsageError, match="not a readable Parquet file of counts"):
+        load_counts(tmp_path / "text.parquet", vocabulary_size=2)
+
+
+def test_a_damaged_or_later_meta_is_refused(tmp_path):
+    vocabulary = reference.vocabulary([1, 2])
+    save_counts(reference.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    meta = tmp_path / "counts" / "meta.json"
+    meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 99}))
+    with pytest.raises(UsageError, match=r"format 99; this version reads 1\. Count again\."):
+        load_counts(tmp_path / "counts", vocabulary_size=2)
+    meta.write_text("{")
+    with pytest.raises(BayesgramError, match=r"meta\.json is damaged"):
+        load_counts(tmp_path / "counts", vocabulary_size=2)
+
+
+def test_another_vocabulary_size_is_refused(tmp_path):
+    save_counts(reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2]), tmp_path / "counts")
+    with pytest.raises(UsageError, match=r"counts over 2 n-grams, but the vocabulary has 3;"):
+        load_counts(tmp_path / "counts", vocabulary_size=3)

@@ -1,0 +1,185 @@
+"""N-grams of text against a plain search through the reference tokenizer's sentences."""
+
+from collections import Counter
+
+import pyarrow as pa
+import pytest
+from hostile_text import CASES, as_rows, hostile_text, plain_text
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_tokenizer import sentences
+
+from bayesgram.errors import UsageError
+from bayesgram.text import tokens
+from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramFinder
+from bayesgram.text.tokens import Tokenizer
+
+ORDERS = range(1, MAX_ORDER + 1)
+some_texts = st.lists(st.one_of(plain_text, hostile_text), max_size=6)
+
+
+def ngrams_of(text, order, case):
+    """All n-grams of one row, in order."""
+    return [
+        " ".join(sentence[start : start + order])
+        for sentence in sentences(text, *case)
+        for start in range(len(sentence) + 1 - order)
+    ]
+
+
+def counted(counter):
+    """n-gram → count, in order of appearance."""
+    words = [word.decode() for word in counter.tokens.strings().to_pylist()]
+    names = [" ".join(words[number] for number in row) for row in counter.windows.rows.tolist()]
+    assert len(set(names)) == len(names)
+    return dict(zip(names, counter.windows.counts.tolist(), strict=True))
+
+
+def found_by(finder, texts):
+    """(row, n-gram number) of every occurrence, all chunks together."""
+    pairs = []
+    for rows, numbers in finder.find(as_rows(texts)):
+        pairs += zip(rows.tolist(), numbers.tolist(), strict=True)
+    return pairs
+
+
+def searched(ngrams, texts, order, case):
+    """The same by looking each n-gram up in the list."""
+    return [
+        (row, ngrams.index(ngram))
+        for row, text in enumerate(texts)
+        for ngram in ngrams_of(text, order, case)
+        if ngram in ngrams
+    ]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=60, deadline=None)
+@given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
+def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
+    counter, expected = NgramCounter(order, Tokenizer(*case)), Counter()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        for texts in batches:
+            counter.add(as_rows(texts))
+            expected.update(ngram for text in texts for ngram in ngrams_of(text, order, case))
+    found = counted(counter)
+    assert found == expected
+    assert list(found) == list(expected)  # numbers in order of appearance
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=30, deadline=None)
+@given(texts=some_texts, case=st.sampled_from(CASES))
+def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
+    tokenizer = Tokenizer(*case)
+    counter = NgramCounter(order, tokenizer)
+    counter.add(as_rows(texts))
+    lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
+    assert counter.windows.counts.sum() == sum(max(0, length - order + 1) for length in lengths)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@settings(max_examples=60, deadline=None)
+@given(
+    data=st.data(),
+    texts=st.lists(st.one_of(st.just(""), plain_text, hostile_text), max_size=8),
+    case=st.sampled_from(CASES),
+    limit=st.sampled_from([1, 30, 1 << 20]),
+)
+def test_occurrences_are_those_of_a_plain_search(order, data, texts, case, limit):
+    present = [ngram for text in texts for ngram in ngrams_of(text, order, case)]
+    unknown = st.lists(st.sampled_from("abcxé"), min_size=order, max_size=order).map(" ".join)
+    entry = st.sampled_from(present) | unknown if present else unknown
+    listed = data.draw(st.lists(entry, max_size=12))
+    finder = NgramFinder(pa.array(listed, pa.large_string()), order, Tokenizer(*case))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        found = found_by(finder, texts)
+    assert found == searched(listed, texts, order, case)
+    assert finder.repeated == len(listed) - len(set(listed))
+
+
+@pytest.mark.parametrize("limit", [1, 100, 1000, 1 << 20])
+def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
+    monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
+    texts = [
+        ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7] for number in range(900)
+    ]
+    texts += ["a b " * 200, "", "a b"]
+    finder = NgramFinder(pa.array(["b a", "a b", "café a"], pa.large_string()), 2, Tokenizer())
+    assert found_by(finder, texts) == searched(["b a", "a b", "café a"], texts, 2, ("words", True))
+
+
+@pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
+def test_no_ngram_crosses_a_sentence_end(between):
+    counter = NgramCounter(2, Tokenizer())
+    counter.add(as_rows([f"a b{between}c d"]))
+    assert counted(counter) == {"a b": 1, "c d": 1}
+    assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), 2, Tokenizer()), [f"a b{between}c d"]) == []
+
+
+@pytest.mark.parametrize("kind", ["words", "whitespace", "characters"])
+@pytest.mark.parametrize("limit", [1, 1 << 20])
+def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
+    monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
+    counter = NgramCounter(2, Tokenizer(kind))
+    for texts in (["a", "b", "", "c"], ["d"]):
+        counter.add(as_rows(texts))
+    assert counted(counter) == {}
+    assert (
+        found_by(NgramFinder(pa.array(["a b", "b c"], pa.large_string()), 2, Tokenizer(kind)), ["a", "b", "", "c"])
+        == []
+    )
+
+
+def test_an_ngram_crosses_no_unknown_word():
+    finder = NgramFinder(pa.array(["a b", "b a"], pa.large_string()), 2, Tokenizer())
+    assert found_by(finder, ["a x b", "a b a"]) == [(1, 0), (1, 1)]
+
+
+def test_repeated_entries_go_to_the_first():
+    listed = pa.array(["b b", "a b", "a b", "b b", "b c", "a b"], pa.large_string())
+    finder = NgramFinder(listed, 2, Tokenizer())
+    assert found_by(finder, ["a b c", "b b b"]) == [(0, 1), (0, 4), (1, 0), (1, 0)]
+    assert finder.repeated == 3
+
+
+def test_entries_of_the_list_do_not_run_into_one_another():
+    finder = NgramFinder(pa.array(["a b", "c d"], pa.large_string()), 2, Tokenizer())
+    assert found_by(finder, ["a b c d"]) == [(0, 0), (0, 1)]
+
+
+def test_a_slice_of_a_list_and_slices_of_rows():
+    listed = pa.array(["x y", "a b", "b c", "z z"], pa.large_string())[1:3]
+    finder = NgramFinder(listed, 2, Tokenizer())
+    rows = as_rows(["x y", "b c", "a b c", "a b"])[1:3]
+    assert [
+        pair for rows, numbers in finder.find(rows) for pair in zip(rows.tolist(), numbers.tolist(), strict=True)
+    ] == [
+        (0, 1),
+        (1, 0),
+        (1, 1),
+    ]
+
+
+def test_an_empty_list_finds_nothing():
+    finder = NgramFinder(pa.array([], pa.large_string()), 3, Tokenizer())
+    assert found_by(finder, ["a b c d"]) == []
+    assert finder.repeated == 0
+
+
+def test_a_list_larger_than_the_first_tables():
+    listed = [f"{first} {second}" for first in range(40) for second in range(40)]
+    finder = NgramFinder(pa.array(listed, pa.large_string()), 2, Tokenizer())
+    texts = [" ".join(str(value * step % 43) for value in range(60)) for step in range(1, 20)]
+    assert found_by(finder, texts) == searched(listed, texts, 2, ("words", True))
+
+
+@pytest.mark.parametrize("order", [0, -1, 7])
+def test_other_orders_are_refused(order):
+    message = rf"^order={order}: an n-gram has 1 to 6 tokens\.$"
+    with pytest.raises(UsageError, match=message):
+        NgramCounter(order, Tokenizer())
+    with pytest.raises(UsageError, match=message):
+        NgramFinder(pa.array(["a"], pa.large_string()), order, Tokenizer())

@@ -1,0 +1,236 @@
+"""The tokenizers against docs/text.md, by way of a second implementation and of examples written by hand."""
+
+import unicodedata
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hostile_text import ALPHABETS, CASES, KINDS, as_rows, hostile_text
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from reference_tokenizer import class_of, sentences
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.text import tokens
+from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.tokens import Tokenizer, buffers
+
+WORDS = Tokenizer("words")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", []),
+        (" .\n", []),
+        ("Don’t stop! 'Tis 3.14", [["don't", "stop"], ["tis", "3"], ["14"]]),
+        ("rock 'n' roll, the dogs' o＇clock", [["rock", "n", "roll", "the", "dogs", "o'clock"]]),
+        ("a''b c'.d", [["a", "b", "c"], ["d"]]),
+        ("col·lecció a\u0387b", [["col·lecció", "a·b"]]),
+        ("a…b;c:d?e!f", [["a"], ["b"], ["c"], ["d"], ["e"], ["f"]]),
+        ("a\u037eb\r\n\r\nc\x85d\u2028e", [["a"], ["b"], ["c"], ["d"], ["e"]]),
+        ("snake_case e-mail 50% a/b", [["snake", "case", "e", "mail", "50", "a", "b"]]),
+        ("ΣΑΣ İstanbul Straße STRAẞE Ⅷ Ⅻ²", [["σασ", "istanbul", "straße", "straße", "ⅷ", "ⅻ²"]]),
+        ("Ⱥ\u212a\u2126\u212b ǅ", [["ⱥkωå", "ǆ"]]),
+        ("cafe\u0301 \u0301a", [["café", "a"]]),
+        ("a'\u0308b", [["a\u0308b"]]),  # a mark forgets the joiner; the word is not normalised again
+        ("a\u00ad\u0308b", [["a\u0308b"]]),
+        ("soft\u00adhyphen \ufeffbom zero\u200bwidth", [["softhyphen", "bom", "zero", "width"]]),
+        ("a\u00ad'\u2060b", [["a'b"]]),
+        ("क्\u200dष می\u200cخواهم a\u200d b", [["क्\u200dष", "می\u200cخواهم", "a", "b"]]),
+        ("राम घर गया। वह॥", [["राम", "घर", "गया"], ["वह"]]),
+        ("我爱你。ねこカタカナ々〇漢a", [["我", "爱", "你"], ["ね", "こ", "カタカナ", "々", "〇", "漢", "a"]]),
+        ("か\u3099カ\u3099ば\u0301", [["が", "ガ", "ば"]]),
+        ("日's 日'日", [["日", "s", "日", "日"]]),
+        ("\u1112\u1161\u11ab글", [["한글"]]),
+        ("hi👍there 👩\u200d👧 ❤\ufe0f 3\ufe0f\u20e3 🇩🇪", [["hi", "there", "3"]]),
+        ("สวัสดีครับ ភាសាខ្មែរ។", [["สวัสดีครับ", "ភាសាខ្មែរ"]]),
+        ("\ufb2a\u05b8\u05dc؟ سلام؛", [["\u05e9\u05b8\u05c1\u05dc"], ["سلام"]]),
+        ("a\0b\x1fc\ue000d", [["a", "b", "c", "d"]]),
+    ],
+)
+def test_words_by_hand(text, expected):
+    expected = [
+        [unicodedata.normalize("NFC", token) if "\u0308b" not in token else token for token in sentence]
+        for sentence in expected
+    ]
+    assert WORDS.sentences(text) == expected
+    assert sentences(text, "words", True) == expected
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "text", "expected"),
+    [
+        (Tokenizer("words", False), "Don’t SHOUT", [["Don't", "SHOUT"]]),
+        (Tokenizer("words", False), "\u212aelvin e\u0301", [["Kelvin", "é"]]),
+        (Tokenizer("whitespace"), "A’c e\u0301\u3000\u212a.x!\ty\u200bz", [["A’c", "e\u0301", "\u212a.x!", "y", "z"]]),
+        (
+            Tokenizer("whitespace"),
+            "\ufeffA\u00ad \u200d\r\n\r\n\x0bB\0\x1cC",
+            [["\ufeffA\u00ad", "\u200d"], ["B\0\x1cC"]],
+        ),
+        (Tokenizer("whitespace", True), "A’C e\u0301 İ\u212a Ⱥ 日Ａ", [["a'c", "e\u0301", "ik", "ⱥ", "日ａ"]]),
+        (Tokenizer("characters"), "Hi,  you", [["h", "i", ",", "▁", "y", "o", "u"]]),
+        (Tokenizer("characters"), " a. b!? \n c ", [["a", "."], ["b", "!"], ["?"], ["c"]]),
+        (Tokenizer("characters"), "a \u00ad b\ufeff\u200b\u20ddc", [["a", "▁", "b", "▁", "c"]]),
+        (Tokenizer("characters"), "e\u0301x\u0301’\u200d日", [["é", "x", "\u0301", "'", "\u200d", "日"]]),
+        (Tokenizer("characters", False), "Ab▁İ", [["A", "b", "▁", "İ"]]),
+        (Tokenizer("characters"), "a \nb", [["a"], ["b"]]),
+        (Tokenizer("characters"), "a .b", [["a", "▁", "."], ["b"]]),
+        (Tokenizer("characters"), ". a", [["."], ["a"]]),
+    ],
+)
+def test_other_tokenizers_by_hand(tokenizer, text, expected):
+    assert tokenizer.sentences(text) == expected
+    assert sentences(text, tokenizer.kind, tokenizer.lowercase) == expected
+
+
+@pytest.mark.parametrize(("kind", "lowercase"), CASES)
+def test_cuts_as_the_page_says(kind, lowercase):
+    tokenizer = Tokenizer(kind, lowercase)
+
+    @settings(max_examples=250, deadline=None)
+    @given(hostile_text)
+    def check(text):
+        assert tokenizer.sentences(text) == sentences(text, kind, lowercase)
+
+    check()
+
+
+@pytest.mark.parametrize("lowercase", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("alphabet", ALPHABETS)
+def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lowercase):
+    characters = ALPHABETS[alphabet]
+    rng = np.random.default_rng(7)
+    pairs = [(a, b) for a in characters[:: len(characters) // 15 + 1] for b in characters]
+    text = [f"x{a}{b}y" for a, b in pairs] + ["".join(rng.permutation(list(characters))) for _ in range(3)]
+    assert cut(Tokenizer(kind, lowercase), as_rows(text)) == [sentences(row, kind, lowercase) for row in text]
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile_text, st.sampled_from(CASES))
+def test_tokens_hold_no_space_and_no_break(text, case):
+    for sentence in Tokenizer(*case).sentences(text):
+        assert sentence
+        for token in sentence:
+            assert token
+            assert not {class_of(character) for character in token} & {"SPACE", "BREAK"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile_text)
+def test_whitespace_with_case_kept_hands_on_the_very_bytes(text):
+    found = [token for sentence in Tokenizer("whitespace").sentences(text) for token in sentence]
+    assert "".join(found) == "".join(c for c in text if class_of(c) not in ("SPACE", "BREAK"))
+
+
+@settings(max_examples=150, deadline=None)
+@given(hostile_text, st.booleans())
+@example("İ\u0301 H\u0331 a'\u0308 \u1100\u00ad\u1161", True)
+def test_words_stay_the_same_words_when_they_are_cut_again(text, lowercase):
+    """Once for words in NFC. Others exist (lower case or a dropped character may leave a pair that composes): twice."""
+    tokenizer = Tokenizer("words", lowercase)
+    for sentence in tokenizer.sentences(text):
+        again = tokenizer.sentences(" ".join(sentence))
+        if all(unicodedata.is_normalized("NFC", word) for word in sentence):
+            assert again == [sentence]
+        assert again == [[unicodedata.normalize("NFC", word) for word in sentence]]
+        assert tokenizer.sentences(" ".join(again[0])) == again
+
+
+def cut(tokenizer, rows):
+    """The sentences of each row, from the flat arrays that the pipeline sees."""
+    found = []
+    for data, ends, row_ends in tokenizer.scan(rows):
+        assert ends.size == row_ends[-1]
+        assert data.size == (ends[-1] if ends.size else 0)
+        words = [data[start:end].tobytes().decode() for start, end in pairwise([0, *ends])]
+        for first, last in pairwise([0, *row_ends]):
+            row = [[]]
+            for word in words[first:last]:
+                if word:
+                    row[-1].append(word)
+                else:
+                    assert row[-1], "an empty sentence"
+                    row.append([])
+            assert not row[-1], "a row that does not end its last sentence"
+            found.append(row[:-1])
+    return found
+
+
+@pytest.mark.parametrize("limit", [1, 7, 64])
+@settings(max_examples=60, deadline=None)
+@given(texts=st.lists(st.one_of(st.just(""), st.just("a"), hostile_text), max_size=12), case=st.sampled_from(CASES))
+def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
+    tokenizer = Tokenizer(*case)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        chunks = list(tokenizer.scan(as_rows(texts)))
+        found = cut(tokenizer, as_rows(texts))
+    assert found == [tokenizer.sentences(text) for text in texts]
+    assert sum(row_ends.size for _, _, row_ends in chunks) == len(texts)
+    if limit == 1:  # a chunk has one row with text at most
+        assert len(chunks) >= sum(len(text.encode()) > 1 for text in texts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.one_of(st.just(""), st.just("e\u0301"), hostile_text), max_size=8),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.sampled_from(CASES),
+)
+def test_slices_are_cut_like_copies(texts, start, length, case):
+    tokenizer = Tokenizer(*case)
+    rows = as_rows(texts)[min(start, len(texts)) :][:length]
+    assert cut(tokenizer, rows) == [sentences(text, *case) for text in texts[start:][:length]]
+    data, offsets = buffers(rows)
+    assert [data[a:b].tobytes().decode() for a, b in pairwise(offsets)] == texts[start:][:length]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_without_a_byte(kind):
+    assert cut(Tokenizer(kind), as_rows([])) == []
+    assert cut(Tokenizer(kind), as_rows(["", "", ""])) == [[], [], []]
+    assert cut(Tokenizer(kind), as_rows(["a", "", "b"])[1:2]) == [[]]
+    no_data = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2, [None, pa.py_buffer(np.zeros(3, np.int64)), None])
+    assert cut(Tokenizer(kind), no_data) == [[], []]
+
+
+@pytest.mark.parametrize(("kind", "lowercase"), CASES)
+@pytest.mark.parametrize("row", ["Ⱥ", "Ⱥ ", " Ⱥ", ".", "a", "a ", "a.", "Ⱥ.Ⱥ ", "ȾȺ'", "日", "日."])
+def test_the_output_has_room_for_rows_that_grow(row, kind, lowercase):
+    """Lower case, ▁ and sentence ends make the output longer than the text."""
+    for texts in ([row] * 200, [row * 200]):
+        assert cut(Tokenizer(kind, lowercase), as_rows(texts)) == [sentences(text, kind, lowercase) for text in texts]
+
+
+def test_a_row_longer_than_token_ends_can_say_is_refused(monkeypatch):
+    monkeypatch.setattr(tokens, "MAX_ROW_BYTES", 10)
+    monkeypatch.setattr(tokens, "CHUNK_BYTES", 4)
+    assert cut(WORDS, as_rows(["a b c d ef", "gh"])) == [[["a", "b", "c", "d", "ef"]], [["gh"]]]
+    with pytest.raises(BayesgramError, match="a single text of more than") as caught:
+        cut(WORDS, as_rows(["a", "secret text"]))
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("lowercase", [True, False, None])
+@pytest.mark.parametrize("kind", KINDS)
+def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
+    tokenizer = Tokenizer(kind, lowercase)
+    assert Tokenizer.from_name(tokenizer.name) == tokenizer
+    assert hash(Tokenizer.from_name(tokenizer.name)) == hash(tokenizer)
+
+
+def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_their_kind():
+    assert len({Tokenizer(*case).name for case in CASES}) == len({Tokenizer(*case) for case in CASES}) == 6
+    assert [Tokenizer(kind).name for kind in KINDS] == list(KINDS)
+    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, False, True]
+    assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)
+
+
+def test_an_unknown_kind_is_refused_with_the_choice():
+    with pytest.raises(UsageError, match=r"^tokenizer='bytes': choose one of words, whitespace, characters\.$"):
+        Tokenizer("bytes")
