@@ -1,13 +1,13 @@
-"""Where the paper is wrong: a counter-example, or the repaired behaviour, for each erratum. docs/errata.md has the list."""
+"""Where the paper is wrong: a counter-example or the repaired behaviour for each erratum of docs/errata.md."""
 
 import math
 from itertools import pairwise
 
 import numpy as np
 import pytest
-import reference
 from scipy.special import log_ndtr, ndtr
 
+import reference
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.choices import ScoreSensitivity
 from bayesgram.mechanisms.paper import Paper, classical_sigma, paper_bounds, posterior_mean
@@ -20,9 +20,9 @@ from bayesgram.mechanisms.tuning import (
     largest_user_score,
     lipschitz,
 )
-from bayesgram.private.clip import clip
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.private.clip import clip
 from bayesgram.public.prior import centred_log, softmax
 
 

@@ -1,5 +1,72 @@
-"""N-grams of people's text under user-level differential privacy, with public text as the prior."""
+"""N-grams of people's text under user-level differential privacy, with public text as the prior.
+
+The nouns and verbs of the command line, from Python:
+
+>>> import bayesgram as bg
+>>> import pyarrow as pa
+>>> public = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
+>>> private = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})
+>>> vocabulary = bg.Vocabulary.from_public(public, order=2, size=100)
+>>> counts = bg.count(private, vocabulary)
+>>> release = bg.release(counts, vocabulary, bg.Gaussian(), bg.Budget(1.0, 1e-7))
+>>> print(release.card.claim)
+ε = 1, δ = 1e-07 (PROVED)
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from bayesgram.version import VERSION
 
+if TYPE_CHECKING:
+    from bayesgram.audit.utility import kl_divergence as kl_divergence
+    from bayesgram.errors import BayesgramError as BayesgramError
+    from bayesgram.errors import UsageError as UsageError
+    from bayesgram.mechanisms.base import release as release
+    from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
+    from bayesgram.mechanisms.k_anonymity import KAnonymity as KAnonymity
+    from bayesgram.mechanisms.laplace import Laplace as Laplace
+    from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
+    from bayesgram.mechanisms.paper import Paper as Paper
+    from bayesgram.mechanisms.tuning import Grid as Grid
+    from bayesgram.mechanisms.tuning import TunedPaper as TunedPaper
+    from bayesgram.privacy.budget import Budget as Budget
+    from bayesgram.privacy.budget import Guarantee as Guarantee
+    from bayesgram.private.counts import UserCounts as UserCounts
+    from bayesgram.private.counts import count as count
+    from bayesgram.private.store import load_counts as load_counts
+    from bayesgram.private.store import save_counts as save_counts
+    from bayesgram.public.vocabulary import Vocabulary as Vocabulary
+    from bayesgram.released.release import Release as Release
+    from bayesgram.text.tokens import Tokenizer as Tokenizer
+
 __version__ = VERSION
+
+# Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
+_HOMES = {
+    "audit.utility": ["kl_divergence"],
+    "errors": ["BayesgramError", "UsageError"],
+    "mechanisms.base": ["release"],
+    "mechanisms.gaussian": ["Gaussian"],
+    "mechanisms.k_anonymity": ["KAnonymity"],
+    "mechanisms.laplace": ["Laplace", "LaplacePublic"],
+    "mechanisms.paper": ["Paper"],
+    "mechanisms.tuning": ["Grid", "TunedPaper"],
+    "privacy.budget": ["Budget", "Guarantee"],
+    "private.counts": ["UserCounts", "count"],
+    "private.store": ["load_counts", "save_counts"],
+    "public.vocabulary": ["Vocabulary"],
+    "released.release": ["Release"],
+    "text.tokens": ["Tokenizer"],
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"bayesgram.{home}"), name)
+    raise AttributeError(f"module 'bayesgram' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(["__version__", *(name for names in _HOMES.values() for name in names)])

@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import matrices
 
+import reference
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
@@ -20,9 +19,10 @@ from bayesgram.mechanisms.laplace import (
     differences_to_public,
     public_sensitivity,
 )
+from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip import clip
 from bayesgram.private.counts import UserCounts
-from bayesgram.privacy.budget import Budget, Guarantee
+from strategies import matrices
 
 
 def without(matrix, user):

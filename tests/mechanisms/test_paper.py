@@ -4,16 +4,16 @@ import math
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import matrices
 
+import reference
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.paper import Paper, classical_sigma, paper_bounds, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
+from strategies import matrices
 
 
 @settings(deadline=None)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import matrices
 
+import reference
 from bayesgram.mechanisms.sensitivity import Statistics, weights
+from strategies import matrices
 
 slopes = st.one_of(st.floats(1e-4, 1e4), st.sampled_from([0.001, 0.25, 0.5, 1.0, 2.0, 10.0]))
 

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given
 from hypothesis import strategies as st
-from strategies import matrices
 
+import reference
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.choices import ScoreSensitivity
@@ -23,6 +22,7 @@ from bayesgram.mechanisms.tuning import (
     tune,
 )
 from bayesgram.privacy.budget import Budget
+from strategies import matrices
 
 counts_and_logits = st.integers(1, 6).flatmap(
     lambda size: st.tuples(

@@ -5,14 +5,14 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from strategies import matrices
 
+import reference
 from bayesgram.errors import UsageError
 from bayesgram.private.clip import MAX_TOTAL, UNITS, clip, clipped_sum, fixed_point
+from strategies import matrices
 
 bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
 

@@ -1,6 +1,7 @@
 """Counts per user, against a dictionary."""
 
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +43,7 @@ def expected(rows):
     for user, text in rows:
         for sentence in text.split("."):
             words = sentence.split()
-            for pair in zip(words, words[1:], strict=False):
+            for pair in pairwise(words):
                 if " ".join(pair) in ids:
                     found[user, ids[" ".join(pair)]] += 1
     return dict(found)

@@ -7,14 +7,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import matrices
 
+import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private import store
 from bayesgram.private.store import load_counts, save_counts
+from strategies import matrices
 
 
 def same(first, second):
@@ -127,7 +127,7 @@ def test_missing_and_foreign_folders(tmp_path):
     with pytest.raises(UsageError, match="no such counts; make them with `bayesgram count`"):
         load_counts(tmp_path / "none", vocabulary_size=2)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match="not a counts folder \\(no meta.json\\)"):
+    with pytest.raises(UsageError, match=r"not a counts folder \(no meta\.json\)"):
         load_counts(tmp_path / "empty", vocabulary_size=2)
     (tmp_path / "text.parquet").write_text("not parquet")
     with pytest.raises(UsageError, match="not a readable Parquet file of counts"):

@@ -63,7 +63,7 @@ def _within(code: int, ranges: list[tuple[int, int]]) -> bool:
     return any(first <= code <= last for first, last in ranges)
 
 
-def _words(text: str, lowercase: bool) -> list[list[str]]:
+def _words(text: str, lowercase: bool) -> list[list[str]]:  # noqa: C901 - the page's list, line by line
     done: list[list[str]] = [[]]
     word, waiting = "", ""
 

@@ -87,15 +87,10 @@ def test_other_tokenizers_by_hand(tokenizer, text, expected):
 
 
 @pytest.mark.parametrize(("kind", "lowercase"), CASES)
-def test_cuts_as_the_page_says(kind, lowercase):
-    tokenizer = Tokenizer(kind, lowercase)
-
-    @settings(max_examples=250, deadline=None)
-    @given(hostile_text)
-    def check(text):
-        assert tokenizer.sentences(text) == sentences(text, kind, lowercase)
-
-    check()
+@settings(max_examples=300, deadline=None)
+@given(text=hostile_text)
+def test_cuts_as_the_page_says(kind, lowercase, text):
+    assert Tokenizer(kind, lowercase).sentences(text) == sentences(text, kind, lowercase)
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -171,8 +166,19 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
         found = cut(tokenizer, as_rows(texts))
     assert found == [tokenizer.sentences(text) for text in texts]
     assert sum(row_ends.size for _, _, row_ends in chunks) == len(texts)
-    if limit == 1:  # a chunk has one row with text at most
-        assert len(chunks) >= sum(len(text.encode()) > 1 for text in texts)
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=20), st.integers(1, 12), st.integers(0, 5))
+def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
+    offsets = np.cumsum([start, *sizes])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        chunks = list(tokens._chunks(offsets))
+    assert [row for first, stop in chunks for row in range(first, stop)] == list(range(len(sizes)))
+    for first, stop in chunks:
+        assert stop == first + 1 or sum(sizes[first:stop]) <= limit
+        assert stop == len(sizes) or sum(sizes[first : stop + 1]) > limit
 
 
 @settings(max_examples=100, deadline=None)
@@ -195,7 +201,8 @@ def test_rows_without_a_byte(kind):
     assert cut(Tokenizer(kind), as_rows([])) == []
     assert cut(Tokenizer(kind), as_rows(["", "", ""])) == [[], [], []]
     assert cut(Tokenizer(kind), as_rows(["a", "", "b"])[1:2]) == [[]]
-    no_data = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2, [None, pa.py_buffer(np.zeros(3, np.int64)), None])
+    offsets = pa.py_buffer(np.zeros(3, np.int64))
+    no_data = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"")])
     assert cut(Tokenizer(kind), no_data) == [[], []]
 
 

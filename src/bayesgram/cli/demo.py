@@ -12,6 +12,13 @@ Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,0
 Sentences = Annotated[int, typer.Option(help="How many public sentences.")]
 PopulationSeed = Annotated[int, typer.Option(help="Which population: the same number gives the same text.")]
 
+CLOSING = """\
+* chosen by looking at the private text, so flattered; nobody could publish it.
+KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
+PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
+{leaked} of {secrets} planted secrets can be read in a release.
+Open {output}/comparison.png, {output}/moved.png and {output}/results.csv; the releases are in {output}/releases."""
+
 
 def demo(
     users: Users = 100_000,
@@ -37,17 +44,13 @@ def demo(
     if json:
         console.print_json({"output": str(output), **asdict(told)})
         return
-    print_rows("Every mechanism on the same people", told.rows)
+    print_rows("Every mechanism on the same people", told.rows, mechanism=False)
     for title, items in (("Lifted most", told.lifted), ("Lowered most", told.lowered)):
         cells = [(item.ngram, f"{item.before:.1e}", f"{item.after:.1e}") for item in items]
         columns = ("n-gram", "public", "released")
-        console.print_table(f"{title} by private text ({story.SHOWN})", columns, cells, right=columns[1:])
+        console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
     console.out.print(
-        f"{told.leaked} of {told.secrets} planted secrets can be read in a release.\n"
-        "PROVED: a differential-privacy guarantee. EMPIRICAL: the paper's claim, not a guarantee. NONE: no claim.\n"
-        f"Open {output}/comparison.png, {output}/moved.png and {output}/results.csv; releases: {output}/releases/",
-        markup=False,
-        soft_wrap=True,
+        CLOSING.format(output=output, leaked=told.leaked, secrets=told.secrets), markup=False, soft_wrap=True
     )
 
 

@@ -10,7 +10,7 @@ from bayesgram.errors import UsageError
 
 
 def evaluate(
-    releases: Annotated[list[Path], typer.Argument(help="Release folders.", show_default=False)],
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.", show_default=False)],
     against: Annotated[Path, typer.Option(help="The private counts to judge by.", show_default=False)],
     vocab: Annotated[
         Path | None, typer.Option(help="Adds a row for the public distribution.", show_default=False)
@@ -51,12 +51,12 @@ def evaluate(
     console.say(f"These numbers are {DISCLOSURE}.")
 
 
-def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
+def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True) -> None:
     """The comparison as a table; KL is infinite where a release rules out what people wrote."""
     cells = [
         (
             row["release"],
-            row["mechanism"],
+            *([row["mechanism"]] if mechanism else []),
             console.number(row["epsilon"]),
             console.number(row["delta"]),
             row["guarantee"],
@@ -64,5 +64,5 @@ def print_rows(title: str, rows: list[dict[str, Any]]) -> None:
         )
         for row in rows
     ]
-    columns = ("release", "mechanism", "ε", "δ", "guarantee", "KL")
+    columns = ("release", *(["mechanism"] if mechanism else []), "ε", "δ", "guarantee", "KL")
     console.print_table(title, columns, cells, right=("ε", "δ", "KL"))

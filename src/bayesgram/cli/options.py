@@ -10,9 +10,19 @@ from bayesgram.text.kinds import TokenizerKind
 if TYPE_CHECKING:
     from bayesgram.text.tokens import Tokenizer
 
-Inputs = Annotated[list[str], typer.Argument(help="Files, folders or quoted glob patterns.", show_default=False)]
+Public = Annotated[
+    list[str],
+    typer.Argument(metavar="PUBLIC...", help="Files, folders or quoted glob patterns.", show_default=False),
+]
+Private = Annotated[
+    list[str],
+    typer.Argument(metavar="PRIVATE...", help="Files, folders or quoted glob patterns.", show_default=False),
+]
 Counts = Annotated[
-    Path, typer.Argument(help="A counts folder, or a Parquet file of user, ngram, count.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="COUNTS", help="A counts folder, or a Parquet file of user, ngram, count.", show_default=False
+    ),
 ]
 Vocab = Annotated[Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)]
 TextColumn = Annotated[str, typer.Option(help="The column that holds the text.")]

@@ -8,7 +8,7 @@ from bayesgram.cli import console, options
 
 
 def vocab(
-    public: options.Inputs,
+    public: options.Public,
     output: options.Output,
     order: Annotated[int, typer.Option(help="Tokens in an n-gram, 1 to 6.")] = 3,
     size: Annotated[int, typer.Option(help="How many n-grams to keep.")] = 50_000,
@@ -46,7 +46,7 @@ def vocab(
 
 
 def count(
-    private: options.Inputs,
+    private: options.Private,
     vocab: options.Vocab,
     output: options.Output,
     user_column: options.UserColumn = "user",

@@ -1,196 +1,180 @@
 """Read CSV and TSV as RFC 4180 has it: a header row, quotes around fields, line breaks within quotes.
 
 In:  a `Source`.   Out: chunks; row 1 is the first record after the header, blank lines are no records.
+A record ends at a line feed, a carriage return or both. A field is quoted if its first byte is a quote; other stray
+quotes are bytes like any other. Python's csv module reads the same (tests/files/test_delimited.py), but for a quote
+that is never closed: an error here, whatever follows it.
 Does not guess types, delimiters or encodings: every value is bytes, the file is UTF-8.
-
-Arrow parses the file, from a feed that mends two of its habits. It takes the end of the file for a closing
-quote: a last row of our own, which no open quote can swallow unseen, tells the two apart. And it fails on a
-row that has both too few fields and bytes that are not UTF-8: a mark stands for such bytes on their way in,
-and becomes a byte that is not UTF-8 on the way out.
 """
 
-import codecs
-import io
-import re
-import secrets
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import closing
-from typing import IO, Any, Literal, TypeAlias, cast
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pv
 
+from bayesgram.arrays import Bools, Bytes, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.files import streams
-from bayesgram.files.columns import Columns, as_bytes
-from bayesgram.files.records import BadRow, Chunk
+from bayesgram.files.columns import Columns
+from bayesgram.files.records import Chunk
 from bayesgram.files.sources import Source
-from bayesgram.files.streams import ByteStream, open_stream
+from bayesgram.files.streams import BYTE_ORDER_MARK, ByteStream, open_stream
+from bayesgram.kernels import inlined, kernel
 
 WRONG_COLUMNS = "the wrong number of columns"
 
-_DELIMITERS = {"csv": ",", "tsv": "\t"}
-_ESCAPED = re.compile("[\udc80-\udcff]+")
-_OnBadRow: TypeAlias = Callable[[pv.InvalidRow], Literal["skip"]]
+_DELIMITERS = {"csv": ord(","), "tsv": ord("\t")}
+_QUOTE, _LINE_FEED, _RETURN = ord('"'), ord("\n"), ord("\r")
 
 
 def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield one chunk for each block of the file."""
-    header = _read_header(source)
-    columns.require(source.name, header, listed=columns.user is None)
-    with open_stream(source) as stream:
-        yield from _Pass(source, columns, len(header)).chunks(stream)
-
-
-def number_rows(count: int, next_row: int, dropped: list[int]) -> tuple[Sequence[int], int]:
-    """The numbers of the next `count` good rows, and how many dropped ones come before the last of them.
-
-    >>> number_rows(3, 10, [10, 12, 99])
-    ([11, 13, 14], 2)
-    """
-    if not dropped:
-        return range(next_row, next_row + count), 0
-    good = np.arange(count)
-    good_before = np.array(dropped) - next_row - np.arange(len(dropped))
-    numbers = next_row + good + np.searchsorted(good_before, good, side="right")
-    return numbers.tolist(), int((good_before < count).sum())
-
-
-class _Feed(io.RawIOBase):
-    """The file as UTF-8, with `mark` for bytes that are not, and `tail` after its end."""
-
-    def __init__(self, stream: ByteStream, *, mark: str, tail: str) -> None:
-        super().__init__()
-        self.marked = False
-        self._stream, self._mark, self._tail = stream, mark, tail
-        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
-        self._ready, self._ended = b"", False
-
-    def readable(self) -> bool:
-        """Return True: Arrow asks."""
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, fewer only at the end."""
-        size = size if size >= 0 else streams.BLOCK_BYTES
-        while len(self._ready) < size and not self._ended:
-            data = self._stream.content.read(size)
-            self._ended = not data
-            text = self._decoder.decode(data, final=self._ended) + (self._tail if self._ended else "")
-            self._ready += self._encode(text)
-        given, self._ready = self._ready[:size], self._ready[size:]
-        return given
-
-    def _encode(self, text: str) -> bytes:
-        try:
-            return text.encode()
-        except UnicodeEncodeError:
-            self.marked = True
-            return _ESCAPED.sub(self._mark, text).encode()
-
-
-class _Pass:
-    """One pass over a file; keeps the row numbers while Arrow drops the rows of the wrong length."""
-
-    def __init__(self, source: Source, columns: Columns, width: int) -> None:
-        self._source, self._columns = source, columns
-        self._mark, self._end = secrets.token_hex(16), secrets.token_hex(16)
-        self._last_row = self._end + _DELIMITERS[source.format] * width  # one field too many: never a record
-        self._closed = False
-        self._open_row: int | None = None
-        self._dropped: list[int] = []
-        self._next_row = 1
-
-    def chunks(self, stream: ByteStream) -> Iterator[Chunk]:
-        """Yield the batches of Arrow, with row numbers and the rows it dropped."""
-        feed = _Feed(stream, mark=self._mark, tail=f"\n{self._last_row}\n")
-        with closing(_batches(feed, self._source, self._columns, self._drop)) as batches:
-            while (batch := self._next(batches)) is not None:
-                text = self._column(batch, self._columns.text, feed)
-                user = None if self._columns.user is None else self._column(batch, self._columns.user, feed)
-                rows, before = number_rows(len(batch), self._next_row, self._dropped)
-                self._next_row += len(batch) + before
-                yield Chunk(text, user, rows, stream.position, self._take(before))
-        if not self._closed:
-            row = self._open_row or self._next_row - 1
-            raise BayesgramError(f"{self._source.name}: row {row}: a quote that is never closed. Mend the row.")
-        nothing = pa.array([], pa.large_binary())
-        yield Chunk(nothing, nothing, [], stream.position, self._take(len(self._dropped)))
-
-    def _next(self, batches: Iterator[pa.RecordBatch]) -> pa.RecordBatch | None:
-        try:
-            return next(batches, None)
-        except pa.ArrowInvalid as error:
-            problem = _explain(self._source, str(error), self._next_row)
-        raise problem
-
-    def _drop(self, row: pv.InvalidRow) -> Literal["skip"]:
-        """Note a row of the wrong length, or our own last row."""
-        number = cast("int", row.number) - 1  # Arrow counts the header as row 1
-        if row.text == self._last_row:
-            self._closed = True
-        elif self._end in row.text:
-            self._open_row = number
-        else:
-            self._dropped.append(number)
-        return "skip"
-
-    def _take(self, count: int) -> list[BadRow]:
-        taken, self._dropped = self._dropped[:count], self._dropped[count:]
-        return [(row, WRONG_COLUMNS) for row in taken]
-
-    def _column(self, batch: pa.RecordBatch, name: str, feed: _Feed) -> pa.LargeBinaryArray:
-        """Put a byte that is not UTF-8 where the mark stands for such bytes."""
-        column: Any = batch.column(name)
-        return as_bytes(pc.replace_substring(column, self._mark, b"\xff") if feed.marked else column)
-
-
-def _batches(
-    feed: _Feed, source: Source, columns: Columns, on_bad_row: _OnBadRow
-) -> Generator[pa.RecordBatch, None, None]:
-    types = dict.fromkeys(columns.names, pa.large_binary())
-    options = pv.ConvertOptions(include_columns=columns.names, column_types=types)
-    with _open(feed, source, on_bad_row, options) as reader:
-        yield from reader
-
-
-def _read_header(source: Source) -> list[str]:
-    """The column names, read by Arrow from the first block."""
-    mark = secrets.token_hex(16)
-    with open_stream(source) as stream:
-        try:
-            with _open(_Feed(stream, mark=mark, tail="\n"), source, lambda _: "skip") as reader:
-                names = list[str](reader.schema.names)
-        except pa.ArrowInvalid as error:
-            problem = _explain(source, str(error), 1)
-        else:
-            if not any(mark in name for name in names):
-                return names
-            problem = BayesgramError(f"{source.name}: the header row is not valid UTF-8. Save it as UTF-8.")
-    raise problem
-
-
-def _open(
-    feed: _Feed, source: Source, on_bad_row: _OnBadRow, convert: pv.ConvertOptions | None = None
-) -> pv.CSVStreamingReader:
     delimiter = _DELIMITERS[source.format]
-    return pv.open_csv(
-        cast("IO[Any]", feed),
-        pv.ReadOptions(use_threads=False, block_size=streams.BLOCK_BYTES),
-        pv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=on_bad_row),
-        convert,
-    )
+    with open_stream(source) as stream:
+        rest = _Rest(source.name, stream)
+        header = _read_header(rest, delimiter)
+        columns.require(source.name, header, listed=columns.user is None)
+        text, user = header.index(columns.text), -1 if columns.user is None else header.index(columns.user)
+        while True:
+            data = np.frombuffer(rest.data, np.uint8)
+            values, texts, users, good, used, is_open = _parse(data, delimiter, len(header), text, user, rest.ended)
+            rows = range(rest.row, rest.row + good.size)
+            yield Chunk(
+                _array(values, texts),
+                None if columns.user is None else _array(values, users),
+                rows if good.all() else np.array(rows)[good].tolist(),
+                stream.position,
+                [(rows[index], WRONG_COLUMNS) for index in np.flatnonzero(~good)],
+            )
+            rest.data, rest.row = rest.data[used:], rows.stop
+            if rest.ended:
+                break
+            rest.grow()
+        if is_open:
+            raise rest.error("a quote that is never closed")
 
 
-def _explain(source: Source, message: str, row: int) -> BayesgramError:
-    """Say what Arrow's message means, without the rows that it may quote."""
-    if "Empty CSV file" in message:
-        return BayesgramError(f"{source.name}: has no header row. The first row must name the columns.")
-    if "straddling" in message:
-        limit = f"{streams.BLOCK_BYTES >> 20} MB"
-        return BayesgramError(
-            f"{source.name}: row {row} or later: longer than {limit}, or a quote that is never closed. Mend the row."
-        )
-    return BayesgramError(f"{source.name}: can't be read as {source.format}. Check that the file is whole.")
+class _Rest:
+    """What is read and not yet parsed."""
+
+    def __init__(self, name: str, stream: ByteStream) -> None:
+        self.name, self._stream = name, stream
+        self.data, self.row, self.ended = b"", 0, False  # row: the number of the first in data; 0 is the header
+
+    def grow(self) -> None:
+        """Read a block, or more if a long row is waiting: it is parsed from its start each time."""
+        room = streams.LINE_BYTES + 1 - len(self.data)
+        if room <= 0:
+            raise self.error(f"longer than {streams.LINE_BYTES >> 20} MB, or a quote that is never closed")
+        block = self._stream.content.read(min(room, max(streams.BLOCK_BYTES, len(self.data))))
+        self.data, self.ended = self.data + block, not block
+
+    def error(self, problem: str) -> BayesgramError:
+        """What is wrong with the first row."""
+        row = f"row {self.row}" if self.row else "the header row"
+        return BayesgramError(f"{self.name}: {row}: {problem}. Mend the row.")
+
+
+def _read_header(rest: _Rest, delimiter: int) -> list[str]:
+    """Take the column names off `rest`."""
+    data, names, stop, is_open = b"", [b""], 0, False
+    while stop == len(data) and not rest.ended:
+        rest.grow()
+        data = rest.data.removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
+        names, stop, is_open = _first_row(data, delimiter)
+    if not data:
+        raise BayesgramError(f"{rest.name}: has no header row. The first row must name the columns.")
+    if is_open:
+        raise rest.error("a quote that is never closed")
+    rest.data, rest.row = data[stop:], 1
+    try:
+        return [name.decode() for name in names]
+    except UnicodeDecodeError:  # it quotes the row, so it ends here
+        pass
+    raise BayesgramError(f"{rest.name}: the header row is not valid UTF-8. Save it as UTF-8.")
+
+
+def _first_row(data: bytes, delimiter: int) -> tuple[list[bytes], int, bool]:
+    """The fields, where the row stops, and whether a quote is open there."""
+    source, out = np.frombuffer(data, np.uint8), np.empty(len(data), np.uint8)
+    fields, at, more, is_open = list[bytes](), 0, True, False
+    while more:
+        at, end, is_open = _copy_field(source, at, delimiter, out, 0)
+        fields.append(out[:end].tobytes())
+        more = at < len(data) and data[at] == delimiter
+        at += more
+    return fields, at, is_open
+
+
+def _array(values: Bytes, offsets: Integers) -> pa.LargeBinaryArray:
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
+
+
+@inlined
+def _ends_row(byte: int) -> bool:
+    return byte in (_LINE_FEED, _RETURN)
+
+
+@kernel
+def _copy_field(data: Bytes, at: int, delimiter: int, out: Bytes, end: int) -> tuple[int, int, bool]:
+    """Copy a field without its quotes; the positions after it and after its copy, and whether a quote is open."""
+    if at < data.size and data[at] == _QUOTE:
+        at += 1
+        while True:
+            while at < data.size and data[at] != _QUOTE:
+                out[end] = data[at]
+                at, end = at + 1, end + 1
+            if at == data.size:
+                return at, end, True
+            at += 1
+            if at == data.size or data[at] != _QUOTE:
+                break
+            out[end] = _QUOTE
+            at, end = at + 1, end + 1
+    while at < data.size and data[at] != delimiter and not _ends_row(data[at]):
+        out[end] = data[at]
+        at, end = at + 1, end + 1
+    return at, end, False
+
+
+@kernel
+def _parse(  # noqa: C901 - one state machine
+    data: Bytes, delimiter: int, width: int, text: int, user: int, final: bool
+) -> tuple[Bytes, Integers, Integers, Bools, int, bool]:
+    """Parse the whole records of `data`; the last of them has no line end if `final`.
+
+    Gives bytes, the offsets of texts and of users in them, for each record whether it has `width` fields (only such
+    have a text and a user), where the first record that is not whole begins, and whether a quote is open in it.
+    """
+    size, room = data.size, 2
+    for at in range(size):
+        room += _ends_row(data[at])
+    values = np.empty(2 * size, np.uint8)  # texts, and from the middle on users
+    texts, users, good = np.zeros(room, np.int64), np.full(room, size, np.int64), np.zeros(room, np.bool_)
+    at = records = kept = 0
+    while True:
+        while at < size and _ends_row(data[at]):  # a blank line, or the second half of a line end
+            at += 1
+        begin, fields, is_open = at, 0, False
+        if at == size:
+            break
+        text_end, user_end = texts[kept], users[kept]
+        while True:  # values of other columns go where the next text goes, to be overwritten
+            at, end, is_open = _copy_field(data, at, delimiter, values, user_end if fields == user else text_end)
+            if fields == text:
+                text_end = end
+            elif fields == user:
+                user_end = end
+            fields += 1
+            if at == size or data[at] != delimiter:
+                break
+            at += 1
+        if is_open or (at == size and not final):
+            break
+        if fields == width:
+            good[records] = True
+            kept += 1
+            texts[kept], users[kept] = text_end, user_end
+        records += 1
+    return values, texts[: kept + 1], users[: kept + 1], good[:records], begin, is_open

@@ -91,6 +91,18 @@ class Mechanism(ABC):
         return Release(vocabulary.ngrams, theta, card)
 
 
+def release(
+    counts: UserCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = None,
+    *,
+    seed: int | None = None,
+) -> Release:
+    """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication."""
+    return mechanism.release(counts, vocabulary, budget, seed=seed)
+
+
 def need(budget: Budget | None, mechanism: str) -> Budget:
     """The budget, or a clear word that there is none."""
     if budget is None:

@@ -132,7 +132,8 @@ class TunedPaper(Mechanism):
 
     def settings(self) -> dict[str, Any]:
         """Those of both algorithms; S and ρ are overwritten by the choice."""
-        return {**self.paper.settings(), **asdict(self.grid)}
+        grid = {**asdict(self.grid), "slopes": list(self.grid.slopes), "rhos": list(self.grid.rhos)}
+        return {**self.paper.settings(), **grid}
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness

@@ -44,11 +44,16 @@ class Budget:
         """Parts that compose to the whole: the shares add up to 1, exactly."""
         if sum(shares) != 1 or min(shares) <= 0:
             raise UsageError(f"shares={', '.join(map(str, shares))}: must be positive and add up to 1.")
-        epsilon, delta = Fraction(self.epsilon), Fraction(self.delta)
+        epsilon, delta = _exactly(self.epsilon), _exactly(self.delta)
         return tuple(Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares)
+
+
+def _exactly(value: float) -> Fraction:
+    """The number a person wrote: 0.1 is one tenth."""
+    return Fraction(repr(float(value)))
 
 
 def _rounded_down(value: Fraction) -> float:
     """The largest float that is not above: parts never add up to more than the whole."""
     nearest = float(value)
-    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, 0)
+    return nearest if _exactly(nearest) <= value else math.nextafter(nearest, 0)

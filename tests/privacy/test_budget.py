@@ -1,0 +1,47 @@
+"""Budgets."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayesgram.errors import UsageError
+from bayesgram.privacy.budget import Budget
+
+shares = st.lists(st.integers(1, 50), min_size=1, max_size=6).map(lambda n: [Fraction(k, sum(n)) for k in n])
+
+
+@given(st.floats(1e-9, 100), st.floats(0, 0.999), shares)
+def test_parts_never_add_up_to_more_than_the_whole(epsilon, delta, parts):
+    split = Budget(epsilon, delta).split(*parts)
+    assert sum(Fraction(repr(part.epsilon)) for part in split) <= Fraction(repr(epsilon))
+    assert sum(Fraction(repr(part.delta)) for part in split) <= Fraction(repr(delta))
+    assert sum(part.epsilon for part in split) == pytest.approx(epsilon)
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, 100.1, 1e300])
+def test_bad_epsilon(epsilon):
+    with pytest.raises(UsageError) as caught:
+        Budget(epsilon, 1e-6)
+    assert str(caught.value) == (
+        f"epsilon={epsilon}: give a number above 0 and up to 100;"
+        " 0.1 is strong, 1 is usual, more than 10 protects nobody."
+    )
+
+
+@pytest.mark.parametrize("delta", [-1e-9, 1, 2, math.nan, math.inf])
+def test_bad_delta(delta):
+    with pytest.raises(UsageError) as caught:
+        Budget(1.0, delta)
+    assert str(caught.value) == (
+        f"delta={delta}: give a number from 0 up to 1, far below 1/(number of users); 1e-7 is usual."
+    )
+
+
+def test_shares_must_add_up_to_one():
+    with pytest.raises(UsageError, match=r"^shares=1/2, 1/3: must be positive and add up to 1\.$"):
+        Budget(1.0).split(Fraction(1, 2), Fraction(1, 3))
+    with pytest.raises(UsageError, match=r"^shares=3/2, -1/2: must be positive and add up to 1\.$"):
+        Budget(1.0).split(Fraction(3, 2), Fraction(-1, 2))

@@ -1,0 +1,91 @@
+"""Noise: its laws, measured; and that there is no other source of it.
+
+Each statistical check allows 5 standard errors: wrong about once in 10⁶ runs.
+"""
+
+import ast
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bayesgram
+from bayesgram.privacy.noise import ExactNoise, SeededNoise
+
+SIZE = 20_000
+SOURCES = [ExactNoise(), SeededNoise(3)]
+SRC = Path(bayesgram.__file__).parent
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
+@pytest.mark.parametrize("scale", [0.7, 50.0])
+def test_discrete_laplace(source, scale):
+    noise = source.discrete_laplace(np.full(SIZE, 7), scale=scale) - 7
+    q = math.exp(-1 / scale)
+    assert abs((noise == 0).mean() - (1 - q) / (1 + q)) < 5 * 0.5 / math.sqrt(SIZE)
+    variance = 2 * q / (1 - q) ** 2
+    assert abs(noise.mean()) < 5 * math.sqrt(variance / SIZE)
+    assert abs(noise.var() / variance - 1) < 5 * math.sqrt((5.5 + 1 / variance) / SIZE)
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
+@pytest.mark.parametrize("scale", [3.0, 36.3 * 2**30])
+def test_discrete_gaussian(source, scale):
+    noise = (source.discrete_gaussian(np.full(SIZE, -(10**15)), scale=scale) + 10**15) / scale
+    assert abs(noise.mean()) < 5 / math.sqrt(SIZE)
+    assert abs(noise.std() - 1) < 5 / math.sqrt(2 * SIZE) + 0.02 / scale
+    assert abs((np.abs(noise) < 1).mean() - 0.6827) < 5 * 0.47 / math.sqrt(SIZE) + 0.5 / scale
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
+def test_noise_on_real_numbers(source):
+    values = np.linspace(-4, 9, SIZE)
+    gaussian = (source.gaussian(values, scale=0.25) - values) / 0.25
+    laplace = (source.laplace(values, scale=0.25) - values) / 0.25
+    assert abs(gaussian.std() - 1) < 5 / math.sqrt(2 * SIZE)
+    assert abs(np.abs(laplace).mean() - 1) < 5 / math.sqrt(SIZE)
+    assert source.gaussian(values, scale=0).tolist() == values.tolist()
+    assert source.laplace(values, scale=0).tolist() == values.tolist()
+
+
+def test_large_integers_pass_untouched():
+    values = np.array([2**62, -(2**62)])
+    assert np.abs(ExactNoise().discrete_laplace(values, scale=1.0) - values).max() < 100
+
+
+def test_exact_noise_never_repeats_and_seeded_noise_does():
+    zeros = np.zeros(50, np.int64)
+    assert (
+        ExactNoise().discrete_gaussian(zeros, scale=1e6).tolist()
+        != ExactNoise().discrete_gaussian(zeros, scale=1e6).tolist()
+    )
+    assert (
+        SeededNoise(1).discrete_gaussian(zeros, scale=1e6).tolist()
+        == SeededNoise(1).discrete_gaussian(zeros, scale=1e6).tolist()
+    )
+    assert (ExactNoise().seeded, SeededNoise(1).seeded) == (False, True)
+
+
+def test_the_laplace_measurement_spends_at_most_epsilon_by_opendp_s_own_map():
+    from bayesgram.mechanisms.laplace import _rounded_up
+    from bayesgram.privacy.noise import opendp
+
+    dp = opendp()
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    for bound, epsilon in ((10, 0.1), (978, 0.1), (7, 0.3), (1, 1 / 3), (4400, 2.0)):
+        assert dp.m.make_laplace(*space, scale=_rounded_up(bound / epsilon)).map(bound) <= epsilon
+
+
+def test_privacy_noise_has_one_source():
+    """Nothing else in the package calls OpenDP or draws random numbers, but for generated populations."""
+    for path in SRC.rglob("*.py"):
+        if path.relative_to(SRC).as_posix() == "privacy/noise.py":
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names} | {
+            str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+        }
+        assert not {name for name in imported if name.split(".")[0] in {"random", "opendp"}}, path
+        calls = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        assert not calls & {"default_rng", "normal", "standard_normal", "make_laplace", "laplace_mechanism"}, path

@@ -1,0 +1,140 @@
+"""The vocabulary, against a Counter."""
+
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+
+lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
+
+
+def expected(texts, order, size):
+    found = Counter(tuple(words[i : i + order]) for words in texts for i in range(len(words) - order + 1))
+    ranked = sorted(found.items(), key=lambda item: (-item[1], [token.encode() for token in item[0]]))
+    return [(" ".join(ngram), count) for ngram, count in ranked[:size]]
+
+
+@settings(deadline=None)
+@given(lines, st.integers(1, 6), st.integers(1, 12))
+def test_the_top_k_with_ties_broken_by_text(texts, order, size):
+    table = pa.table({"text": [" ".join(words) for words in texts]})
+    wanted = expected(texts, order, size)
+    if not wanted:
+        with pytest.raises(BayesgramError, match=f"^the public text has no n-gram of order {order}:"):
+            Vocabulary.from_public(table, order=order, size=size)
+        return
+    made = Vocabulary.from_public(table, order=order, size=size)
+    assert list(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == wanted
+
+
+def test_a_vocabulary_does_not_depend_on_the_order_of_its_text():
+    texts = ["the red fish", "the blue fish", "a red fish swims", "the red fish"]
+    made = [Vocabulary.from_public(pa.table({"text": t}), order=2, size=3) for t in (texts, texts[::-1])]
+    assert made[0].ngrams.equals(made[1].ngrams)
+    assert made[0].fingerprint == made[1].fingerprint
+
+
+def test_round_trip(tmp_path):
+    made = Vocabulary.from_public(
+        pa.table({"text": ["A b A b", "c d"]}), order=2, size=9, tokenizer=Tokenizer("words", lowercase=False)
+    )
+    made.save(tmp_path / "v.parquet")
+    read = Vocabulary.load(tmp_path / "v.parquet")
+    assert read.ngrams.equals(made.ngrams)
+    assert read.counts.tolist() == made.counts.tolist()
+    assert (read.order, read.tokenizer, read.fingerprint) == (2, Tokenizer("words", lowercase=False), made.fingerprint)
+
+
+def test_fingerprints_tell_tokenizers_orders_and_ngrams_apart():
+    def fingerprint(ngrams, order, tokenizer):
+        return Vocabulary(
+            pa.array(ngrams, pa.large_string()), np.ones(len(ngrams), np.int64), order, tokenizer
+        ).fingerprint
+
+    words, characters = Tokenizer("words"), Tokenizer("characters")
+    prints = {
+        fingerprint(["a b", "c d"], 2, words),
+        fingerprint(["c d", "a b"], 2, words),
+        fingerprint(["a b", "c d"], 2, characters),
+        fingerprint(["a", "bc d"], 2, words),
+        fingerprint(["a b", "c d"], 3, words),
+    }
+    assert len(prints) == 5
+    sliced = pa.array(["x", "a b", "c d"], pa.large_string())[1:]
+    assert Vocabulary(sliced, np.ones(2, np.int64), 2, words).fingerprint in prints
+
+
+def test_a_vocabulary_made_elsewhere_says_no_tokenizer(tmp_path):
+    path = tmp_path / "v.parquet"
+    pq.write_table(pa.table({"ngram": ["a b", "b c"], "count": pa.array([5, 0], pa.uint32())}), path)
+    assert Vocabulary.load(path).tokenizer == Tokenizer("words")
+    assert Vocabulary.load(path, tokenizer=Tokenizer("whitespace")).tokenizer == Tokenizer("whitespace")
+    assert Vocabulary.load(path).order == 2
+
+
+def test_a_tokenizer_that_contradicts_the_file_is_refused(tmp_path):
+    path = tmp_path / "v.parquet"
+    Vocabulary.from_public(pa.table({"text": ["a b c"]}), order=1, size=9).save(path)
+    with pytest.raises(UsageError) as caught:
+        Vocabulary.load(path, tokenizer=Tokenizer("whitespace"))
+    assert str(caught.value) == (
+        f"{path}: this vocabulary was made with the tokenizer 'words', not 'whitespace'; leave --tokenizer out."
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (
+            {"ngram": ["a"]},
+            "no column 'count'; a vocabulary has the columns 'ngram' and 'count', this file has 'ngram'.",
+        ),
+        ({"ngram": ["a"], "count": [1.5]}, "the column 'count' must hold whole numbers of 0 or more."),
+        ({"ngram": ["a"], "count": [-1]}, "the column 'count' must hold whole numbers of 0 or more."),
+        ({"ngram": ["a", None], "count": [1, 1]}, "the column 'ngram' must hold text without nulls."),
+        ({"ngram": [1], "count": [1]}, "the column 'ngram' must hold text without nulls."),
+        (
+            {"ngram": pa.array([], pa.string()), "count": pa.array([], pa.int64())},
+            "0 rows; a vocabulary has 1 to 100,000,000 n-grams.",
+        ),
+        (
+            {"ngram": ["a b", "c"], "count": [1, 1]},
+            "row 2 has 1 tokens and row 1 has 2; all n-grams of a vocabulary have the same order.",
+        ),
+        ({"ngram": ["a b", " c"], "count": [1, 1]}, "row 2 is not tokens joined by single spaces."),
+    ],
+)
+def test_bad_files(tmp_path, columns, message):
+    path = tmp_path / "v.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(UsageError) as caught:
+        Vocabulary.load(path)
+    assert str(caught.value) == f"{path}: {message}"
+
+
+def test_missing_and_foreign_files(tmp_path):
+    with pytest.raises(UsageError, match=r"no such vocabulary; make one with `bayesgram vocab`\.$"):
+        Vocabulary.load(tmp_path / "none.parquet")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(UsageError, match=r"not a Parquet file; make a vocabulary with `bayesgram vocab`\.$"):
+        Vocabulary.load(tmp_path / "text")
+
+
+@pytest.mark.parametrize("order", [0, 7, -1])
+def test_bad_order(order):
+    with pytest.raises(UsageError, match=rf"^order={order}: an n-gram has 1 to 6 tokens\.$"):
+        Vocabulary.from_public(pa.table({"text": ["a"]}), order=order)
+
+
+@pytest.mark.parametrize("size", [0, -5, 10**9])
+def test_bad_size(size):
+    with pytest.raises(UsageError, match=rf"^size={size}: a vocabulary has 1 to 100,000,000 n-grams\.$"):
+        Vocabulary.from_public(pa.table({"text": ["a"]}), order=1, size=size)

@@ -1,0 +1,103 @@
+"""Releases and their cards, on disk and off."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import reference
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+from bayesgram.mechanisms.paper import Paper
+from bayesgram.mechanisms.tuning import Grid, TunedPaper
+from bayesgram.privacy.budget import Budget
+from bayesgram.public.prior import public_distribution
+from bayesgram.released.card import Card
+from bayesgram.released.moved import most_moved
+from bayesgram.released.release import Release
+
+MECHANISMS = [Laplace(), LaplacePublic(), Gaussian(), Paper(), TunedPaper(grid=Grid((0.1,), (0.5,))), KAnonymity(2)]
+
+
+def make(mechanism=None):
+    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([4, 2, 1])
+    return (mechanism or Laplace()).release(counts, vocabulary, Budget(1.0, 1e-6))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_round_trip(tmp_path, mechanism):
+    release = make(mechanism)
+    release.save(tmp_path / "out")
+    read = Release.load(tmp_path / "out")
+    assert read.ngrams.equals(release.ngrams)
+    assert read.probabilities.tolist() == release.probabilities.tolist()
+    assert str(read.card) == str(release.card)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["card.json", "distribution.parquet"]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
+def test_every_card_says_who_is_protected_by_how_much_and_what_it_is_worth(mechanism):
+    card = make(mechanism).card
+    shown = str(card)
+    assert card.guarantee.name in shown
+    assert "everything one user ever wrote" in shown
+    assert card.guarantee.name in card.claim
+    assert card.to_json()["software"].startswith("bayesgram ")
+    assert Card.from_json(json.loads(json.dumps(card.to_json()))).to_json() == json.loads(json.dumps(card.to_json()))
+
+
+def test_nothing_is_replaced_without_force(tmp_path):
+    make().save(tmp_path / "out")
+    before = (tmp_path / "out" / "distribution.parquet").read_bytes()
+    with pytest.raises(UsageError) as caught:
+        make().save(tmp_path / "out")
+    assert str(caught.value) == f"{tmp_path}/out: exists already; choose another --output, or replace it with --force."
+    assert (tmp_path / "out" / "distribution.parquet").read_bytes() == before
+    make().save(tmp_path / "out", force=True)
+    assert (tmp_path / "out" / "distribution.parquet").read_bytes() != before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_force_does_not_delete_what_is_not_a_release(tmp_path):
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "cat.jpg").write_bytes(b"cat")
+    with pytest.raises(UsageError) as caught:
+        make().save(tmp_path / "photos", force=True)
+    assert str(caught.value) == (
+        f"{tmp_path}/photos: has no card.json, so it is not a folder to replace; choose another --output."
+    )
+    assert (tmp_path / "photos" / "cat.jpg").exists()
+
+
+def test_not_a_release(tmp_path):
+    with pytest.raises(
+        UsageError, match=r"not a release folder \(no card\.json\); make one with `bayesgram release`\.$"
+    ):
+        Release.load(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["card", "table", "sum", "nan"])
+def test_damaged_releases(tmp_path, damage):
+    make().save(tmp_path / "out")
+    table = tmp_path / "out" / "distribution.parquet"
+    if damage == "card":
+        (tmp_path / "out" / "card.json").write_text('{"mechanism": 1}')
+    elif damage == "table":
+        table.write_bytes(table.read_bytes()[:40])
+    else:
+        bad = [0.5, 0.5, 0.5] if damage == "sum" else [float("nan"), 0.5, 0.5]
+        pq.write_table(pa.table({"ngram": ["w0", "w1", "w2"], "probability": bad}), table)
+    with pytest.raises(BayesgramError, match=r"damaged"):
+        Release.load(tmp_path / "out")
+
+
+def test_most_moved():
+    release = Release(pa.array(["up", "down", "same"], pa.large_string()), np.array([0.7, 0.1, 0.2]), make().card)
+    lifted, lowered = most_moved(release, np.array([0.1, 0.7, 0.2]), how_many=1)
+    assert [(m.ngram, m.before, m.after) for m in lifted] == [("up", 0.1, 0.7)]
+    assert [(m.ngram, m.before, m.after) for m in lowered] == [("down", 0.7, 0.1)]
+    assert public_distribution(np.array([1])).tolist() == [1.0]
