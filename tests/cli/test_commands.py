@@ -186,7 +186,7 @@ def test_demo_at_small_size(work):
 
 def test_version_and_help():
     assert succeed("--version", cwd=".").startswith("bayesgram ")
-    assert "Commands:" in succeed("--help", cwd=".")
+    assert "Run the whole story" in succeed("--help", cwd=".")
 
 
 def test_python_m_bayesgram_is_the_same():

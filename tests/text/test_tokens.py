@@ -241,3 +241,16 @@ def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_th
 def test_an_unknown_kind_is_refused_with_the_choice():
     with pytest.raises(UsageError, match=r"^tokenizer='bytes': choose one of words, whitespace, characters\.$"):
         Tokenizer("bytes")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("words, upside down", "tokenizer='words, upside down': not known to this version; make the vocabulary again."),
+        ("syllables", "tokenizer='syllables': choose one of words, whitespace, characters."),
+    ],
+)
+def test_unknown_names(name, message):
+    with pytest.raises(UsageError) as caught:
+        Tokenizer.from_name(name)
+    assert str(caught.value) == message

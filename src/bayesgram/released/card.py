@@ -46,7 +46,7 @@ class Card:
         return f"ε = {self.epsilon:g}, δ = {self.delta:g} ({self.guarantee.name})"
 
     def __str__(self) -> str:
-        settings = ", ".join(f"{name} = {value}" for name, value in self.settings.items())
+        settings = ", ".join(f"{name} = {_shown(value)}" for name, value in self.settings.items())
         lines = [
             f"Mechanism:  {self.mechanism} ({settings})" if settings else f"Mechanism:  {self.mechanism}",
             f"Guarantee:  {self.guarantee.name}: {self.statement}",
@@ -66,3 +66,8 @@ class Card:
         """The inverse of `to_json`."""
         values = {**values, "guarantee": Guarantee[values["guarantee"]], "assumes": tuple(values["assumes"])}
         return cls(**values)
+
+
+def _shown(value: object) -> object:
+    """Six digits are enough for a person; card.json has them all."""
+    return f"{value:.6g}" if isinstance(value, float) else value

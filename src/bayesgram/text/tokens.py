@@ -60,7 +60,10 @@ class Tokenizer:
     def from_name(cls, name: str) -> "Tokenizer":
         """The inverse of `name`."""
         kind, _, case = name.partition(", ")
-        return cls(TokenizerKind(kind), {"": None, "lower case": True, "case kept": False}[case])
+        cases = {"": None, "lower case": True, "case kept": False}
+        if case not in cases:
+            raise UsageError(f"tokenizer={name!r}: not known to this version; make the vocabulary again.")
+        return cls(kind, cases[case])  # type: ignore[arg-type]
 
     def sentences(self, text: str) -> list[list[str]]:
         """The tokens of one text, sentence by sentence."""

@@ -1,0 +1,52 @@
+"""Write docs/cli.md from the commands themselves: `python tools/build_cli_docs.py`. A test keeps it up to date."""
+
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from bayesgram.cli.app import app
+
+TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
+HEAD = """# The command line
+
+This page is made from the code by `python tools/build_cli_docs.py`.
+
+Every command prints its result on standard output and everything else (progress, warnings, errors) on standard
+error; `--json` prints one JSON document instead. Exit codes: 0 done, 1 a run that failed (bad data, a full disk), 2 wrong
+use (a value out of range, a missing column, an output that exists). No command replaces an output without `--force`,
+and what a failed run had begun to write is removed.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    root: Any = typer.main.get_command(app)
+    return "\n".join([HEAD, *(section(name, command) for name, command in root.commands.items())])
+
+
+def section(name: str, command: Any) -> str:  # noqa: ANN401 - a Click command
+    """One command: what it does, an example, its options."""
+    text, _, example = command.help.partition("Example: ")
+    lines = [f"## bayesgram {name}\n", " ".join(text.split()) + "\n", f"```\n{' '.join(example.split())}\n```\n"]
+    lines += ["| option | meaning | default |", "|---|---|---|"]
+    return "\n".join([*lines, *map(row, command.params)]) + "\n"
+
+
+def row(parameter: Any) -> str:  # noqa: ANN401 - a Click parameter
+    """One option."""
+    if parameter.param_type_name == "argument":
+        name = parameter.metavar
+    else:
+        name = ", ".join(f"`{option}`" for option in [*parameter.opts, *parameter.secondary_opts])
+    shown = parameter.show_default
+    default = shown if isinstance(shown, str) else parameter.default
+    if parameter.required:
+        default = "required"
+    elif default is None or default is False or shown is False:
+        default = ""
+    return f"| {name} | {parameter.help} | {getattr(default, 'value', default)} |".replace("|Δq|", r"\|Δq\|")
+
+
+if __name__ == "__main__":
+    TARGET.write_text(page(), encoding="utf-8")
