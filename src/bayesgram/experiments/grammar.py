@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.errors import UsageError
+from bayesgram.kernels import kernel, mix
 
 TEXT, RULE, TOPIC, OWN = range(4)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
 RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
@@ -209,11 +210,7 @@ def _check(rules: Rules, name: str, path: tuple[str, ...], where: str, sound: se
 @numba.vectorize(["uint64(uint64, uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
 def derive(key: Keys, n: Keys) -> Keys:
     """The n-th key of the stream of `key`: splitmix64, a bijection of 64-bit integers for every n."""
-    x = key + n * GOLDEN
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    mixed: Keys = x ^ (x >> np.uint64(31))
-    return mixed
+    return mix(key + n * GOLDEN)  # type: ignore[arg-type,return-value]  # a ufunc: scalars inside, arrays outside
 
 
 @numba.vectorize(["float64(uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
@@ -222,7 +219,7 @@ def unit(key: Keys) -> NDArray[np.float64]:
     return (key >> np.uint64(11)) * np.float64(2**-53)
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: float) -> int:
     """Put the symbols of one choice on the stack: the first choice whose cumulative chance exceeds u."""
     low, high = tables.first_choice[rule], tables.first_choice[rule + 1] - 1
@@ -238,7 +235,7 @@ def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: floa
     return top
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def _type(text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], row: int, at: int) -> int:
     """Append byte i of a text as a typist would; a row starts at `row` and reaches `at`.
 
@@ -269,7 +266,7 @@ def _type(text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], 
     return at + 1
 
 
-@numba.njit(cache=True, nogil=True)
+@kernel
 def write_rows(
     tables: Tables,
     keys: Keys,

@@ -13,9 +13,9 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import UsageError
-from bayesgram.kernels import kernel
+from bayesgram.kernels import kernel, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
-from bayesgram.text.tables import hash_rows, mix
+from bayesgram.text.tables import hash_rows
 from bayesgram.text.tokens import buffers
 
 MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers

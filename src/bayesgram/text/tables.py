@@ -13,20 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
-from bayesgram.kernels import inlined, kernel
+from bayesgram.kernels import inlined, kernel, mix
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 ABSENT = -1
 _EMPTY = -1
-
-
-@inlined
-def mix(value: np.uint64) -> np.uint64:
-    """Spread 64 bits (the finaliser of splitmix64)."""
-    value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return value ^ (value >> np.uint64(31))
 
 
 @inlined
