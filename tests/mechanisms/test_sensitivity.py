@@ -25,7 +25,7 @@ def test_user_shifts_are_those_of_deleting_each_user(matrix, slope):
 @given(matrices(users=(1, 6)), slopes)
 def test_the_repaired_bound_is_never_below_gamma(matrix, slope):
     statistics = Statistics(reference.clipped(matrix))
-    assert statistics.bound(slope) >= statistics.exact(slope) - 1e-9
+    assert statistics.bound(slope) >= statistics.exact(slope) - 1e-7  # √ of rounding errors
 
 
 @given(matrices(users=(1, 4)), st.floats(1e-3, 10))
