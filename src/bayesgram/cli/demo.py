@@ -16,7 +16,7 @@ CLOSING = """\
 * chosen by looking at the private text, so flattered; nobody could publish it.
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
-{leaked} of {secrets} planted secrets can be read in a release.
+{leaked} of {secrets} planted secrets can be pieced together from a release.
 Open {output}/comparison.png, {output}/moved.png and {output}/results.csv; the releases are in {output}/releases."""
 
 

@@ -31,6 +31,7 @@ from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.release import Release
+from bayesgram.text.tokens import Tokenizer
 
 DELTA = 1e-7
 EPSILONS = (0.1, 1.0)
@@ -132,13 +133,15 @@ def _best_paper(users: int, counts: UserCounts, vocabulary: Vocabulary, budget: 
 
 
 def _leaks(releases: Path, population: Population) -> tuple[int, int]:
-    """How many secrets made of private-only strings there are, and how many can be read in a release."""
-    secrets = [secret.text.lower() for secret in population.secrets if secret.kind != "canary"]
-    released = " ".join(
-        " ".join(Release.load(folder).ngrams.to_pylist()) + (folder / "card.json").read_text(encoding="utf-8")
-        for folder in sorted(releases.iterdir())
-    )
-    return len(secrets), sum(secret in released for secret in secrets)
+    """How many secrets there are that only one user knows, and how many can be pieced together from a release."""
+    released = {ngram for folder in releases.iterdir() for ngram in Release.load(folder).ngrams.to_pylist()}
+    secrets = [secret.text for secret in population.secrets if secret.kind != "canary"]  # a canary's words are public
+    return len(secrets), sum(_trigrams(secret) <= released for secret in secrets)
+
+
+def _trigrams(text: str) -> set[str]:
+    sentences = Tokenizer().sentences(text)
+    return {" ".join(words[i : i + ORDER]) for words in sentences for i in range(len(words) - ORDER + 1)}
 
 
 def _write_results(folder: Path, story: Story) -> None:
