@@ -10,11 +10,14 @@ from scipy.special import log_ndtr, ndtr
 import reference
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.choices import ScoreSensitivity
+from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.paper import Paper, classical_sigma, paper_bounds, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import (
     FOR_RELEASE,
     FOR_TUNING,
+    Grid,
+    TunedPaper,
     cross_entropy,
     held_out,
     largest_user_score,
@@ -24,6 +27,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.private.clip import clip
 from bayesgram.public.prior import centred_log, softmax
+from recording import asked_by
 
 
 def gaussian_delta(epsilon, multiplier):
@@ -53,7 +57,7 @@ def test_e1_the_noise_scale_differs_between_neighbours_and_can_be_read_off_one_o
     scales = []
     for rows in (matrix, matrix[1:]):
         statistics = Statistics(reference.clipped(rows, max_count=1))
-        sigma = classical_sigma(statistics.exact(1.0), rho=0.02, budget=budget)
+        sigma = classical_sigma(statistics.exact_gamma(1.0), rho=0.02, budget=budget)
         theta = paper.release(reference.user_counts(rows), vocabulary, budget).probabilities
         h = np.log(theta) - posterior_mean(statistics, centred_log(vocabulary.counts), slope=1.0, rho=0.02)
         assert abs(h.std() / sigma - 1) < 5 / math.sqrt(2 * size)
@@ -70,11 +74,11 @@ def test_e2_the_mean_uses_the_weights():
     assert found != pytest.approx(statistics.x_hat)  # what Algorithm 1 prints
 
 
-def test_e3_lap_of_epsilon_over_delta_is_not_the_scale():
-    """Tested where the noise is drawn: see test_laplace_noise_has_scale_w_over_epsilon."""
-    sensitivity, epsilon = 10, 0.1
-    assert epsilon / sensitivity == pytest.approx(0.01)  # what is printed, as a "b-scale": next to no noise
-    assert sensitivity / epsilon == pytest.approx(100)  # what ε-DP needs
+def test_e3_the_scale_is_sensitivity_over_epsilon():
+    """Lap(ε/Δ), read as a scale, would be 0.01 here: next to no noise. ε-DP needs Δ/ε = 100."""
+    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([1, 2, 3])
+    [(_, _, scale)], _, _ = asked_by(Laplace(10), counts, vocabulary, Budget(0.1))
+    assert scale == pytest.approx(100)
 
 
 def test_e4_the_classical_sigma_is_wrong_for_large_epsilon_and_wasteful_for_small():
@@ -90,7 +94,7 @@ def test_e4_the_classical_sigma_is_wrong_for_large_epsilon_and_wasteful_for_smal
 
 def test_e5_a_word_that_nobody_has_adds_nothing_to_the_bound():
     matrix = np.array([[1, 0], [1, 0]])
-    bound = Statistics(reference.clipped(matrix)).bound(1.0)
+    bound = Statistics(reference.clipped(matrix)).bounded_gamma(1.0)
     assert math.isfinite(bound)
     assert bound >= max(reference.shift(matrix, user, 1.0, 1) for user in range(2))
 
@@ -102,9 +106,9 @@ def test_e6_the_indicator_misses_weights_that_move():
     true = reference.shift(matrix, 1000, 2.0, 1)
     statistics = Statistics(reference.clipped(matrix))
     assert true == pytest.approx(3.13, abs=0.005)
-    assert statistics.exact(2.0) == pytest.approx(true)
+    assert statistics.exact_gamma(2.0) == pytest.approx(true)
     assert reference.published_bound(matrix, 2.0, 1) == pytest.approx(0.71, abs=0.005)  # below the truth
-    assert statistics.bound(2.0) == pytest.approx(3.64, abs=0.005)
+    assert statistics.bounded_gamma(2.0) == pytest.approx(3.64, abs=0.005)
 
 
 def test_e7_the_printed_brute_force_can_be_too_small():
@@ -112,7 +116,7 @@ def test_e7_the_printed_brute_force_can_be_too_small():
     true = max(reference.shift(matrix, user, 4.17, 1) for user in range(2))
     assert true == pytest.approx(0.438, abs=0.0005)
     assert reference.printed_brute_force(matrix, 4.17, 1) == pytest.approx(0.141, abs=0.0005)
-    assert Statistics(reference.clipped(matrix, max_count=1)).exact(4.17) == pytest.approx(true)
+    assert Statistics(reference.clipped(matrix, max_count=1)).exact_gamma(4.17) == pytest.approx(true)
 
 
 def test_e8_the_published_lipschitz_constant_is_too_small():
@@ -122,12 +126,16 @@ def test_e8_the_published_lipschitz_constant_is_too_small():
     assert slope == pytest.approx(14.1, abs=0.05)
     assert lipschitz(c, ScoreSensitivity.PUBLISHED) == 10 < slope
     assert lipschitz(c, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(200))
+    everywhere = np.array([3, 4])  # the smallest count matters too: √(25 + 49 − 42)
+    assert lipschitz(everywhere, ScoreSensitivity.CORRECTED) == pytest.approx(math.sqrt(32))
 
 
 def test_e9_tuning_and_release_add_up_to_the_whole_by_plain_composition():
-    parts = Budget(0.3, 1e-6).split(FOR_RELEASE, FOR_TUNING)
     assert FOR_RELEASE + FOR_TUNING == 1
-    assert [part.epsilon for part in parts] == [0.2, 0.1]
+    counts, vocabulary = reference.user_counts(np.eye(40, dtype=int)), reference.vocabulary(range(40))
+    card = TunedPaper(grid=Grid((0.1,), (0.5,))).release(counts, vocabulary, Budget(0.3, 1e-6)).card
+    assert (card.details["epsilon_release"], card.details["epsilon_tuning"]) == (0.2, 0.1)
+    assert card.epsilon == 0.3
 
 
 def test_e10_the_bounds_follow_a_public_figure_and_not_the_data():
@@ -170,6 +178,18 @@ def test_e14_without_absolute_values_the_second_term_never_binds():
     assert largest_user_score(clipped, mu, ScoreSensitivity.CORRECTED) == pytest.approx(
         max(float(-(row * log_theta).sum()) for row in matrix)
     )
+
+
+def test_e15_one_noise_scale_for_the_whole_grid():
+    """With a |Δq| of its own for each setting, setting 1 (γ large) would get more noise than setting 2."""
+    matrix = (np.random.default_rng(1).random((80, 6)) < 0.4).astype(np.int64)
+    counts, vocabulary = reference.user_counts(matrix), reference.vocabulary(range(6))
+    scales = {}
+    for slopes in ((1.0,), (0.001,), (1.0, 0.001)):
+        [(_, _, scale), _], _, _ = asked_by(TunedPaper(grid=Grid(slopes, (0.5,))), counts, vocabulary, Budget(1, 1e-6))
+        scales[slopes] = scale
+    assert scales[1.0,] > scales[0.001,]
+    assert scales[1.0, 0.001] == scales[1.0,]  # the largest, for both
 
 
 def test_e16_words_that_the_user_does_not_have_keep_their_weight():

@@ -59,6 +59,7 @@ _HOMES = {
     "released.release": ["Release"],
     "text.tokens": ["Tokenizer"],
 }
+__all__ = [name for names in _HOMES.values() for name in names]
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
@@ -69,4 +70,4 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
 
 
 def __dir__() -> list[str]:
-    return sorted(["__version__", *(name for names in _HOMES.values() for name in names)])
+    return sorted(["__version__", *__all__])

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -70,19 +72,8 @@ def work(tmp_path_factory):
 
 
 def release_of(mechanism, output, *more):
-    return (
-        "release",
-        "counts",
-        "--vocab",
-        "vocab.parquet",
-        "--mechanism",
-        mechanism,
-        "--epsilon",
-        1,
-        "-o",
-        output,
-        *more,
-    )
+    epsilon = () if mechanism == "k-anonymity" else ("--epsilon", 1)
+    return ("release", "counts", "--vocab", "vocab.parquet", "--mechanism", mechanism, *epsilon, "-o", output, *more)
 
 
 def test_vocab_reports_what_it_made(work):
@@ -96,7 +87,7 @@ def test_vocab_reports_what_it_made(work):
 def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
     columns = ("--user-column", "author", "--text-column", "body")
     shown = succeed("count", "messages/*", "--vocab", "vocab.parquet", *columns, "-o", "counts2", cwd=work)
-    assert "about 40" in shown
+    assert "fewer than 100" in shown
     assert (work / "counts2").stat().st_mode & 0o777 == 0o700
     assert pq.read_table(work / "counts2" / "counts.parquet").equals(pq.read_table(work / "counts" / "counts.parquet"))
     assert json.loads((work / "counts" / "meta.json").read_text())["vocabulary"]["size"] == 8
@@ -130,9 +121,9 @@ def test_the_card_is_printed_with_its_label(work):
 def test_release_with_tuning(work):
     knobs = ("--tune", "--slopes", "0.01,0.1", "--rhos", "0.2,0.8", "--score-sensitivity", "published", "--json")
     card = json.loads(succeed(*release_of("paper", "tuned", *knobs), cwd=work))["card"]
-    assert card["settings"]["slope"] in {0.01, 0.1}
-    assert card["settings"]["rho"] in {0.2, 0.8}
-    assert card["settings"]["epsilon_tuning"] == pytest.approx(1 / 3)
+    assert card["details"]["slope"] in {0.01, 0.1}
+    assert card["details"]["rho"] in {0.2, 0.8}
+    assert card["details"]["epsilon_tuning"] == pytest.approx(1 / 3)
 
 
 def test_tune(work):
@@ -174,9 +165,8 @@ def test_generate(work):
 
 def test_demo_at_small_size(work):
     told = json.loads(succeed("demo", "--users", 300, "--sentences", 3000, "-o", "story", "--json", cwd=work))
-    assert {row["mechanism"] for row in told["rows"]} == {
-        "no private data", "laplace", "laplace-public", "gaussian", "paper", "k-anonymity"
-    }  # fmt: skip
+    mechanisms = {"laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
+    assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
     assert len(told["lifted"]) == len(told["lowered"]) == 12
@@ -206,17 +196,22 @@ def test_python_m_bayesgram_is_the_same():
         (("count", "messages", "--vocab", "vocab.parquet", "--text-column", "body", "-o", "x"), 2, "no column 'user'; the columns are 'author', 'body'. Name the right one with --user-column."),
         (("count", "public.txt", "--vocab", "vocab.parquet", "-o", "x"), 2, "plain text has no user column"),
         (("count", "messages", "--vocab", "none.parquet", "-o", "x"), 2, "none.parquet: no such vocabulary; make one with `bayesgram vocab`."),
-        (("release", "counts", "--vocab", "vocab.parquet", "-o", "x"), 2, "epsilon is missing: paper needs a budget; 0.1 is strong, 1 is usual."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0, "-o", "x"), 2, "epsilon=0.0: give a number above 0 and up to 100;"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "nan", "-o", "x"), 2, "epsilon=nan: give a number above 0 and up to 100;"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1, "-o", "x"), 2, "delta=1.0: give a number from 0 up to 1,"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--k", 3, "-o", "x"), 2, "--k: not an option of the mechanism paper, which has --expected-users, --max-count,"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--tune", "--rho", 0.5, "-o", "x"), 2, "--rho and --tune: --tune chooses it; leave one of them out."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--slopes", "1", "-o", "x"), 2, "--slopes: has a meaning only with --tune; add it or leave this out."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--tune", "--slopes", "1,b", "-o", "x"), 2, "slopes='1,b': give numbers separated by commas, such as 0.001,0.01,0.1."),
+        (("release", "counts", "--vocab", "vocab.parquet", "-o", "x"), 2, "epsilon is missing: gaussian needs a budget; 0.1 is strong, 1 is usual."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0, "-o", "x"), 2, "epsilon=0.0: give a number from 1e-05 to 100;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "nan", "-o", "x"), 2, "epsilon=nan: give a number from 1e-05 to 100;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1, "-o", "x"), 2, "delta=1.0: give 0, or a number from 1e-30 to below 1;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--k", 3, "-o", "x"), 2, "--k: not an option of the mechanism paper, which has --expected-users, --max-count,"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--tune", "--rho", 0.5, "-o", "x"), 2, "--rho and --tune: --tune chooses it; leave one of them out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--slopes", "1", "-o", "x"), 2, "--slopes: has a meaning only with --tune; add it or leave this out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--tune", "--slopes", "1,b", "-o", "x"), 2, "slopes='1,b': give numbers separated by commas, such as 0.001,0.01,0.1."),
         (("release", "none", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "x"), 2, "none: no such counts; make them with `bayesgram count`."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--seed", -1, "-o", "x"), 2, "seed=-1: give a whole number from 0 to 2^63 − 1, or leave it out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--seed", -1, "-o", "x"), 2, "seed=-1: a seed is a whole number from 0 to 9,223,372,036,854,775,807."),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "magic", "--epsilon", 1, "-o", "x"), 2, "'magic' is not one of"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "laplace", "--epsilon", 1, "--delta", 0.1, "-o", "x"), 2, "--delta: laplace needs none; leave it out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "k-anonymity", "--epsilon", 1, "-o", "x"), 2, "epsilon=1.0: k-anonymity adds no noise and can't use it; leave it out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--max-total", 0, "--mechanism", "laplace", "-o", "x"), 2, "max_total=0: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."),
+        (("vocab", "public.txt", "-o", "public.txt", "--force"), 2, "public.txt: would replace the input public.txt; choose another --output."),
+        (("count", "messages", "--vocab", "vocab.parquet", "--user-column", "author", "--text-column", "body", "-o", "messages", "--force"), 2, "messages: holds files that are not ours, so it is not replaced; choose another --output."),
         (("tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
         (("evaluate", "messages", "--against", "counts"), 2, "messages: not a release folder (no card.json); make one with `bayesgram release`."),
         (("demo", "--users", 0, "-o", "x"), 2, "users=0"),
@@ -249,7 +244,7 @@ def test_counts_of_another_vocabulary_are_refused(work):
     pq.write_table(other, work / "other.parquet")
     message = fail("release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2)
     assert re.search(
-        r"the counts belong to the vocabulary \w{12}… and this one is \w{12}…; give the vocabulary", message
+        r"the counts belong to the vocabulary \w{12}… of 8 n-grams, and this one is \w{12}… of 8; give the one", message
     )
     pq.write_table(other.slice(1), work / "other.parquet")
     message = fail("release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2)
@@ -272,3 +267,51 @@ def test_an_unexpected_error_shows_its_kind_and_no_content(work):
     assert "unexpected RuntimeError inside bayesgram" in done.stderr
     assert SECRET not in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_ascii_terminal_loses_nothing(work):
+    for number, extra in enumerate(((), ("--json",))):
+        done = bayesgram(*release_of("gaussian", f"ascii-{number}", *extra), cwd=work, PYTHONIOENCODING="ascii")
+        assert done.returncode == 0, done.stderr
+        assert "PROVED" in done.stdout
+
+
+def test_a_suspicious_delta_is_warned_about(work):
+    done = bayesgram(*release_of("gaussian", "delta", "--delta", 0.9999999), cwd=work)
+    assert done.returncode == 0
+    assert "warning: delta=0.9999999: with this chance all about somebody may come out" in done.stderr
+    assert "δ = 0.9999999 (PROVED)" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, number):
+    running = subprocess.Popen(
+        [ENTRY, "generate", "--users", "3000000", "-o", "made"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(400):
+        if any(tmp_path.iterdir()):
+            break
+        time.sleep(0.05)
+    time.sleep(0.5)
+    running.send_signal(number)
+    _, told = running.communicate(timeout=60)
+    if number == signal.SIGKILL:
+        assert [path.name.startswith(".made.unfinished-") for path in tmp_path.iterdir()] == [True]
+        succeed("generate", "--users", 5, "--sentences", 5, "-o", "made", cwd=tmp_path)
+        assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    else:
+        assert running.returncode == 128 + number
+        assert f"error: stopped by {signal.Signals(number).name}; nothing was written." in told
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_keeps_what_was_there(work):
+    """A limit on file size stands for a full disk; the old release survives a forced replacement that fails."""
+    succeed(*release_of("laplace", "kept"), cwd=work)
+    before = (work / "kept" / "distribution.parquet").read_bytes()
+    command = f"ulimit -f 0; exec '{ENTRY}' release counts --vocab vocab.parquet --epsilon 1 -o kept --force"
+    done = subprocess.run(["bash", "-c", command], cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stderr
+    assert (work / "kept" / "distribution.parquet").read_bytes() == before
+    assert not [path.name for path in work.iterdir() if path.name.startswith(".kept")]

@@ -90,8 +90,16 @@ def test_a_missing_column_shows_no_row_of_a_file_without_header(put, read):
     with pytest.raises(UsageError) as caught:
         read(path)
     assert str(caught.value) == (
-        f"{path}: no column 'text' in the header row (names not shown: without a header row they would be a "
-        "person's text). Name the right one with --text-column."
+        f"{path}: no column 'text' (what stands for names is not shown: it looks like a person's text)."
+        " Name the right one with --text-column."
+    )
+    assert message(read, put("named.csv", b"author,body_text\n")) == (
+        f"{path.parent}/named.csv: no column 'text'; the columns are 'author', 'body_text'."
+        " Name the right one with --text-column."
+    )
+    assert message(read, put("half.csv", b"who wrote it,text\n")) == (
+        f"{path.parent}/half.csv: no column 'user'; the columns are 'who wrote it', 'text'."
+        " Name the right one with --user-column."
     )
     assert message(read, path, user=None) == (
         f"{path}: no column 'text'; the columns are 'alice', 'my secret'. Name the right one with --text-column."

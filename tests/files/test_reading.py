@@ -88,7 +88,7 @@ def test_skipped_rows_are_counted_by_reason_and_again_on_a_second_pass(put):
             "the user id is not valid UTF-8": 1,
             "the text is not valid UTF-8": 1,
             "not valid JSON": 1,
-            "not a JSON object": 1,
+            "not a JSON object (one object a line)": 1,
             "the user id is neither a string nor a whole number": 1,
             "the text is not a string": 1,
         }
@@ -246,3 +246,10 @@ def test_no_error_shows_a_table_or_a_headerless_file(put, read):
         with pytest.raises(BayesgramError) as caught:
             read(one)
         assert SECRET not in everything_said(caught.value)
+
+
+def test_a_chunk_of_bad_rows_only(put):
+    inputs = [put("a.jsonl", b'{"user":"a","text":"b"}\n'), put("b.jsonl", b'{"user":null,"text":"x"}\n')]
+    reader = read_records(inputs, text_column="text", user_column="user", skip_bad_rows=True)
+    assert [batch.user.to_pylist() for batch in reader if len(batch)] == [[b"a"]]
+    assert reader.bad_rows.total == 1

@@ -10,18 +10,16 @@ from hypothesis import strategies as st
 
 import reference
 from bayesgram.errors import UsageError
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
-from bayesgram.mechanisms.laplace import (
-    FIXED_POINT,
-    Laplace,
-    LaplacePublic,
-    differences_to_public,
-    public_sensitivity,
-)
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, differences_to_public, fixed_point_one
+from bayesgram.mechanisms.paper import Paper
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import clip
+from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.private.clip import UNITS
 from bayesgram.private.counts import UserCounts
+from recording import asked_by
 from strategies import matrices
 
 
@@ -33,22 +31,75 @@ def without(matrix, user):
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=9), st.integers(1, 12))
 def test_one_user_moves_the_laplace_counts_by_at_most_w(matrix, max_total):
-    bounds = {"max_count": None, "max_total": max_total, "key": 11}
-    whole = clip(reference.user_counts(matrix), **bounds).totals
+    vocabulary = reference.vocabulary(np.ones(matrix.shape[1]))
+    [(law, whole, scale)], _, _ = asked_by(Laplace(max_total), reference.user_counts(matrix), vocabulary, Budget(0.3))
+    assert (law, scale) == ("laplace", pytest.approx(max_total / 0.3))
+    assert scale >= max_total / 0.3
     for user in range(len(matrix)):
-        assert np.abs(whole - clip(without(matrix, user), **bounds).totals).sum() <= max_total
+        [(_, less, same)], _, _ = asked_by(Laplace(max_total), without(matrix, user), vocabulary, Budget(0.3))
+        assert same == scale
+        assert np.abs(whole - less).sum() <= max_total
 
 
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=9), st.integers(1, 12), st.integers(0, 10**6))
 def test_one_user_moves_the_public_differences_by_at_most_their_sensitivity(matrix, max_total, top):
-    alpha = np.array([top, *range(matrix.shape[1] - 1)])
-    units = np.rint(alpha / max(alpha.sum(), 1) * FIXED_POINT).astype(np.int64)
-    bounds = {"max_count": None, "max_total": max_total, "key": 11}
-    whole = differences_to_public(clip(reference.user_counts(matrix), **bounds).totals, units)
+    vocabulary = reference.vocabulary([top, *range(matrix.shape[1] - 1)])
+    mechanism = LaplacePublic(max_total)
+    [(law, whole, scale)], _, _ = asked_by(mechanism, reference.user_counts(matrix), vocabulary, Budget(0.3))
+    assert law == "laplace"
     for user in range(len(matrix)):
-        less = differences_to_public(clip(without(matrix, user), **bounds).totals, units)
-        assert np.abs(whole - less).sum() <= public_sensitivity(units, max_total)
+        [(_, less, same)], _, _ = asked_by(mechanism, without(matrix, user), vocabulary, Budget(0.3))
+        assert same == scale
+        assert np.abs(whole - less).sum() <= scale * 0.3
+    assert scale * 0.3 == pytest.approx(3 * max_total * fixed_point_one(max_total), rel=0.34)  # Σa is 0 or about B
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), largest=50), st.floats(0.5, 20))
+def test_one_user_moves_the_gaussian_sum_by_at_most_its_units(matrix, clip_norm):
+    vocabulary, budget = reference.vocabulary(np.ones(matrix.shape[1])), Budget(0.3, 1e-6)
+    [(law, whole, scale)], _, details = asked_by(Gaussian(clip_norm), reference.user_counts(matrix), vocabulary, budget)
+    noise = calibrate_gaussian(budget, coordinates=matrix.shape[1], units=UNITS)
+    assert (law, scale) == ("gaussian", noise.multiplier * UNITS)
+    assert (details["noise_multiplier"], details["delta_slack"]) == (noise.multiplier, noise.slack)
+    for user in range(len(matrix)):
+        [(_, less, same)], _, _ = asked_by(Gaussian(clip_norm), without(matrix, user), vocabulary, budget)
+        assert same == scale
+        assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+@pytest.mark.parametrize("max_total", [1, 10, 978, 1_000_000])
+def test_laplace_public_stays_within_64_bits_for_two_billion_users(max_total):
+    one = fixed_point_one(max_total)
+    total = max_total * 2**31
+    assert total * one <= 2**62
+    assert one >= 2**11
+    extreme = differences_to_public(np.array([total, 0]), np.array([0, one]), one)
+    assert extreme.tolist() == [total * one, -total * one, total * one]
+
+
+def test_laplace_public_without_noise_gives_the_counts_back():
+    matrix = np.array([[5, 3, 2, 0], [1, 0, 0, 0]])
+    vocabulary = reference.vocabulary([10**9, 1, 0, 12345])
+    _, theta, _ = asked_by(LaplacePublic(20), reference.user_counts(matrix), vocabulary, Budget(1.0))
+    assert theta == pytest.approx(np.array([6, 3, 2, 1]) / 12)  # the last one is a 0 set to 1
+
+
+def test_the_run_key_is_fresh_every_time():
+    assert len({Randomness.make(None).key for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize("value", [1.9, 2.0, True, "3", 0, -1, 10**7, None])
+def test_bounds_must_be_whole_numbers(value):
+    for make in (Laplace, LaplacePublic, lambda w: Paper(max_total=w)):
+        with pytest.raises(UsageError) as caught:
+            make(value)
+        assert str(caught.value) == (
+            f"max_total={value}: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."
+        )
+    assert Laplace(np.int64(7)).settings() == {"max_total": 7}
+    assert type(Laplace(np.int64(7)).max_total) is int
 
 
 def test_laplace_noise_has_scale_w_over_epsilon():
@@ -96,6 +147,9 @@ def test_laplace_spends_no_delta():
 
 def test_k_anonymity_add_one():
     matrix = np.array([[5, 1, 0], [5, 0, 0], [1, 0, 0]])
+    assert KAnonymity(3).release(
+        reference.user_counts(matrix), reference.vocabulary([1, 1, 1])
+    ).probabilities == pytest.approx(np.array([12, 1, 1]) / 14)  # exactly K users are enough
     release = KAnonymity(2).release(reference.user_counts(matrix), reference.vocabulary([1, 1, 1]))
     assert release.probabilities == pytest.approx(np.array([12, 1, 1]) / 14)
     assert release.card.guarantee is Guarantee.NONE
@@ -123,7 +177,11 @@ def test_k_anonymity_is_a_distribution_that_rules_nothing_out(matrix, k, suppres
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: KAnonymity(0), "k=0: give a whole number of 1 or more; the paper has 50."),
+        (lambda: KAnonymity(0), "k=0: K, the fewest users of an n-gram, is a whole number from 1 to 1,000,000,000."),
+        (
+            lambda: KAnonymity(1.5),
+            "k=1.5: K, the fewest users of an n-gram, is a whole number from 1 to 1,000,000,000.",
+        ),
         (lambda: KAnonymity(5, "away"), "suppressed='away': choose one of add-one, public."),
         (lambda: Gaussian(0.0), "clip_norm=0.0: give a public number from 1e-6 to 1e9; 4 is usual."),
         (lambda: Gaussian(math.inf), "clip_norm=inf: give a public number from 1e-6 to 1e9; 4 is usual."),
@@ -133,6 +191,18 @@ def test_bad_settings(make, message):
     with pytest.raises(UsageError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_k_anonymity_takes_no_budget():
+    with pytest.raises(UsageError, match=r"^epsilon=1\.0: k-anonymity adds no noise and can't use it; leave it out\.$"):
+        KAnonymity().check_budget(Budget(1.0))
+
+
+@pytest.mark.parametrize("mechanism", [Gaussian(), Paper()])
+def test_a_delta_of_zero_is_refused(mechanism):
+    with pytest.raises(UsageError) as caught:
+        mechanism.check_budget(Budget(1.0))
+    assert str(caught.value) == f"delta=0: {mechanism.name} needs a delta above 0; 1e-7 is usual."
 
 
 def test_a_missing_budget_is_named():
@@ -146,5 +216,7 @@ def test_a_missing_budget_is_named():
 def test_counts_of_another_vocabulary_are_refused():
     counts = reference.user_counts(np.eye(2, dtype=int), fingerprint="abcdef0123456789")
     vocabulary = reference.vocabulary([1, 2])
-    with pytest.raises(UsageError, match=r"^the counts belong to the vocabulary abcdef012345… and this one is "):
+    with pytest.raises(
+        UsageError, match=r"^the counts belong to the vocabulary abcdef012345… of 2 n-grams, and this one is "
+    ):
         Laplace().release(counts, vocabulary, Budget(1))

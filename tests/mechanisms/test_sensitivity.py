@@ -25,7 +25,7 @@ def test_user_shifts_are_those_of_deleting_each_user(matrix, slope):
 @given(matrices(users=(1, 6)), slopes)
 def test_the_repaired_bound_is_never_below_gamma(matrix, slope):
     statistics = Statistics(reference.clipped(matrix))
-    assert statistics.bound(slope) >= statistics.exact(slope) - 1e-7  # √ of rounding errors
+    assert statistics.bounded_gamma(slope) >= statistics.exact_gamma(slope) - 1e-7  # √ of rounding errors
 
 
 @given(matrices(users=(1, 4)), st.floats(1e-3, 10))
@@ -36,7 +36,7 @@ def test_weights_follow_equation_5(matrix, slope):
 
 
 def test_gamma_of_nobody_is_zero():
-    assert Statistics(reference.clipped(np.zeros((0, 3), np.int64))).exact(1.0) == 0
+    assert Statistics(reference.clipped(np.zeros((0, 3), np.int64))).exact_gamma(1.0) == 0
 
 
 def test_many_users_are_shared_among_threads():

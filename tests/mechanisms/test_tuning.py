@@ -22,6 +22,8 @@ from bayesgram.mechanisms.tuning import (
     tune,
 )
 from bayesgram.privacy.budget import Budget
+from bayesgram.private.clip import user_keys
+from recording import asked_by
 from strategies import matrices
 
 counts_and_logits = st.integers(1, 6).flatmap(
@@ -79,6 +81,59 @@ def test_tuning_finds_the_better_setting_when_the_gap_is_wide():
     assert (chosen.paper.slope, chosen.paper.rho) == (1.0, 1.0)
 
 
+def slow_scores(matrix, scoring, prior, grid, max_count, kind):
+    """q and |Δq| of every setting, from the paper's formulas, on dense matrices."""
+    first, second = matrix[scoring], matrix[~scoring]
+    c = first.sum(axis=0)
+    scores, changes = [], []
+    for slope in grid.slopes:
+        gamma = max(reference.shift(second, user, slope, max_count) for user in range(len(second)))
+        for rho in grid.rhos:
+            mu = rho * reference.weighted(second, slope, max_count) + (1 - rho) * prior
+            log_theta = mu - math.log(sum(math.exp(value) for value in mu))
+            scores.append(-float((c * log_theta).sum()))
+            if kind is ScoreSensitivity.PUBLISHED:
+                changes.append(rho * math.sqrt(float((c**2).sum())) * gamma)
+            else:
+                steepness = math.sqrt(float((c**2).sum() + c.sum() ** 2 - 2 * c.sum() * c.min()))
+                own = max(-float((row * log_theta).sum()) for row in first)
+                changes.append(max(rho * steepness * gamma, own))
+    return scores, max(changes)
+
+
+@pytest.mark.parametrize("kind", list(ScoreSensitivity))
+def test_scores_and_their_noise_are_those_of_algorithm_2(kind):
+    """Also errata E3 (2|Δq|/ε), E9 (ε/3 and 2ε/3), E15 (one |Δq| for the whole grid)."""
+    rng = np.random.default_rng(3)
+    matrix = rng.integers(0, 3, (150, 12))
+    counts, vocabulary = reference.user_counts(matrix), reference.vocabulary(rng.integers(0, 99, 12))
+    grid = Grid((0.003, 0.05, 1.0), (0.2, 0.9), kind)
+    asked, _, details = asked_by(
+        TunedPaper(Paper(max_count=2, max_total=1000), grid), counts, vocabulary, Budget(0.6, 1e-6)
+    )
+    (_, scores, noise), (_, mean, sigma) = asked
+    scoring = held_out(counts, key=11)
+    prior = reference.centred_log(vocabulary.counts)
+    expected, change = slow_scores(matrix, scoring, prior, grid, 2, kind)
+    assert scores == pytest.approx(expected)
+    assert noise == pytest.approx(2 * change / 0.2)
+    best = int(np.argmin(expected))
+    slope, rho = [(s, r) for s in grid.slopes for r in grid.rhos][best]
+    assert (details["slope"], details["rho"]) == (slope, rho)
+    rest = matrix[~scoring]
+    assert mean == pytest.approx(rho * reference.weighted(rest, slope, 2) + (1 - rho) * prior)
+    gamma = max(reference.shift(rest, user, slope, 2) for user in range(len(rest)))
+    assert sigma == pytest.approx(rho * gamma * math.sqrt(2 * math.log(1.25e6)) / 0.4)
+    assert 0 < scoring.mean() < 0.3
+
+
+def test_the_split_is_not_the_subsampling():
+    """Two coins from one key: who scores must not depend on the numbers that draw a user's W occurrences."""
+    counts = reference.user_counts(np.ones((50, 1), np.int64))
+    subsampling = user_keys(counts, key=5) < np.uint64(2**64 // 10)
+    assert held_out(counts, key=5).tolist() != subsampling.tolist()
+
+
 @pytest.mark.parametrize("kind", list(ScoreSensitivity))
 def test_the_whole_of_algorithm_2(kind):
     rng = np.random.default_rng(2)
@@ -87,7 +142,7 @@ def test_the_whole_of_algorithm_2(kind):
     release = TunedPaper(Paper(max_total=40), Grid((0.001, 0.1), (0.1, 0.9), kind)).release(
         counts, vocabulary, Budget(0.3, 1e-6)
     )
-    settings = release.card.settings
+    settings = release.card.details
     assert settings["slope"] in {0.001, 0.1}
     assert settings["rho"] in {0.1, 0.9}
     assert settings["epsilon_tuning"] + settings["epsilon_release"] == pytest.approx(0.3)
@@ -99,5 +154,7 @@ def test_the_whole_of_algorithm_2(kind):
 def test_bad_grids():
     with pytest.raises(UsageError, match=r"^slopes=\(\): give at least one value to choose from\.$"):
         Grid(slopes=())
+    with pytest.raises(UsageError, match=r"^rho=2: ρ, the trust in private counts, is a number from 0 to 1\.$"):
+        Grid(rhos=(0.5, 2))
     with pytest.raises(UsageError, match=r"^score_sensitivity='x': choose one of published, corrected\.$"):
         Grid(score_sensitivity="x")

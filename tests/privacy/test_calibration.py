@@ -2,12 +2,12 @@
 
 import math
 
+import mpmath
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
-from bayesgram.errors import UsageError
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 
@@ -44,6 +44,20 @@ def test_huge_epsilon_falls_back_to_zcdp(epsilon):
     assert log_delta(epsilon, noise.multiplier) <= math.log(1e-6)
 
 
-def test_delta_zero_is_refused():
-    with pytest.raises(UsageError, match=r"^delta=0: Gaussian noise needs a delta above 0; 1e-7 is usual\.$"):
-        calibrate_gaussian(Budget(1.0), coordinates=1, units=1)
+@pytest.mark.parametrize("epsilon", [1e-5, 1e-4, 1e-3])
+@pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01])
+def test_tiny_epsilon_does_not_overspend(epsilon, delta):
+    """Where the two terms of δ_Gauss nearly cancel, checked with 50 digits."""
+    noise = calibrate_gaussian(Budget(epsilon, delta), coordinates=1, units=1 << 30)
+    with mpmath.workdps(50):
+        sigma, eps = mpmath.mpf(noise.multiplier), mpmath.mpf(epsilon)
+        first = mpmath.ncdf(1 / (2 * sigma) - eps * sigma)
+        spent = first - mpmath.exp(eps) * mpmath.ncdf(-1 / (2 * sigma) - eps * sigma)
+        assert spent + noise.slack <= delta
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(100.0, 1e-5), (100.0, 0.5), (1e-5, 1e-30), (30.0, 1e-30)])
+def test_the_corners_of_the_budget_can_be_calibrated(epsilon, delta):
+    noise = calibrate_gaussian(Budget(epsilon, delta), coordinates=50_000, units=1 << 30)
+    assert math.isfinite(noise.multiplier)
+    assert noise.multiplier > 0

@@ -76,7 +76,9 @@ def test_a_heavy_user_is_quick():
 def test_bad_bounds(max_total):
     with pytest.raises(UsageError) as caught:
         clip(reference.user_counts(np.eye(2, dtype=int)), max_count=1, max_total=max_total, key=0)
-    assert str(caught.value) == (f"max_total={max_total}: a user may contribute 1 to 1,000,000; give a public bound.")
+    assert str(caught.value) == (
+        f"max_total={max_total}: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."
+    )
 
 
 rows = st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(1e-6, 1e6)), min_size=1, max_size=40)

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.errors import UsageError
 from bayesgram.private import counts as module
-from bayesgram.private.counts import MAX_COUNT, count, user_counts
+from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 
@@ -112,3 +113,26 @@ def test_tables_of_other_libraries(as_frame):
     make = {"polars": polars.from_arrow, "pandas": lambda t: pandas.DataFrame(t.to_pydict()), "arrow": lambda t: t}
     counts = count(make[as_frame](table(rows)), VOCABULARY)
     assert as_dict(counts) == {("a", 0): 2, ("b", 1): 1}
+
+
+def test_rows_that_are_not_one_a_user_are_refused():
+    names = pa.array([b"a", b"a"], pa.large_binary())
+    good = (np.array([0, 1, 2]), np.array([0, 0], np.int32), np.array([1, 1], np.int32))
+    with pytest.raises(UsageError, match=r"^these are not counts per user; make them with count\(\), load_counts\(\)"):
+        UserCounts(names, *good, 1, None)
+    distinct = pa.array([b"a", b"b"], pa.large_binary())
+    UserCounts(distinct, *good, 1, None)
+    for starts, ngrams, numbers in (
+        ([0, 2, 2], [1, 0], [1, 1]),  # not ascending
+        ([0, 2, 2], [0, 0], [1, 1]),  # twice
+        ([0, 1, 2], [0, 2], [1, 1]),  # not in the vocabulary
+        ([0, 1, 2], [0, 0], [1, 0]),  # no count
+        ([0, 1], [0], [1]),  # a row too few
+    ):
+        with pytest.raises(UsageError):
+            UserCounts(distinct, np.array(starts), np.array(ngrams, np.int32), np.array(numbers, np.int32), 2, None)
+
+
+def test_counts_do_not_show_themselves():
+    counts = count(table([("somebody", "a b")]), VOCABULARY)
+    assert repr(counts) == "UserCounts(private, over 5 n-grams)"

@@ -86,7 +86,8 @@ def test_a_tokenizer_that_contradicts_the_file_is_refused(tmp_path):
     with pytest.raises(UsageError) as caught:
         Vocabulary.load(path, tokenizer=Tokenizer("whitespace"))
     assert str(caught.value) == (
-        f"{path}: this vocabulary was made with the tokenizer 'words', not 'whitespace'; leave --tokenizer out."
+        f"{path}: this vocabulary was made with the tokenizer 'words', not 'whitespace';"
+        " leave --tokenizer, --keep-case and --lower-case out."
     )
 
 
@@ -138,3 +139,19 @@ def test_bad_order(order):
 def test_bad_size(size):
     with pytest.raises(UsageError, match=rf"^size={size}: a vocabulary has 1 to 100,000,000 n-grams\.$"):
         Vocabulary.from_public(pa.table({"text": ["a"]}), order=1, size=size)
+
+
+def test_public_counts_that_would_overflow_are_refused():
+    ngrams = pa.array(["a", "b"], pa.large_string())
+    with pytest.raises(
+        UsageError, match=r"^the public counts must be 0 or more and add up to less than 2\^53; divide them"
+    ):
+        Vocabulary(ngrams, np.array([2**62, 2**62]), 1, Tokenizer())
+    with pytest.raises(UsageError, match=r"^2 n-grams, 1 counts: a vocabulary has as many of both\.$"):
+        Vocabulary(ngrams, np.array([1]), 1, Tokenizer())
+
+
+def test_capitals_that_are_never_found():
+    ngrams = pa.array(["The fish", "the fish", "Ärger mit"], pa.large_string())
+    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).never_found == 2
+    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).never_found == 0

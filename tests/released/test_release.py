@@ -1,6 +1,7 @@
 """Releases and their cards, on disk and off."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +10,13 @@ import pytest
 
 import reference
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.writing import publish_file, publish_folder
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.tuning import Grid, TunedPaper
-from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.public.prior import public_distribution
 from bayesgram.released.card import Card
 from bayesgram.released.moved import most_moved
@@ -25,7 +27,9 @@ MECHANISMS = [Laplace(), LaplacePublic(), Gaussian(), Paper(), TunedPaper(grid=G
 
 def make(mechanism=None):
     counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([4, 2, 1])
-    return (mechanism or Laplace()).release(counts, vocabulary, Budget(1.0, 1e-6))
+    mechanism = mechanism or Gaussian()
+    budget = None if isinstance(mechanism, KAnonymity) else Budget(1.0, 1e-6)
+    return mechanism.release(counts, vocabulary, budget)
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
@@ -44,7 +48,8 @@ def test_every_card_says_who_is_protected_by_how_much_and_what_it_is_worth(mecha
     card = make(mechanism).card
     shown = str(card)
     assert card.guarantee.name in shown
-    assert "everything one user ever wrote" in shown
+    assert ("everything one user ever wrote" in shown) == (card.guarantee is Guarantee.PROVED)
+    assert ("add up" in shown) == (card.guarantee is Guarantee.PROVED)
     assert card.guarantee.name in card.claim
     assert card.to_json()["software"].startswith("bayesgram ")
     assert Card.from_json(json.loads(json.dumps(card.to_json()))).to_json() == json.loads(json.dumps(card.to_json()))
@@ -68,9 +73,39 @@ def test_force_does_not_delete_what_is_not_a_release(tmp_path):
     with pytest.raises(UsageError) as caught:
         make().save(tmp_path / "photos", force=True)
     assert str(caught.value) == (
-        f"{tmp_path}/photos: has no card.json, so it is not a folder to replace; choose another --output."
+        f"{tmp_path}/photos: holds files that are not ours, so it is not replaced; choose another --output."
     )
     assert (tmp_path / "photos" / "cat.jpg").exists()
+
+
+def test_force_keeps_a_release_folder_with_something_else_in_it(tmp_path):
+    make().save(tmp_path / "out")
+    (tmp_path / "out" / "notes.txt").write_text("mine")
+    with pytest.raises(UsageError, match="holds files that are not ours"):
+        make().save(tmp_path / "out", force=True)
+    assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
+
+
+def test_what_appears_meanwhile_is_not_replaced(tmp_path):
+    with (
+        pytest.raises(UsageError, match="appeared meanwhile and was not replaced"),
+        publish_folder(tmp_path / "out", contents=["a"]) as folder,
+    ):
+        (folder / "a").write_text("ours")
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "a").write_text("theirs")
+    with (
+        pytest.raises(UsageError, match="appeared meanwhile and was not replaced"),
+        publish_file(tmp_path / "file") as file,
+    ):
+        file.write_text("ours")
+        (tmp_path / "file").write_text("theirs")
+    assert (tmp_path / "out" / "a").read_text() == (tmp_path / "file").read_text() == "theirs"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+def test_a_delta_near_one_is_not_rounded_in_a_claim():
+    assert "δ = 0.9999999 " in replace(make().card, delta=0.9999999).claim
 
 
 def test_not_a_release(tmp_path):
@@ -80,7 +115,7 @@ def test_not_a_release(tmp_path):
         Release.load(tmp_path)
 
 
-@pytest.mark.parametrize("damage", ["card", "table", "sum", "nan"])
+@pytest.mark.parametrize("damage", ["card", "table", "sum", "nan", "negative"])
 def test_damaged_releases(tmp_path, damage):
     make().save(tmp_path / "out")
     table = tmp_path / "out" / "distribution.parquet"
@@ -89,7 +124,7 @@ def test_damaged_releases(tmp_path, damage):
     elif damage == "table":
         table.write_bytes(table.read_bytes()[:40])
     else:
-        bad = [0.5, 0.5, 0.5] if damage == "sum" else [float("nan"), 0.5, 0.5]
+        bad = {"sum": [0.5, 0.5, 0.5], "nan": [float("nan"), 0.5, 0.5], "negative": [1.5, -1.0, 0.5]}[damage]
         pq.write_table(pa.table({"ngram": ["w0", "w1", "w2"], "probability": bad}), table)
     with pytest.raises(BayesgramError, match=r"damaged"):
         Release.load(tmp_path / "out")

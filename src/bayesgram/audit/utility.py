@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.private.counts import UserCounts
+from bayesgram.errors import BayesgramError
 from bayesgram.released.release import Release
 
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
@@ -30,16 +29,6 @@ def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     if (q == 0).any():
         return float("inf")
     return float((p * np.log(p / q)).sum())
-
-
-def check_same_ngrams(release: Release, counts: UserCounts, name: str) -> None:
-    """Refuse to compare a release with counts of another vocabulary."""
-    fingerprint = release.card.vocabulary["fingerprint"]
-    if len(release.ngrams) != counts.vocabulary_size or counts.vocabulary_fingerprint not in {
-        None,
-        fingerprint,
-    }:
-        raise UsageError(f"{name}: made with another vocabulary than the counts; evaluate against its own counts.")
 
 
 def comparison_row(name: str, release: Release | None, kl: float) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The list of commands, and the one place where errors become words and exit codes."""
 
 import os
+import signal
 import sys
+from io import TextIOWrapper
 from typing import Annotated, NoReturn
 
 import typer
@@ -53,16 +55,21 @@ for command in (
 
 def main() -> NoReturn:
     """Run a command; exit with 0 (done), 1 (failed) or 2 (wrong use). No traceback reaches a person."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows \\u03b5 for ε, and nothing fails
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _stop)
     try:
         app()
     except BayesgramError as error:
         _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        _fail("interrupted; nothing was written.", 130)
     except MemoryError:
         _fail("out of memory: use a smaller vocabulary or a larger machine.", 1)
+    except BrokenPipeError:
+        os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
-        _fail(f"{error.filename or 'a file'}: {error.strerror or 'can not be read or written'}.", 1)
+        _fail(f"{error.filename or 'standard output'}: {error.strerror or 'can not be read or written'}.", 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
@@ -72,6 +79,15 @@ def main() -> NoReturn:
             1,
         )
     sys.exit(0)
+
+
+def _stop(number: int, _frame: object) -> NoReturn:
+    """Remove what is unfinished and leave at once: an exception raised inside a compiled kernel would crash it."""
+    if "bayesgram.files.writing" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
+        sys.modules["bayesgram.files.writing"].discard_unfinished()
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+    os.write(2, f"{show_cursor}\nerror: stopped by {signal.Signals(number).name}; nothing was written.\n".encode())
+    os._exit(128 + number)
 
 
 def _fail(message: str, code: int) -> NoReturn:

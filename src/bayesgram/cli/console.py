@@ -24,7 +24,7 @@ def say(text: str) -> None:
 
 def print_json(value: object) -> None:
     """One JSON document on standard output, for machines."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 def print_table(
@@ -85,11 +85,11 @@ def step(label: str) -> Iterator[None]:
 def about(number: int) -> str:
     """Two significant digits: exact private numbers are not printed.
 
-    >>> about(978966), about(12), about(7)
-    ('about 980,000', 'about 12', 'fewer than 10')
+    >>> about(978966), about(123), about(57)
+    ('about 980,000', 'about 120', 'fewer than 100')
     """
-    if number < 10:
-        return "fewer than 10"
+    if number < 100:
+        return "fewer than 100"
     digits = 10 ** (len(str(number)) - 2)
     return f"about {round(number / digits) * digits:,}"
 

@@ -38,7 +38,7 @@ def demo(
     from bayesgram.experiments.population import Population
     from bayesgram.files.writing import check_free
 
-    check_free(output, force=force, marker=story.MARKER)
+    check_free(output, force=force, contents=story.CONTENTS)
     population = Population(users=users, seed=seed)
     told = story.run(output, population, sentences=sentences, step=console.step, force=force)
     if json:
@@ -70,7 +70,8 @@ def generate(
     from bayesgram.files.writing import publish_folder
 
     population = Population(users=users, seed=seed)
-    with publish_folder(output, marker="public.txt.gz", force=force) as folder:
+    with publish_folder(output, contents=("public.txt.gz", "messages"), force=force) as folder:
+        (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
             write_public_text(folder / "public.txt.gz", population, sentences=sentences)
         with console.step("Writing messages"):

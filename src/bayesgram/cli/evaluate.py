@@ -21,7 +21,7 @@ def evaluate(
 
     Example: bayesgram evaluate out-paper out-laplace --against counts --vocab vocab.parquet
     """
-    from bayesgram.audit.utility import DISCLOSURE, check_same_ngrams, comparison_row, kl_divergence
+    from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
     from bayesgram.private.store import load_counts
     from bayesgram.public.prior import public_distribution
     from bayesgram.public.vocabulary import Vocabulary
@@ -38,11 +38,11 @@ def evaluate(
     rows: list[dict[str, Any]] = []
     if vocab:
         vocabulary = Vocabulary.load(vocab)
-        counts.check_vocabulary(vocabulary)
+        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         kl = kl_divergence(counts.totals, public_distribution(vocabulary.counts))
         rows.append(comparison_row("public text alone", None, kl))
     for name, release in loaded:
-        check_same_ngrams(release, counts, name)
+        counts.check_vocabulary(len(release.ngrams), release.card.vocabulary["fingerprint"])
         rows.append(comparison_row(name, release, kl_divergence(counts.totals, release.probabilities)))
     if json:
         console.print_json({"warning": DISCLOSURE, "releases": rows})

@@ -42,7 +42,9 @@ KeepCase = Annotated[
     typer.Option("--keep-case/--lower-case", help="Whether case matters.", show_default="as usual for the tokenizer"),
 ]
 Epsilon = Annotated[float | None, typer.Option(help="ε: how much one user may show.", show_default=False)]
-Delta = Annotated[float, typer.Option(help="δ: far below 1/(number of users).")]
+Delta = Annotated[
+    float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
+]
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False)]
 
 

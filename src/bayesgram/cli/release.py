@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.base import Mechanism
     from bayesgram.mechanisms.paper import Paper
     from bayesgram.mechanisms.tuning import Grid
+    from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import UserCounts
     from bayesgram.public.vocabulary import Vocabulary
 
@@ -72,9 +73,11 @@ def release(
     counts: options.Counts,
     vocab: options.Vocab,
     output: options.Output,
-    mechanism: Annotated[MechanismName, typer.Option(help="The door.")] = MechanismName.PAPER,
+    mechanism: Annotated[
+        MechanismName, typer.Option(help="How the distribution is made (docs/promise.md).")
+    ] = MechanismName.GAUSSIAN,
     epsilon: options.Epsilon = None,
-    delta: options.Delta = 1e-7,
+    delta: options.Delta = None,
     seed: options.Seed = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -101,14 +104,15 @@ def release(
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
-    Example: bayesgram release counts --vocab vocab.parquet --mechanism paper --epsilon 0.2 --delta 1e-7 -o out
+    Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
     from bayesgram.files.writing import check_free
-    from bayesgram.privacy.budget import Budget
-    from bayesgram.released.release import CARD
+    from bayesgram.mechanisms.base import Randomness
+    from bayesgram.released.release import CONTENTS
 
-    check_free(output, force=force, marker=CARD)
-    budget = None if epsilon is None else Budget(epsilon, delta)
+    check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
+    Randomness.make(seed)
+    budget = _budget(mechanism, epsilon, delta)
     chosen = _mechanism(
         mechanism,
         expected_users=expected_users,
@@ -125,7 +129,7 @@ def release(
         k=k,
         suppressed=suppressed,
     )
-    chosen.spent(budget)  # a missing ε is refused before anything is read
+    chosen.check_budget(budget)  # what won't do is refused before anything is read
     user_counts, vocabulary = _load(counts, vocab)
     with console.step(f"Releasing by {mechanism}"):
         made = chosen.release(user_counts, vocabulary, budget, seed=seed)
@@ -162,21 +166,20 @@ def tune(
     from bayesgram.privacy.budget import Budget
 
     Budget(epsilon)
+    chance = Randomness.make(seed)
     paper = _paper(expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity)
     grid = _grid(slopes, rhos, score_sensitivity)
     user_counts, vocabulary = _load(counts, vocab)
     with console.step(f"Scoring {len(grid.slopes) * len(grid.rhos)} settings"):
-        chosen: Paper = tuning.tune(
-            user_counts, vocabulary, epsilon, Randomness.make(seed), paper=paper, grid=grid
-        ).paper
+        chosen: Paper = tuning.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=grid).paper
     console.report(
         {
             "slope": chosen.slope,
             "rho": chosen.rho,
             "epsilon": epsilon,
             "guarantee": chosen.guarantee.name,
-            "next": f"bayesgram release {counts} --vocab {vocab} --slope {chosen.slope:g} --rho {chosen.rho:g} …"
-            " (its ε adds to this one)",
+            "next": f"bayesgram release {counts} --vocab {vocab} --mechanism paper --max-count {chosen.max_count}"
+            f" --max-total {chosen.max_total} --slope {chosen.slope:g} --rho {chosen.rho:g} … (its ε adds to this one)",
         },
         json=json,
     )
@@ -209,10 +212,29 @@ def sensitivity(
         statistics = paper.statistics(user_counts, Randomness.make(seed))
         statistics.user_shifts(paper.slope)  # compiles the kernel, so that the clock sees only work
         start = perf_counter()
-        exact = statistics.exact(paper.slope)
+        exact = statistics.exact_gamma(paper.slope)
         seconds = perf_counter() - start
-    report = {"exact": exact, "bound": statistics.bound(paper.slope), "seconds": round(seconds, 4)}
+    report = {"exact": exact, "bound": statistics.bounded_gamma(paper.slope), "seconds": round(seconds, 4)}
     console.report({**report, "warning": DISCLOSURE}, json=json)
+
+
+NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
+
+
+def _budget(mechanism: MechanismName, epsilon: float | None, delta: float | None) -> "Budget | None":
+    """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
+    from bayesgram.privacy.budget import Budget
+
+    if delta is not None and mechanism in NO_DELTA:
+        raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
+    if delta is not None and delta > 1e-4:
+        console.say(
+            f"warning: delta={delta}: with this chance all about somebody may come out;"
+            " stay far below 1/(number of users)."
+        )
+    if epsilon is None:
+        return None
+    return Budget(epsilon) if mechanism in NO_DELTA else Budget(epsilon, 1e-7 if delta is None else delta)
 
 
 def _load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":

@@ -26,7 +26,7 @@ def vocab(
     from bayesgram.files.writing import check_free
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_free(output, force=force)
+    check_free(output, force=force, inputs=public)
     with console.reading("Reading public text") as bar:
         records = bar.records(public, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
         cut = options.tokenizer(tokenizer, keep_case=keep_case)
@@ -65,15 +65,20 @@ def count(
     """
     from bayesgram.files.writing import check_free
     from bayesgram.private.counts import count_records
-    from bayesgram.private.store import META, save_counts
+    from bayesgram.private.store import CONTENTS, save_counts
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_free(output, force=force, marker=META)
+    check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     named = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
     vocabulary = Vocabulary.load(vocab, tokenizer=named)
     if vocabulary.finder.repeated:
         console.say(
             f"warning: {vocabulary.finder.repeated} n-grams stand in {vocab} more than once; only the first is counted."
+        )
+    if vocabulary.never_found:
+        console.say(
+            f"warning: {vocabulary.never_found} n-grams of {vocab} have capitals, and the text is lower-cased:"
+            " they are never found; --keep-case keeps capitals."
         )
     with console.reading("Counting private text") as bar:
         records = bar.records(private, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)

@@ -38,7 +38,11 @@ EPSILONS = (0.1, 1.0)
 ORDER, SIZE = 3, 20_000
 SHOWN = "gaussian"  # the mechanism whose n-grams are looked at: PROVED
 BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
-MARKER = "results.json"
+RESULTS = "results.json"
+CONTENTS = (
+    *("public.txt.gz", "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
+    *("comparison.svg", "comparison.png", "moved.svg", "moved.png"),
+)
 
 Step = Callable[[str], AbstractContextManager[None]]
 
@@ -56,7 +60,7 @@ class Story:
 
 def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> Story:
     """Fill the folder; it appears whole, or not at all."""
-    with publish_folder(output, marker=MARKER, force=force) as folder:
+    with publish_folder(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public_text(folder / "public.txt.gz", population, sentences=sentences)
         with step(f"Writing messages of {population.users:,} made-up users"):
@@ -71,8 +75,10 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             save_counts(counts, vocabulary, folder / "counts")
         story = _compare(folder, population, counts, vocabulary, step)
         with step("Drawing"):
-            plots.save(plots.comparison(story.rows), folder / "comparison")
-            plots.save(plots.moved(story.lifted, story.lowered), folder / "moved")
+            setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
+            plots.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
+            shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
+            plots.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
         _write_results(folder, story)
     return story
 
@@ -82,13 +88,13 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
     paper = Paper(*paper_bounds(users))
     for epsilon in EPSILONS:
         for name, mechanism in (
-            (f"laplace, W = {paper.max_total} (|users|/1000)", Laplace(paper.max_total)),
+            (f"laplace, W = {paper.max_total} (users/1000)", Laplace(paper.max_total)),
             ("laplace, W = 10", Laplace(10)),
             ("laplace-public, W = 10", LaplacePublic(10)),
             ("gaussian", Gaussian()),
             ("paper, tuned by Algorithm 2", TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED))),
         ):
-            yield name, mechanism, Budget(epsilon, DELTA)
+            yield name, mechanism, Budget(epsilon, 0.0 if isinstance(mechanism, Laplace) else DELTA)
     yield "k-anonymity, K = 50, add-one", KAnonymity(50), None
     yield "k-anonymity, K = 50, public", KAnonymity(50, Suppressed.PUBLIC), None
 
@@ -147,7 +153,7 @@ def _trigrams(text: str) -> set[str]:
 def _write_results(folder: Path, story: Story) -> None:
     """results.json for machines, results.csv for a spreadsheet."""
     document = {"warning": DISCLOSURE, **asdict(story)}
-    (folder / MARKER).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / RESULTS).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, story.rows[0])
         writer.writeheader()

@@ -7,6 +7,7 @@ from typing import Any
 from bayesgram.released.moved import Moved
 
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
+FLOOR = "the smallest released values are counts that noise took below 1: they were set to 1"
 COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}
 
 
@@ -18,39 +19,45 @@ def save(chart: Any, path: Path) -> list[Path]:  # noqa: ANN401 - Altair's chart
     return targets
 
 
-def comparison(rows: Sequence[dict[str, Any]]) -> Any:  # noqa: ANN401
-    """KL of each release as a bar, coloured by what its guarantee is worth, one panel for each ε."""
+def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa: ANN401
+    """KL of each release on a log axis, coloured by what its guarantee is worth, one panel for each ε."""
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
-    largest = 2 * next(row["kl"] for row in rows if row["epsilon"] == 0)  # twice public text alone: worse than useless
+    shown = [row for row in rows if row["kl"] is not None]
     values = [
         {
             **row,
             "panel": "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:g}",
-            "bar": min(row["kl"], largest),
-            "label": f"{row['kl']:.3f}" + (" →" if row["kl"] > largest else ""),
+            "public": shown[0]["kl"],
+            "label": f"{row['kl']:.3f}" if row["kl"] < 10 else f"{row['kl']:.0f}",
         }
-        for row in rows
-        if row["kl"] is not None
+        for row in shown
     ]
     panels = list(dict.fromkeys(value["panel"] for value in values))
     base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X("bar:Q", title="KL(p ‖ θ): distance to the private text, lower is better"),
-        y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
+        x=alt.X(
+            "kl:Q",
+            title="KL(p ‖ θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(grid=False),
+        ),
+        y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300, grid=True)),
     )
     colour = alt.Color("guarantee:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
-    labels = base.mark_text(align="left", dx=4).encode(text="label:N")
+    dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour)
+    labels = base.mark_text(align="left", dx=8).encode(text="label:N")
+    public = base.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
     return (
-        (base.mark_bar().encode(color=colour) + labels)
-        .properties(width=460)
+        (public + dots + labels)
+        .properties(width=480)
         .facet(row=alt.Row("panel:N", sort=panels, title=None, header=alt.Header(labelAngle=0, labelAlign="left")))
         .resolve_scale(y="independent")
-        .properties(title=alt.Title("How far each release is from the private text", subtitle=ORACLE))
+        .properties(title=alt.Title("How far each release is from the private text", subtitle=[subtitle, ORACLE]))
         .configure_view(stroke=None)
     )
 
 
-def moved(lifted: Sequence[Moved], lowered: Sequence[Moved]) -> Any:  # noqa: ANN401
+def moved(lifted: Sequence[Moved], lowered: Sequence[Moved], *, subtitle: str) -> Any:  # noqa: ANN401
     """From public to released probability: one arrow an n-gram."""
     import altair as alt  # noqa: PLC0415
 
@@ -69,7 +76,7 @@ def moved(lifted: Sequence[Moved], lowered: Sequence[Moved]) -> Any:  # noqa: AN
             "before:Q",
             scale=scale,
             title="probability (○ public, ● released)",
-            axis=alt.Axis(format=".0e", tickCount=6),
+            axis=alt.Axis(format=".0e", values=[10.0**power for power in range(-9, 1)]),
         )
     )
     released = base.mark_point(filled=True, size=60, opacity=1).encode(
@@ -80,6 +87,5 @@ def moved(lifted: Sequence[Moved], lowered: Sequence[Moved]) -> Any:  # noqa: AN
             scale=alt.Scale(domain=["lifted by private text", "lowered by private text"], range=["#1b7f5c", "#b3475b"]),
         ),
     )
-    return (
-        (lines + public + released).properties(width=480, title="What private text changed").configure_view(stroke=None)
-    )
+    title = alt.Title("What private text changed", subtitle=[subtitle, FLOOR])
+    return (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)

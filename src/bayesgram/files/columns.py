@@ -4,6 +4,7 @@ In:  column names and Arrow arrays of many types.   Out: large binary arrays.
 Does not look at single values: `records` finds the rows that can't be used.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -13,6 +14,7 @@ import pyarrow.types as pt
 
 from bayesgram.errors import UsageError
 
+_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
 _NAMES_SHOWN = 20
 
 
@@ -35,8 +37,14 @@ class Columns:
         """The names of the columns to read."""
         return [self.text] if self.user is None else [self.text, self.user]
 
-    def require(self, source: str, present: Sequence[str], *, listed: bool = True) -> None:
-        """Refuse a table without one of the columns, or with two of a name; `listed` shows the names."""
+    def require(self, source: str, present: Sequence[str], *, from_rows: bool = False) -> None:
+        """Refuse a table without one of the columns, or with two of a name.
+
+        The message lists the columns, but names that were read `from_rows` of private data only if they look like
+        names: a file without a header row would show what a person wrote.
+        """
+        are_names = any(name in present for name in self.names) or all(map(_NAME.fullmatch, present))
+        listed = self.user is None or not from_rows or are_names
         for name in self.names:
             if name not in present:
                 raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} {self._advice(name)}")
@@ -81,7 +89,7 @@ def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
 
 def _those(present: Sequence[str], listed: bool) -> str:
     if not listed:
-        return " in the header row (names not shown: without a header row they would be a person's text)."
+        return " (what stands for names is not shown: it looks like a person's text)."
     shown = ", ".join(repr(name) for name in present[:_NAMES_SHOWN])
     more = f" and {len(present) - _NAMES_SHOWN} more" if len(present) > _NAMES_SHOWN else ""
     return f"; the columns are {shown}{more}." if present else "; there are no columns."

@@ -33,7 +33,7 @@ def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
     with open_stream(source) as stream:
         rest = _Rest(source.name, stream)
         header = _read_header(rest, delimiter)
-        columns.require(source.name, header, listed=columns.user is None)
+        columns.require(source.name, header, from_rows=True)
         text, user = header.index(columns.text), -1 if columns.user is None else header.index(columns.user)
         while True:
             data = np.frombuffer(rest.data, np.uint8)

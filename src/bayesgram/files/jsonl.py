@@ -22,7 +22,7 @@ from bayesgram.files.sources import Source
 from bayesgram.files.streams import line_blocks, open_stream
 
 NOT_JSON = "not valid JSON"
-NOT_OBJECT = "not a JSON object"
+NOT_OBJECT = "not a JSON object (one object a line)"
 TEXT_NOT_STRING = "the text is not a string"
 USER_NOT_ID = "the user id is neither a string nor a whole number"
 
@@ -165,5 +165,5 @@ def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:
             return True
     if first is None:
         return False
-    columns.require(source.name, list(dict.fromkeys([*first, *sorted(seen)])))
+    columns.require(source.name, list(dict.fromkeys([*first, *sorted(seen)])), from_rows=True)
     return True

@@ -83,7 +83,8 @@ def clean(chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool) -> Iterat
     rows = chunk.rows
     if faults:
         kept = np.delete(np.arange(len(text)), list(faults)).tolist()
-        text, user = text.take(kept), None if user is None else user.take(kept)
+        places = pa.array(kept, pa.int64())
+        text, user = text.take(places), None if user is None else user.take(places)
         rows = [rows[index] for index in kept]
     for start, stop in _cuts(text):
         yield Records(text[start:stop], None if user is None else user[start:stop], source, rows[start])

@@ -8,15 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import UsageError
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.release import Release
-
-SEQUENTIAL = "with other releases about the same users, ε and δ add up (basic composition)"
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,7 @@ class Randomness:
         """The operating system's, or repeatable from a seed (and then stamped)."""
         if seed is None:
             return cls(ExactNoise(), secrets.randbits(64))
-        if not 0 <= seed < 1 << 63:
-            raise UsageError(f"seed={seed}: give a whole number from 0 to 2^63 − 1, or leave it out.")
+        whole_number("seed", seed, 0, 2**63 - 1, "a seed")
         noise_seed, key_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         return cls(SeededNoise(int(noise_seed)), int(key_seed))
 
@@ -48,15 +45,18 @@ class Mechanism(ABC):
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[Floats, dict[str, Any]]:
-        """θ, and what the card adds to the settings (public values only)."""
+        """θ, and details for the card (public or noisy values only)."""
 
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them."""
         return {name.name: getattr(self, name.name) for name in fields(self)}  # type: ignore[arg-type]
 
-    def spent(self, budget: Budget | None) -> tuple[float | None, float | None]:
-        """(ε, δ) as the card claims it."""
-        return (budget.epsilon, budget.delta) if budget else (None, None)
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """(ε, δ) as the card will claim it; a budget that won't do is refused here, before anything is read."""
+        whole = need(budget, self.name)
+        if whole.delta <= 0:
+            raise UsageError(f"delta=0: {self.name} needs a delta above 0; 1e-7 is usual.")
+        return whole.epsilon, whole.delta
 
     def release(
         self,
@@ -67,26 +67,27 @@ class Mechanism(ABC):
         seed: int | None = None,
     ) -> Release:
         """Go through the door once."""
-        counts.check_vocabulary(vocabulary)
+        epsilon, delta = self.check_budget(budget)
+        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         chance = Randomness.make(seed)
-        theta, found = self.distribution(counts, vocabulary, budget, chance)
-        epsilon, delta = self.spent(budget)
+        theta, details = self.distribution(counts, vocabulary, budget, chance)
         card = Card(
             mechanism=self.name,
             guarantee=self.guarantee,
             statement=self.statement,
             epsilon=epsilon,
             delta=delta,
-            composition=SEQUENTIAL if epsilon is not None else "does not compose: nothing is bounded",
-            settings={**self.settings(), **found},
+            settings=self.settings(),
+            details=details,
             vocabulary={
                 "size": len(vocabulary),
                 "order": vocabulary.order,
                 "tokenizer": vocabulary.tokenizer.name,
                 "fingerprint": vocabulary.fingerprint,
+                "prior_fingerprint": vocabulary.prior_fingerprint,
                 "source": "public text only",
             },
-            seeded=chance.noise.seeded,
+            seeded=chance.noise.seeded and epsilon is not None,
         )
         return Release(vocabulary.ngrams, theta, card)
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import UsageError
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.base import Mechanism, Randomness
 from bayesgram.mechanisms.choices import Suppressed
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -29,8 +29,7 @@ class KAnonymity(Mechanism):
     suppressed: Suppressed = Suppressed.ADD_ONE
 
     def __post_init__(self) -> None:
-        if self.k < 1:
-            raise UsageError(f"k={self.k}: give a whole number of 1 or more; the paper has 50.")
+        object.__setattr__(self, "k", whole_number("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,"))
         if self.suppressed not in set(Suppressed):
             raise UsageError(f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}.")
 
@@ -47,6 +46,8 @@ class KAnonymity(Mechanism):
         spread = kept if shown.all() else kept + hidden * prior / prior.sum()
         return spread / spread.sum(), {}
 
-    def spent(self, budget: Budget | None) -> tuple[float | None, float | None]:
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """No noise, so no ε is claimed."""
+        if budget is not None:
+            raise UsageError(f"epsilon={budget.epsilon}: k-anonymity adds no noise and can't use it; leave it out.")
         return None, None

@@ -13,12 +13,11 @@ import numpy as np
 from bayesgram.arrays import Floats, Integers
 from bayesgram.mechanisms.base import Mechanism, Randomness, need, normalised
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import clip
+from bayesgram.private.clip import check_max_total, clip
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 STATEMENT = "ε-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
-FIXED_POINT = 1 << 20  # units of one occurrence where fractions are needed
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,9 @@ class Laplace(Mechanism):
 
     max_total: int = 10  # W
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "max_total", check_max_total(self.max_total))
+
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[Floats, dict[str, Any]]:
@@ -40,7 +42,7 @@ class Laplace(Mechanism):
         noisy = chance.noise.discrete_laplace(clipped.totals, scale=_rounded_up(self.max_total / epsilon))
         return normalised(noisy.astype(np.float64)), {}
 
-    def spent(self, budget: Budget | None) -> tuple[float | None, float | None]:
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Pure ε: no δ is used."""
         return need(budget, self.name).epsilon, 0.0
 
@@ -49,8 +51,8 @@ class Laplace(Mechanism):
 class LaplacePublic(Laplace):
     """Σ_n (Δcⁿ − ‖Δcⁿ‖₁ α̃) and ‖c‖₁, noised together; then α̃ ‖c‖₁ is added back.
 
-    In integers: z = B·c − t·a with a = round(B·α̃), and B·t. One user with at most W occurrences moves the first by at
-    most W·(B + Σa) in L1 and the second by W·B: together W·(2B + Σa), which is 3W in units of B.
+    In integers: z = B·c − ‖c‖₁·a with a = round(B·α̃), and B·‖c‖₁. One user with at most W occurrences moves the first
+    by at most W·(B + Σa) in L1 and the second by W·B: together W·(2B + Σa), which is about 3W in units of B.
     """
 
     name: ClassVar[str] = "laplace-public"
@@ -61,22 +63,31 @@ class LaplacePublic(Laplace):
         """The paper's modified mechanism: max(Σ w_n (Δc̃ⁿ − α̃) + e + α̃, 0), normalised."""
         epsilon = need(budget, self.name).epsilon
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
-        shares = vocabulary.counts / max(vocabulary.counts.sum(), 1)  # α̃
-        units = np.rint(shares * FIXED_POINT).astype(np.int64)
-        scale = _rounded_up(public_sensitivity(units, self.max_total) / epsilon)
-        noisy = chance.noise.discrete_laplace(differences_to_public(clipped.totals, units), scale=scale)
-        return normalised((noisy[:-1] + noisy[-1] * shares) / FIXED_POINT), {}
+        one = fixed_point_one(self.max_total)
+        public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * one).astype(np.int64)
+        scale = _rounded_up(public_sensitivity(public, one, self.max_total) / epsilon)
+        noisy = chance.noise.discrete_laplace(differences_to_public(clipped.totals, public, one), scale=scale)
+        return normalised((noisy[:-1] + noisy[-1] * (public / one)) / one), {}
 
 
-def differences_to_public(totals: Integers, units: Integers) -> Integers:
+def fixed_point_one(max_total: int) -> int:
+    """B: a power of two, as large as 64 bits allow for 2³¹ users with W occurrences each.
+
+    >>> fixed_point_one(10).bit_length() - 1, fixed_point_one(1_000_000).bit_length() - 1
+    (27, 11)
+    """
+    return 1 << (31 - max_total.bit_length())
+
+
+def differences_to_public(totals: Integers, public: Integers, one: int) -> Integers:
     """B·c − ‖c‖₁·a, and B·‖c‖₁ at the end."""
     total = totals.sum()
-    return np.append(totals * FIXED_POINT - total * units, total * FIXED_POINT)
+    return np.append(totals * one - total * public, total * one)
 
 
-def public_sensitivity(units: Integers, max_total: int) -> int:
+def public_sensitivity(public: Integers, one: int, max_total: int) -> int:
     """W·(2B + Σa): how far one user moves `differences_to_public` in L1."""
-    return max_total * (2 * FIXED_POINT + int(units.sum()))
+    return max_total * (2 * one + int(public.sum()))
 
 
 def _rounded_up(scale: float) -> float:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import UsageError
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.base import Mechanism, Randomness, need
 from bayesgram.mechanisms.choices import Sensitivity
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import clip
+from bayesgram.private.clip import check_max_count, check_max_total, clip
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.prior import centred_log, softmax
 from bayesgram.public.vocabulary import Vocabulary
@@ -25,15 +25,12 @@ def paper_bounds(expected_users: int) -> tuple[int, int]:
     >>> paper_bounds(978_966), paper_bounds(4_000_000)
     ((1, 978), (10, 4000))
     """
-    if expected_users < 1:
-        raise UsageError(f"expected_users={expected_users}: give a public round figure of 1 or more.")
+    whole_number("expected_users", expected_users, 1, 10**9, "a public round figure")
     return (1 if expected_users < 1_000_000 else 10), max(expected_users // 1000, 1)
 
 
 def classical_sigma(gamma: float, *, rho: float, budget: Budget) -> float:
     """σ_ps = ρ γ √(2 ln(1.25/δ)) / ε.   Corollary 1; proved only for ε < 1 (errata E4), kept as published."""
-    if budget.delta <= 0:
-        raise UsageError("delta=0: the paper's Gaussian noise needs a delta above 0; 1e-7 is usual.")
     return rho * gamma * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
 
 
@@ -61,6 +58,8 @@ class Paper(Mechanism):
     sensitivity: Sensitivity = Sensitivity.EXACT
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "max_count", check_max_count(self.max_count))
+        object.__setattr__(self, "max_total", check_max_total(self.max_total))
         if not (math.isfinite(self.slope) and self.slope > 0):
             raise UsageError(f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000.")
         if not 0 <= self.rho <= 1:
@@ -75,7 +74,7 @@ class Paper(Mechanism):
     def gamma(self, statistics: Statistics) -> float:
         """γ: how far one user moves w⊙x̂. Read from private data: not for publication."""
         exact = self.sensitivity == Sensitivity.EXACT
-        return statistics.exact(self.slope) if exact else statistics.bound(self.slope)
+        return statistics.exact_gamma(self.slope) if exact else statistics.bounded_gamma(self.slope)
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness

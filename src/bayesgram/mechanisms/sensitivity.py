@@ -12,7 +12,6 @@ so  ‖shift‖² = Σ A² − 2 Δm Σ A w⁻ + Δm² (Σ_all w² + Σ (w⁻² 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from os import cpu_count
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.clip import ClippedCounts
+from bayesgram.private.counts import user_blocks
 from bayesgram.public.prior import centred_log
 
 Terms = tuple[Floats, Floats, Floats, Floats]
@@ -54,7 +54,7 @@ class Statistics:
         clipped, w, w_less = self.clipped, self.weights(slope), self.weights_without_one(slope)
         terms = (clipped.totals.astype(np.float64) + 1, (w - w_less) * self.x_hat, w_less, w)
         once = _terms_of_count_one(*terms)
-        parts = _user_blocks(clipped.starts, cpu_count() or 1)
+        parts = user_blocks(clipped.starts, cpu_count() or 1)
         shifts = np.empty(clipped.starts.size - 1)
 
         def run(first: int, last: int) -> None:
@@ -65,11 +65,11 @@ class Statistics:
             list(pool.map(run, *zip(*parts, strict=True)))
         return shifts
 
-    def exact(self, slope: float) -> float:
+    def exact_gamma(self, slope: float) -> float:
         """γ by brute force: the largest shift."""
         return float(self.user_shifts(slope).max(initial=0.0))
 
-    def bound(self, slope: float) -> float:
+    def bounded_gamma(self, slope: float) -> float:
         """γ by Claim 1, repaired: w(N) − w(N − 1) for the indicator (E6), no 1/N where N = 0 (E5).
 
         Holds for removing a user, with whole counts and N taken after clipping.
@@ -80,14 +80,6 @@ class Statistics:
         lipschitz = (1 - share) * inverse + share * (inverse.sum() - inverse)  # L
         w, w_less = self.weights(slope), self.weights_without_one(slope)
         return float(np.linalg.norm(w * lipschitz * self.clipped.max_count + (w - w_less) * np.abs(self.x_hat)))
-
-
-def _user_blocks(starts: Integers, parts: int) -> list[tuple[int, int]]:
-    """Runs of users with about as many nonzeros each."""
-    marks = np.linspace(0, starts[-1], parts + 1)
-    edges = np.searchsorted(starts, marks)
-    edges[0], edges[-1] = 0, starts.size - 1
-    return [(int(first), int(last)) for first, last in pairwise(edges)]
 
 
 @inlined

@@ -46,6 +46,8 @@ class Grid:
         for name, values in (("slopes", self.slopes), ("rhos", self.rhos)):
             if not values:
                 raise UsageError(f"{name}=(): give at least one value to choose from.")
+        for slope, rho in product(self.slopes, self.rhos):
+            Paper(slope=slope, rho=rho)  # refuses what can't be a setting
         if self.score_sensitivity not in set(ScoreSensitivity):
             raise UsageError(
                 f"score_sensitivity={self.score_sensitivity!r}: choose one of {', '.join(ScoreSensitivity)}."
@@ -72,7 +74,7 @@ def lipschitz(counts: NDArray[np.integer] | Floats, kind: ScoreSensitivity) -> f
     squares = float((c * c).sum())
     if kind == ScoreSensitivity.PUBLISHED:
         return math.sqrt(squares)
-    return math.sqrt(squares + c.sum() ** 2 - 2 * c.sum() * c.min(initial=0.0))
+    return math.sqrt(squares + c.sum() ** 2 - 2 * c.sum() * c.min())
 
 
 def largest_user_score(clipped: ClippedCounts, logits: Floats, kind: ScoreSensitivity) -> float:
@@ -89,7 +91,7 @@ class Tuned:
     """What Algorithm 2 chose, and what it is chosen for: the users who do not score."""
 
     paper: Paper
-    released: Statistics
+    others: Statistics
 
 
 def tune(
@@ -123,7 +125,7 @@ def tune(
 class TunedPaper(Mechanism):
     """Algorithm 2 end to end: ε/3 chooses (S, ρ), 2ε/3 releases; ε adds up (basic composition, errata E9)."""
 
-    name: ClassVar[str] = "paper"
+    name: ClassVar[str] = "paper-tuned"
     guarantee: ClassVar[Guarantee] = Guarantee.EMPIRICAL
     statement: ClassVar[str] = Paper.statement
 
@@ -131,9 +133,10 @@ class TunedPaper(Mechanism):
     grid: Grid = field(default_factory=Grid)
 
     def settings(self) -> dict[str, Any]:
-        """Those of both algorithms; S and ρ are overwritten by the choice."""
+        """Those of Algorithm 1 but S and ρ, which are chosen, and the grid they are chosen from."""
+        knobs = self.paper.settings()
         grid = {**asdict(self.grid), "slopes": list(self.grid.slopes), "rhos": list(self.grid.rhos)}
-        return {**self.paper.settings(), **grid}
+        return {name: knobs[name] for name in knobs if name not in {"slope", "rho"}} | grid
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
@@ -142,6 +145,6 @@ class TunedPaper(Mechanism):
         whole = need(budget, self.name)
         release_epsilon, tuning_epsilon = (part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING))
         tuned = tune(counts, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
-        theta = tuned.paper.sample(tuned.released, vocabulary, Budget(release_epsilon, whole.delta), chance)
+        theta = tuned.paper.sample(tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance)
         found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
         return theta, {**found, "epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}

@@ -11,7 +11,6 @@ The noise is discrete on integers, where one user moves the sum by at most B in 
 import math
 from dataclasses import dataclass
 
-from bayesgram.errors import UsageError
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import opendp
 
@@ -28,8 +27,6 @@ class GaussianNoise:
 
 def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
     """σ for a sum of integers over so many coordinates that one user moves by at most `units` in L2."""
-    if budget.delta <= 0:
-        raise UsageError("delta=0: Gaussian noise needs a delta above 0; 1e-7 is usual.")
     return _on_exact_curve(budget, coordinates, units) or GaussianNoise(_by_zcdp(budget), 0.0)
 
 
@@ -54,4 +51,4 @@ def _by_zcdp(budget: Budget) -> float:
         curve = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1.0)
         return bool(curve.epsilon(delta=budget.delta) <= budget.epsilon)
 
-    return float(dp.binary_search(spends_at_most, bounds=(0.1, 1e6))) * SAFETY
+    return float(dp.binary_search(spends_at_most, bounds=(0.05, 1e9))) * SAFETY

@@ -37,20 +37,27 @@ class NoiseSource(ABC):
         """Values + k, P(k) ∝ exp(−k²/(2·scale²))."""
 
     def laplace(self, values: Floats, *, scale: float) -> Floats:
-        """Real values + Lap(scale), on a grid of scale/GRID. Not for PROVED mechanisms: they work on integers."""
+        """Real values + Lap(scale), on a fine grid. Not for PROVED mechanisms: they work on integers."""
         if scale == 0:
             return values
-        return self.discrete_laplace(_on_grid(values, scale), scale=GRID).astype(np.float64) * (scale / GRID)
+        step = _step(values, scale)
+        return self.discrete_laplace(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
-        """Real values + N(0, scale²), on a grid of scale/GRID. Not for PROVED mechanisms: they work on integers."""
+        """Real values + N(0, scale²), on a fine grid. Not for PROVED mechanisms: they work on integers."""
         if scale == 0:
             return values
-        return self.discrete_gaussian(_on_grid(values, scale), scale=GRID).astype(np.float64) * (scale / GRID)
+        step = _step(values, scale)
+        return self.discrete_gaussian(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
 
 
-def _on_grid(values: Floats, scale: float) -> Integers:
-    return np.rint(values / scale * GRID).astype(np.int64)
+def _step(values: Floats, scale: float) -> float:
+    """A fine part of the scale, but not so fine that the values leave 64 bits."""
+    return max(scale / GRID, float(np.abs(values).max(initial=0.0)) / (1 << 60))
+
+
+def _on_grid(values: Floats, step: float) -> Integers:
+    return np.rint(values / step).astype(np.int64)
 
 
 class ExactNoise(NoiseSource):

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import whole_number
 from bayesgram.kernels import kernel, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.text.tables import hash_rows
@@ -24,7 +24,7 @@ UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 Csr = tuple[Integers, Ids, Ids]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class ClippedCounts:
     """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
 
@@ -44,6 +44,9 @@ class ClippedCounts:
     def users_per_ngram(self) -> Integers:
         """N: how many users have each n-gram, after clipping."""
         return np.bincount(self.ngrams, minlength=self.vocabulary_size)
+
+    def __repr__(self) -> str:
+        return f"ClippedCounts(private, C = {self.max_count}, W = {self.max_total})"
 
     def select(self, users: Bools) -> "ClippedCounts":
         """The chosen users' rows."""
@@ -67,12 +70,20 @@ def mix_all(values: Hashes, key: np.uint64) -> Hashes:
     return values
 
 
+def check_max_count(value: int) -> int:
+    """C, if it is one."""
+    return whole_number("max_count", value, 1, MAX_COUNT, "C, the most of one n-gram from a user,")
+
+
+def check_max_total(value: int) -> int:
+    """W, if it is one."""
+    return whole_number("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
+
+
 def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts:
     """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
-    largest = MAX_COUNT if max_count is None else max_count
-    for name, value, limit in (("max_count", largest, MAX_COUNT), ("max_total", max_total, MAX_TOTAL)):
-        if not 1 <= value <= limit:
-            raise UsageError(f"{name}={value}: a user may contribute 1 to {limit:,}; give a public bound.")
+    largest = MAX_COUNT if max_count is None else check_max_count(max_count)
+    max_total = check_max_total(max_total)
     csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
     return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
 

@@ -7,6 +7,7 @@ All records of a user are merged, over all files, before anything else happens t
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism 
 PENDING = 1 << 24  # occurrences kept before they are merged
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class UserCounts:
     """A sparse matrix in CSR form; row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1."""
 
@@ -46,13 +47,22 @@ class UserCounts:
         """N: how many users have each n-gram."""
         return np.bincount(self.ngrams, minlength=self.vocabulary_size)
 
-    def check_vocabulary(self, vocabulary: Vocabulary) -> None:
+    def __post_init__(self) -> None:
+        """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
+        distinct = pc.count_distinct(self.users).as_py() == len(self.users)
+        if not distinct or not _are_rows(self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size):
+            raise UsageError("these are not counts per user; make them with count(), load_counts() or user_counts().")
+
+    def __repr__(self) -> str:
+        return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    def check_vocabulary(self, size: int, fingerprint: str) -> None:
         """Refuse a vocabulary that these counts were not made with."""
-        same_size = self.vocabulary_size == len(vocabulary)
-        if not same_size or self.vocabulary_fingerprint not in {None, vocabulary.fingerprint}:
+        if self.vocabulary_size != size or self.vocabulary_fingerprint not in {None, fingerprint}:
+            mine = "unknown" if self.vocabulary_fingerprint is None else f"{self.vocabulary_fingerprint[:12]}…"
             raise UsageError(
-                f"the counts belong to the vocabulary {str(self.vocabulary_fingerprint)[:12]}… and this one is"
-                f" {vocabulary.fingerprint[:12]}…; give the vocabulary the counts were made with, or count again."
+                f"the counts belong to the vocabulary {mine} of {self.vocabulary_size:,} n-grams, and this one is"
+                f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
             )
 
 
@@ -181,3 +191,24 @@ def _ascending(row: Integers) -> bool:
         if row[at] < row[at - 1]:
             return False
     return True
+
+
+@kernel
+def _are_rows(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int) -> bool:
+    """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
+    if starts.size != users + 1 or starts[0] != 0 or starts[-1] != ngrams.size or counts.size != ngrams.size:
+        return False
+    for user in range(users):
+        last = -1
+        for at in range(starts[user], starts[user + 1]):
+            if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
+                return False
+            last = ngrams[at]
+    return True
+
+
+def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:
+    """Runs of whole users with about as many nonzeros each."""
+    edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
+    edges[0], edges[-1] = 0, starts.size - 1
+    return [(int(first), int(last)) for first, last in pairwise(edges)]

@@ -5,7 +5,6 @@ made elsewhere needs the same three columns, in any order of rows.
 """
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -16,12 +15,13 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Ids
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
+from bayesgram.private.counts import MAX_COUNT, UserCounts, user_blocks, user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.version import VERSION
 
 FORMAT = 1
-META = "meta.json"
+META, COUNTS = "meta.json", "counts.parquet"
+CONTENTS = (META, COUNTS)
 ROWS_AT_ONCE = 1 << 22
 
 
@@ -37,19 +37,12 @@ def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *,
             "tokenizer": vocabulary.tokenizer.name,
         },
     }
-    with publish_folder(path, marker=META, force=force, mode=0o700) as folder:
+    with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
         schema = pa.schema({"user": pa.large_string(), "ngram": pa.int32(), "count": pa.int32()})
-        with pq.ParquetWriter(folder / "counts.parquet", schema, compression="zstd") as writer:
-            for first, last in _user_blocks(counts):
+        with pq.ParquetWriter(folder / COUNTS, schema, compression="zstd") as writer:
+            for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
                 writer.write_table(_table(counts, first, last, schema))
         (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
-
-
-def _user_blocks(counts: UserCounts) -> list[tuple[int, int]]:
-    """Runs of whole users with about ROWS_AT_ONCE rows each."""
-    marks = np.arange(0, counts.starts[-1] + ROWS_AT_ONCE, ROWS_AT_ONCE)
-    edges = np.unique(np.searchsorted(counts.starts, marks).clip(max=len(counts.users)))
-    return [(int(first), int(last)) for first, last in pairwise(edges)]
 
 
 def _table(counts: UserCounts, first: int, last: int, schema: pa.Schema) -> pa.Table:
@@ -64,13 +57,9 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
-    file, fingerprint = (
-        (folder / "counts.parquet", _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
-    )
+    file, fingerprint = (folder / COUNTS, _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
     table = _read(file)
-    users = table["user"].dictionary_encode().combine_chunks()
-    if isinstance(users, pa.ChunkedArray):
-        users = users.chunk(0) if users.num_chunks else pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), [])
+    users = table["user"].combine_chunks().dictionary_encode()
     return user_counts(
         users.dictionary.cast(pa.large_string()).cast(pa.large_binary()),
         users.indices.to_numpy(zero_copy_only=False).astype(np.int32, copy=False),
@@ -115,11 +104,13 @@ def _read(file: Path) -> pa.Table:
     kind = user.type.value_type if pa.types.is_dictionary(user.type) else user.type
     if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise UsageError(f"{file}: the column 'user' is {kind}; ids must be text or whole numbers.")
-    empty = pc.equal(user.cast(pa.large_string()), "") if not pa.types.is_integer(kind) else pc.is_null(user)
+    if not pa.types.is_integer(kind):
+        user = user.cast(pa.large_string())
+    empty = pc.is_null(user) if pa.types.is_integer(kind) else pc.equal(user, "")
     bad = pc.index(pc.fill_null(empty, True), True).as_py()
     if bad >= 0:
         raise BayesgramError(f"{file}: row {bad + 1}: no user id. Every row of counts needs one.")
-    return table
+    return table.set_column(table.column_names.index("user"), "user", user)
 
 
 def _column(file: Path, table: pa.Table, name: str, low: int, high: int, meaning: str) -> Ids:

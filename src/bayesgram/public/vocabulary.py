@@ -24,6 +24,7 @@ from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order
 from bayesgram.text.tokens import Tokenizer, buffers
 
 MAX_SIZE = 100_000_000
+MAX_TOTAL = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,15 @@ class Vocabulary:
     counts: Integers
     order: int
     tokenizer: Tokenizer
+
+    def __post_init__(self) -> None:
+        """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
+        if len(self.ngrams) != self.counts.size or not 1 <= len(self.ngrams) <= MAX_SIZE:
+            raise UsageError(
+                f"{len(self.ngrams)} n-grams, {self.counts.size} counts: a vocabulary has as many of both."
+            )
+        if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
+            raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -46,6 +56,18 @@ class Vocabulary:
         digest.update((offsets - offsets[0]).astype("<i8").tobytes())
         digest.update(data[offsets[0] : offsets[-1]].tobytes())
         return digest.hexdigest()
+
+    @cached_property
+    def prior_fingerprint(self) -> str:
+        """SHA-256 of the public counts: which prior a release was made with."""
+        return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
+
+    @property
+    def never_found(self) -> int:
+        """How many n-grams have capitals that the tokenizer would never leave in."""
+        if not self.tokenizer.lowercase:
+            return 0
+        return int(pc.sum(pc.not_equal(pc.utf8_lower(self.ngrams), self.ngrams)).as_py())
 
     @cached_property
     def finder(self) -> NgramFinder:
@@ -97,7 +119,7 @@ class Vocabulary:
         if tokenizer and stated and tokenizer != stated:
             raise UsageError(
                 f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-                " leave --tokenizer out."
+                " leave --tokenizer, --keep-case and --lower-case out."
             )
         ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
         counts = table["count"].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)

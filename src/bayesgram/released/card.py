@@ -1,12 +1,14 @@
 """The card of a release: who is protected, by how much, and what that is worth."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
+NOBODY = "nobody for certain"
+SEQUENTIAL = "with other releases about the same users, ε and δ add up (basic composition)"
 SEEDED = "seeded: not for publication"
 CURATOR = (
     "one person has one user id (k ids cost about k times as much)",
@@ -24,31 +26,39 @@ class Card:
     statement: str  # what the guarantee means for this mechanism, in one sentence
     epsilon: float | None  # None: no such number is claimed
     delta: float | None
-    composition: str  # how it adds up with other releases of the same people
-    settings: dict[str, Any]
+    settings: dict[str, Any]  # the mechanism's public knobs
+    details: dict[str, Any]  # what the run adds: how much noise, which settings were chosen
     vocabulary: dict[str, Any]
     seeded: bool
-    protects: str = PROTECTS
-    assumes: tuple[str, ...] = CURATOR
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
-        """A seeded release is proved nothing: whoever knows the seed can take the noise away."""
-        if self.seeded and self.guarantee is Guarantee.PROVED:
+        """A seeded release guarantees nothing: whoever knows the seed can take the noise away."""
+        if self.seeded and self.guarantee is not Guarantee.NONE:
+            object.__setattr__(self, "statement", f"{SEEDED} (unseeded, this mechanism is {self.guarantee.name})")
             object.__setattr__(self, "guarantee", Guarantee.NONE)
-            object.__setattr__(self, "statement", f"{SEEDED} (unseeded, this mechanism is PROVED)")
+
+    @property
+    def protects(self) -> str:
+        """Who, and only where it is proved."""
+        return PROTECTS if self.guarantee is Guarantee.PROVED else NOBODY
+
+    @property
+    def composition(self) -> str:
+        """How it adds up with other releases about the same people."""
+        return SEQUENTIAL if self.guarantee is Guarantee.PROVED else "with nothing: no bound holds"
 
     @property
     def claim(self) -> str:
         """ε, δ and the label, for tables and one-line messages."""
         if self.epsilon is None:
             return f"no ε ({self.guarantee.name})"
-        return f"ε = {self.epsilon:g}, δ = {self.delta:g} ({self.guarantee.name})"
+        return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)} ({self.guarantee.name})"
 
     def __str__(self) -> str:
-        settings = ", ".join(f"{name} = {_shown(value)}" for name, value in self.settings.items())
         lines = [
-            f"Mechanism:  {self.mechanism} ({settings})" if settings else f"Mechanism:  {self.mechanism}",
+            f"Mechanism:  {self.mechanism} ({_listed(self.settings)})",
+            *([f"Details:    {_listed(self.details)}"] if self.details else []),
             f"Guarantee:  {self.guarantee.name}: {self.statement}",
             f"Claims:     {self.claim}",
             f"Protects:   {self.protects}",
@@ -58,16 +68,28 @@ class Card:
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for card.json."""
-        return {**asdict(self), "guarantee": self.guarantee.name, "assumes": list(self.assumes)}
+        """Plain values, for card.json, with what they mean."""
+        meaning = {"protects": self.protects, "composition": self.composition, "assumes": list(self.assumes)}
+        return {**asdict(self), "guarantee": self.guarantee.name, **meaning}
+
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the guarantee needs from the curator."""
+        return CURATOR if self.guarantee is Guarantee.PROVED else ()
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
         """The inverse of `to_json`."""
-        values = {**values, "guarantee": Guarantee[values["guarantee"]], "assumes": tuple(values["assumes"])}
-        return cls(**values)
+        known = {field.name: values[field.name] for field in fields(cls)}
+        return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})
+
+
+def _listed(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
 
 
 def _shown(value: object) -> object:
-    """Six digits are enough for a person; card.json has them all."""
-    return f"{value:.6g}" if isinstance(value, float) else value
+    """Six digits are enough for a person, unless they would turn 0.9999999 into 1; card.json has them all."""
+    if not isinstance(value, float) or (f"{value:.6g}" in {"0", "1"} and value not in {0.0, 1.0}):
+        return value
+    return f"{value:.6g}"

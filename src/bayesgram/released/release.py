@@ -7,7 +7,6 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -16,7 +15,8 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 
-CARD = "card.json"
+CARD, DISTRIBUTION = "card.json", "distribution.parquet"
+CONTENTS = (CARD, DISTRIBUTION)
 TOLERANCE = 1e-6  # of a sum of probabilities
 
 
@@ -30,9 +30,9 @@ class Release:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
-        with publish_folder(path, marker=CARD, force=force) as folder:
+        with publish_folder(path, contents=CONTENTS, force=force) as folder:
             table = pa.table({"ngram": self.ngrams, "probability": self.probabilities})
-            pq.write_table(table, folder / "distribution.parquet", compression="zstd")
+            pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
             card = json.dumps(self.card.to_json(), indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
@@ -44,11 +44,13 @@ class Release:
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
         try:
             card = Card.from_json(json.loads((folder / CARD).read_text(encoding="utf-8")))
-            table = pq.read_table(folder / "distribution.parquet")
+            table = pq.read_table(folder / DISTRIBUTION)
             ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
             probabilities = table["probability"].to_numpy()
         except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
             raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
-        if not (np.isfinite(probabilities).all() and abs(probabilities.sum() - 1) < TOLERANCE):
-            raise BayesgramError(f"{path}: the probabilities don't add up to 1; the release is damaged.")
+        if not (probabilities.min(initial=1) >= 0 and abs(probabilities.sum() - 1) < TOLERANCE):  # also refuses NaN
+            raise BayesgramError(
+                f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
+            )
         return cls(ngrams, probabilities, card)
