@@ -34,19 +34,20 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         for row in shown
     ]
     panels = list(dict.fromkeys(value["panel"] for value in values))
-    base = alt.Chart(alt.InlineData(values=values)).encode(
+    chart = alt.Chart(alt.InlineData(values=values))
+    base = chart.encode(
         x=alt.X(
             "kl:Q",
             title="KL(p ‖ θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
             scale=alt.Scale(type="log"),
             axis=alt.Axis(grid=False),
         ),
-        y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300, grid=True)),
+        y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
     )
     colour = alt.Color("guarantee:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
     dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour)
     labels = base.mark_text(align="left", dx=8).encode(text="label:N")
-    public = base.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
+    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
     return (
         (public + dots + labels)
         .properties(width=480)
