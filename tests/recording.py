@@ -34,5 +34,5 @@ class RecordingNoise(NoiseSource):
 def asked_by(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, and its output without noise."""
     noise = RecordingNoise()
-    theta, details = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
-    return noise.asked, theta, details
+    outcome = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
+    return noise.asked, outcome.theta, outcome.details

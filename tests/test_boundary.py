@@ -21,7 +21,8 @@ MAY_IMPORT = {
     "public": LEAVES,
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},
-    "mechanisms": LEAVES | {"public", "private", "privacy", "released"},
+    "inference": {"arrays", "kernels", "errors"},  # noisy counts and public numbers, never a user
+    "mechanisms": LEAVES | {"public", "private", "privacy", "released", "inference"},
     "audit": LEAVES | {"public", "private", "privacy", "released", "mechanisms"},
     "experiments": LEAVES | {"public", "private", "privacy", "released", "mechanisms", "audit"},
     "cli": LEAVES | {"public", "private", "privacy", "released", "mechanisms", "audit", "experiments"},

@@ -8,7 +8,7 @@ The nouns and verbs of the command line, from Python:
 >>> private = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})
 >>> vocabulary = bg.Vocabulary.from_public(public, order=2, size=100)
 >>> counts = bg.count(private, vocabulary)
->>> release = bg.release(counts, vocabulary, bg.Gaussian(), bg.Budget(1.0, 1e-7))
+>>> release = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
 >>> print(release.card.claim)
 ε = 1, δ = 1e-07 (PROVED)
 """
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.laplace import Laplace as Laplace
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
     from bayesgram.mechanisms.paper import Paper as Paper
+    from bayesgram.mechanisms.posterior import Posterior as Posterior
     from bayesgram.mechanisms.tuning import Grid as Grid
     from bayesgram.mechanisms.tuning import TunedPaper as TunedPaper
     from bayesgram.privacy.budget import Budget as Budget
@@ -51,6 +52,7 @@ _HOMES = {
     "mechanisms.k_anonymity": ["KAnonymity"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],
     "mechanisms.paper": ["Paper"],
+    "mechanisms.posterior": ["Posterior"],
     "mechanisms.tuning": ["Grid", "TunedPaper"],
     "privacy.budget": ["Budget", "Guarantee"],
     "private.counts": ["UserCounts", "count"],

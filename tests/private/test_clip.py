@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 import reference
 from bayesgram.errors import UsageError
-from bayesgram.private.clip import MAX_TOTAL, UNITS, clip, clipped_sum, fixed_point
+from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, clip, clipped_sum, fixed_point, norm_histogram
 from strategies import matrices
 
 bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
@@ -88,30 +88,61 @@ norms = st.one_of(st.floats(1e-6, 1e9), st.sampled_from([1.0, 2.0, math.sqrt(2),
 @settings(deadline=None, max_examples=500)
 @given(rows, norms)
 def test_no_user_moves_the_fixed_point_sum_by_more_than_the_bound(row, clip_norm):
-    counts, shape = np.array([c for c, _ in row], np.int32), np.array([s for _, s in row])
+    counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])
     z = fixed_point(counts, shape, clip_norm)
     assert (z >= 0).all()
     assert sum(int(k) ** 2 for k in z) <= UNITS**2
 
 
+def measured_of(size, order):
+    """Coordinates of n-grams made of three words, or without words."""
+    words = np.array([[(i * (k + 2) + k) % 3 for k in range(order)] for i in range(size)], np.int32).reshape(
+        size, order
+    )
+    return Coordinates(np.linspace(0.5, 2, size + (3 if order else 0)), words + size if order else words)
+
+
+def expanded(matrix, measured):
+    """Dense rows of n-gram counts, then word counts."""
+    size = matrix.shape[1]
+    full = np.zeros((len(matrix), measured.shape.size), np.int64)
+    full[:, :size] = matrix
+    for i in range(size):
+        for word in measured.words[i]:
+            full[:, word] += matrix[:, i]
+    return full
+
+
 @settings(deadline=None)
-@given(matrices(users=(1, 5), largest=50), norms)
-def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm):
-    shape = np.linspace(0.5, 2, matrix.shape[1])
-    expected = np.zeros(matrix.shape[1])
-    for user in matrix:
-        v = user / shape
-        norm = math.sqrt(sum(value**2 for value in v))
-        expected += v * min(1.0, clip_norm / norm) if norm else 0
-    found = clipped_sum(reference.user_counts(matrix), shape, clip_norm=clip_norm) * (clip_norm / UNITS)
+@given(matrices(users=(1, 5), largest=50), norms, st.sampled_from([0, 2, 3]))
+def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm, order):
+    measured = measured_of(matrix.shape[1], order)
+    expected = np.zeros(measured.shape.size)
+    for user in expanded(matrix, measured):
+        v = user / measured.shape
+        length = math.sqrt(sum(value**2 for value in v))
+        expected += v * min(1.0, clip_norm / length) if length else 0
+    found = clipped_sum(reference.user_counts(matrix), measured, clip_norm=clip_norm) * (clip_norm / UNITS)
     assert found == pytest.approx(expected, rel=1e-7, abs=len(matrix) * 1.01 * clip_norm / UNITS)
 
 
 @settings(deadline=None)
-@given(matrices(users=(1, 5), largest=50), norms)
-def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, clip_norm):
-    shape = np.linspace(0.5, 2, matrix.shape[1])
-    whole = clipped_sum(reference.user_counts(matrix), shape, clip_norm=clip_norm)
+@given(matrices(users=(1, 5), largest=50), norms, st.sampled_from([0, 2, 3]))
+def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, clip_norm, order):
+    measured = measured_of(matrix.shape[1], order)
+    whole = clipped_sum(reference.user_counts(matrix), measured, clip_norm=clip_norm)
     for user in range(len(matrix)):
-        rest = clipped_sum(reference.user_counts(np.delete(matrix, user, axis=0)), shape, clip_norm=clip_norm)
+        rest = clipped_sum(reference.user_counts(np.delete(matrix, user, axis=0)), measured, clip_norm=clip_norm)
         assert sum(int(k) ** 2 for k in whole - rest) <= UNITS**2
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 6), largest=50), st.sampled_from([0, 3]))
+def test_every_user_is_in_one_bin_of_the_norm_histogram(matrix, order):
+    measured, edges = measured_of(matrix.shape[1], order), np.array([0.5, 1.0, 2.0, 8.0, 64.0])
+    lengths = np.linalg.norm(expanded(matrix, measured) / measured.shape, axis=1)
+    expected = np.bincount(np.digitize(lengths, edges), minlength=6)
+    assert norm_histogram(reference.user_counts(matrix), measured, edges).tolist() == expected.tolist()
+    for user in range(len(matrix)):
+        rest = norm_histogram(reference.user_counts(np.delete(matrix, user, axis=0)), measured, edges)
+        assert sorted(np.abs(expected - rest).tolist()) == [0, 0, 0, 0, 0, 1]

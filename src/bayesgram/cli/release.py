@@ -75,7 +75,7 @@ def release(
     output: options.Output,
     mechanism: Annotated[
         MechanismName, typer.Option(help="How the distribution is made (docs/promise.md).")
-    ] = MechanismName.GAUSSIAN,
+    ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     seed: options.Seed = None,
@@ -94,7 +94,12 @@ def release(
     rhos: Rhos = None,
     score_sensitivity: ScoreOption = None,
     clip_norm: Annotated[
-        float | None, typer.Option(help="Λ of gaussian.", rich_help_panel=OTHERS, show_default="4")
+        float | None,
+        typer.Option(
+            help="Λ of posterior and gaussian: most that a user's counts weigh.",
+            rich_help_panel=OTHERS,
+            show_default="posterior chooses it inside the budget; gaussian 4",
+        ),
     ] = None,
     k: Annotated[int | None, typer.Option(help="K of k-anonymity.", rich_help_panel=OTHERS, show_default="50")] = None,
     suppressed: Annotated[
@@ -281,6 +286,7 @@ KNOBS = {
     MechanismName.PAPER: (*PAPER_KNOBS, "tune", *TUNING_KNOBS),
     MechanismName.LAPLACE: ("max_total",),
     MechanismName.LAPLACE_PUBLIC: ("max_total",),
+    MechanismName.POSTERIOR: ("clip_norm",),
     MechanismName.GAUSSIAN: ("clip_norm",),
     MechanismName.K_ANONYMITY: ("k", "suppressed"),
 }
@@ -291,6 +297,7 @@ def _mechanism(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN40
     from bayesgram.mechanisms.gaussian import Gaussian
     from bayesgram.mechanisms.k_anonymity import KAnonymity
     from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+    from bayesgram.mechanisms.posterior import Posterior
     from bayesgram.mechanisms.tuning import TunedPaper
 
     given = {knob: value for knob, value in knobs.items() if value is not None}
@@ -301,6 +308,7 @@ def _mechanism(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN40
     simple: dict[MechanismName, type[Mechanism]] = {
         MechanismName.LAPLACE: Laplace,
         MechanismName.LAPLACE_PUBLIC: LaplacePublic,
+        MechanismName.POSTERIOR: Posterior,
         MechanismName.GAUSSIAN: Gaussian,
         MechanismName.K_ANONYMITY: KAnonymity,
     }

@@ -23,6 +23,7 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper, paper_bounds
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.tuning import Grid, TunedPaper
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts, count
@@ -36,7 +37,7 @@ from bayesgram.text.tokens import Tokenizer
 DELTA = 1e-7
 EPSILONS = (0.1, 1.0)
 ORDER, SIZE = 3, 20_000
-SHOWN = "gaussian"  # the mechanism whose n-grams are looked at: PROVED
+SHOWN = "posterior"  # the mechanism whose n-grams are looked at: PROVED
 BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
 RESULTS = "results.json"
 CONTENTS = (
@@ -92,6 +93,7 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
             ("laplace, W = 10", Laplace(10)),
             ("laplace-public, W = 10", LaplacePublic(10)),
             ("gaussian", Gaussian()),
+            ("posterior (certified)", Posterior()),
             ("paper, tuned by Algorithm 2", TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED))),
         ):
             yield name, mechanism, Budget(epsilon, 0.0 if isinstance(mechanism, Laplace) else DELTA)

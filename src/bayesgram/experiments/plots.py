@@ -7,7 +7,6 @@ from typing import Any
 from bayesgram.released.moved import Moved
 
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
-FLOOR = "the smallest released values are counts that noise took below 1: they were set to 1"
 COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}
 
 
@@ -88,5 +87,5 @@ def moved(lifted: Sequence[Moved], lowered: Sequence[Moved], *, subtitle: str) -
             scale=alt.Scale(domain=["lifted by private text", "lowered by private text"], range=["#1b7f5c", "#b3475b"]),
         ),
     )
-    title = alt.Title("What private text changed", subtitle=[subtitle, FLOOR])
+    title = alt.Title("What private text changed", subtitle=subtitle)
     return (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)

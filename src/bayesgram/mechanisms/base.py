@@ -2,7 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar
 
 import numpy as np
@@ -34,6 +34,15 @@ class Randomness:
         return cls(SeededNoise(int(noise_seed)), int(key_seed))
 
 
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What comes through a door. All of it is public or noisy."""
+
+    theta: Floats
+    details: dict[str, Any] = field(default_factory=dict)  # for the card
+    deviation: Floats | None = None  # standard deviation of each probability, where it is known
+
+
 class Mechanism(ABC):
     """A frozen dataclass of public settings with one method that reads private counts."""
 
@@ -44,8 +53,8 @@ class Mechanism(ABC):
     @abstractmethod
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
-        """θ, and details for the card (public or noisy values only)."""
+    ) -> Outcome:
+        """θ and what the card says of it."""
 
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them."""
@@ -70,7 +79,7 @@ class Mechanism(ABC):
         epsilon, delta = self.check_budget(budget)
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         chance = Randomness.make(seed)
-        theta, details = self.distribution(counts, vocabulary, budget, chance)
+        outcome = self.distribution(counts, vocabulary, budget, chance)
         card = Card(
             mechanism=self.name,
             guarantee=self.guarantee,
@@ -78,7 +87,7 @@ class Mechanism(ABC):
             epsilon=epsilon,
             delta=delta,
             settings=self.settings(),
-            details=details,
+            details=outcome.details,
             vocabulary={
                 "size": len(vocabulary),
                 "order": vocabulary.order,
@@ -89,7 +98,7 @@ class Mechanism(ABC):
             },
             seeded=chance.noise.seeded and epsilon is not None,
         )
-        return Release(vocabulary.ngrams, theta, card)
+        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation)
 
 
 def release(

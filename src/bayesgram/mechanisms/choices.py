@@ -6,6 +6,7 @@ from enum import StrEnum
 class MechanismName(StrEnum):
     """The doors."""
 
+    POSTERIOR = "posterior"
     PAPER = "paper"
     LAPLACE = "laplace"
     LAPLACE_PUBLIC = "laplace-public"

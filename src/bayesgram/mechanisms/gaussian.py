@@ -2,16 +2,15 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
-from bayesgram.mechanisms.base import Mechanism, Randomness, need, normalised
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.private.clip import UNITS, clipped_sum
+from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -34,10 +33,11 @@ class Gaussian(Mechanism):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """One user changes the integer sum by at most B in L2."""
         noise = calibrate_gaussian(need(budget, self.name), coordinates=len(vocabulary), units=UNITS)
-        total = clipped_sum(counts, np.ones(len(vocabulary)), clip_norm=self.clip_norm)
+        ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
+        total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
         noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS)
         found = {"noise_multiplier": noise.multiplier, "delta_slack": noise.slack}
-        return normalised(noisy.astype(np.float64) * (self.clip_norm / UNITS)), found
+        return Outcome(normalised(noisy.astype(np.float64) * (self.clip_norm / UNITS)), found)

@@ -1,13 +1,12 @@
 """k-anonymity (§5.5 of the paper): n-grams of fewer than K users are suppressed. For comparison only."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
 from bayesgram.mechanisms.choices import Suppressed
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import UserCounts
@@ -35,16 +34,16 @@ class KAnonymity(Mechanism):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
         shown = counts.users_per_ngram >= self.k
         kept = np.where(shown, counts.totals, 0).astype(np.float64)
         if self.suppressed == Suppressed.ADD_ONE:
-            return (kept + 1) / (kept + 1).sum(), {}
+            return Outcome((kept + 1) / (kept + 1).sum())
         prior = np.where(shown, 0, public_distribution(vocabulary.counts))
         hidden = counts.totals[~shown].sum() + 1.0
         spread = kept if shown.all() else kept + hidden * prior / prior.sum()
-        return spread / spread.sum(), {}
+        return Outcome(spread / spread.sum())
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """No noise, so no ε is claimed."""

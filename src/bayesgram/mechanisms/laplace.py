@@ -6,12 +6,12 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Integers
-from bayesgram.mechanisms.base import Mechanism, Randomness, need, normalised
+from bayesgram.arrays import Integers
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip import check_max_total, clip
 from bayesgram.private.counts import UserCounts
@@ -35,12 +35,12 @@ class Laplace(Mechanism):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """One user changes the sum by at most W in L1."""
         epsilon = need(budget, self.name).epsilon
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
         noisy = chance.noise.discrete_laplace(clipped.totals, scale=_rounded_up(self.max_total / epsilon))
-        return normalised(noisy.astype(np.float64)), {}
+        return Outcome(normalised(noisy.astype(np.float64)))
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Pure ε: no δ is used."""
@@ -59,7 +59,7 @@ class LaplacePublic(Laplace):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """The paper's modified mechanism: max(Σ w_n (Δc̃ⁿ − α̃) + e + α̃, 0), normalised."""
         epsilon = need(budget, self.name).epsilon
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
@@ -67,7 +67,7 @@ class LaplacePublic(Laplace):
         public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * one).astype(np.int64)
         scale = _rounded_up(public_sensitivity(public, one, self.max_total) / epsilon)
         noisy = chance.noise.discrete_laplace(differences_to_public(clipped.totals, public, one), scale=scale)
-        return normalised((noisy[:-1] + noisy[-1] * (public / one)) / one), {}
+        return Outcome(normalised((noisy[:-1] + noisy[-1] * (public / one)) / one))
 
 
 def fixed_point_one(max_total: int) -> int:

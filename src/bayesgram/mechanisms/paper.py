@@ -5,11 +5,11 @@ Its noise is set from the private data (errata E1), so its ε is a label, not a 
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.mechanisms.base import Mechanism, Randomness, need
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.mechanisms.choices import Sensitivity
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -78,10 +78,10 @@ class Paper(Mechanism):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """The whole of Algorithm 1."""
         statistics = self.statistics(counts, chance)
-        return self.sample(statistics, vocabulary, need(budget, self.name), chance), {}
+        return Outcome(self.sample(statistics, vocabulary, need(budget, self.name), chance))
 
     def sample(self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness) -> Floats:
         """Algorithm 1, from γ on: h ~ N(μ_ps, σ²I), θ = softmax(h)."""

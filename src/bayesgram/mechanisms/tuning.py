@@ -17,7 +17,7 @@ from scipy.special import logsumexp
 
 from bayesgram.arrays import Bools, Floats
 from bayesgram.errors import UsageError
-from bayesgram.mechanisms.base import Mechanism, Randomness, need
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.mechanisms.choices import ScoreSensitivity
 from bayesgram.mechanisms.paper import Paper, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
@@ -140,11 +140,12 @@ class TunedPaper(Mechanism):
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> tuple[Floats, dict[str, Any]]:
+    ) -> Outcome:
         """Choose on the scoring users, release from the others."""
         whole = need(budget, self.name)
         release_epsilon, tuning_epsilon = (part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING))
         tuned = tune(counts, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
         theta = tuned.paper.sample(tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance)
         found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
-        return theta, {**found, "epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}
+        parts = {"epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}
+        return Outcome(theta, {**found, **parts})

@@ -6,6 +6,7 @@ What is kept of a user is a function of that user alone (and of a key), so nobod
 Does not choose the bounds: they are public.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -136,39 +137,98 @@ def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
     return kept
 
 
-def clipped_sum(counts: UserCounts, shape: Floats, *, clip_norm: float) -> Integers:
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """What is measured of a user: counts of n-grams and, after them, of the words they are made of, over a shape.
+
+    All public. `words` is V × 0 where words are not measured.
+    """
+
+    shape: Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
+    words: Ids  # V × n: the coordinate of each word of each n-gram
+
+
+def clipped_sum(counts: UserCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
     """Σ over users of z, where z = counts/shape, clipped to the L2 norm Λ, in units of Λ/B, truncated toward zero.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    return _clipped_sum(counts.starts, counts.ngrams, counts.counts, shape, clip_norm)
+    return _clipped_sum(*_rows(counts), measured.shape, measured.words, clip_norm)
+
+
+def norm_histogram(counts: UserCounts, measured: Coordinates, edges: Floats) -> Integers:
+    """How many users have a norm ‖counts/shape‖₂ below each edge and not below the one before, and above the last.
+
+    Formal guarantee: adding or removing one user changes one entry by one.
+    """
+    return _norm_histogram(*_rows(counts), measured.shape, measured.words, edges)
+
+
+def _rows(counts: UserCounts) -> Csr:
+    return counts.starts, counts.ngrams, counts.counts
 
 
 @kernel
-def _clipped_sum(
-    starts: Integers,
-    ngrams: Ids,
-    counts: Ids,
-    shape: Floats,
-    clip_norm: float,
-) -> Integers:
+def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, shape: Floats, words: Ids, clip_norm: float) -> Integers:
     total = np.zeros(shape.size, np.int64)
+    scratch = np.zeros(shape.size, np.int64)
     for user in range(starts.size - 1):
-        first, last = starts[user], starts[user + 1]
-        units = fixed_point(counts[first:last], shape[ngrams[first:last]], clip_norm)
-        for at in range(first, last):
-            total[ngrams[at]] += units[at - first]
+        rows = slice(starts[user], starts[user + 1])
+        places, values = _expanded(ngrams[rows], counts[rows], words, scratch)
+        units = fixed_point(values, shape[places], clip_norm)
+        for at in range(places.size):
+            total[places[at]] += units[at]
     return total
 
 
 @kernel
-def fixed_point(counts: Ids, shape: Floats, clip_norm: float) -> Integers:
-    """One user's z with Σ z² ≤ B², checked in integers: where rounding pushed it over, the largest entry gives way."""
-    values = counts / shape
+def _norm_histogram(starts: Integers, ngrams: Ids, counts: Ids, shape: Floats, words: Ids, edges: Floats) -> Integers:
+    found = np.zeros(edges.size + 1, np.int64)
+    scratch = np.zeros(shape.size, np.int64)
+    for user in range(starts.size - 1):
+        rows = slice(starts[user], starts[user + 1])
+        places, values = _expanded(ngrams[rows], counts[rows], words, scratch)
+        found[np.searchsorted(edges, norm(values / shape[places]), side="right")] += 1
+    return found
+
+
+@kernel
+def _expanded(ngrams: Ids, counts: Ids, words: Ids, scratch: Integers) -> tuple[Integers, Integers]:
+    """A user's coordinates and counts: the n-grams as they are, then their words, ascending. `scratch` is zeros."""
+    order = words.shape[1]
+    places = np.empty(ngrams.size * (1 + order), np.int64)
+    size = ngrams.size
+    for at in range(ngrams.size):
+        places[at] = ngrams[at]
+        for k in range(order):
+            word = words[ngrams[at], k]
+            if not scratch[word]:
+                places[size] = word
+                size += 1
+            scratch[word] += counts[at]
+    places = places[:size]
+    places[ngrams.size :].sort()  # a fixed order: the norm is summed the same way wherever the user's rows came from
+    values = np.empty(size, np.int64)
+    for at in range(size):
+        values[at] = counts[at] if at < ngrams.size else scratch[places[at]]
+    scratch[places[ngrams.size :]] = 0
+    return places, values
+
+
+@kernel
+def norm(values: Floats) -> float:
+    """‖values‖₂, summed in order."""
     squares = 0.0
     for value in values:
         squares += value * value
-    scale = UNITS / max(np.sqrt(squares), clip_norm)
+    return math.sqrt(squares)
+
+
+@kernel
+def fixed_point(counts: Integers, shape: Floats, clip_norm: float) -> Integers:
+    """One user's z with Σ z² ≤ B², checked in integers: where rounding pushed it over, the largest entry gives way."""
+    values = counts / shape
+    scale = UNITS / max(norm(values), clip_norm)
     units = np.empty(values.size, np.int64)
     length = 0
     for at in range(values.size):

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Integers
+from bayesgram.arrays import Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.writing import publish_file
@@ -61,6 +61,13 @@ class Vocabulary:
     def prior_fingerprint(self) -> str:
         """SHA-256 of the public counts: which prior a release was made with."""
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
+
+    @cached_property
+    def words(self) -> tuple[Ids, int]:
+        """The words of every n-gram as numbers (V × n), and how many words there are."""
+        tokens = pc.split_pattern(self.ngrams, " ").flatten().dictionary_encode()
+        numbers = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+        return numbers.reshape(len(self), self.order), len(tokens.dictionary)
 
     @property
     def never_found(self) -> int:

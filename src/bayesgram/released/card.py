@@ -7,6 +7,7 @@ from bayesgram.privacy.budget import Guarantee
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
+LONGEST_LIST = 10  # that a person is shown; card.json has all
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up (basic composition)"
 SEEDED = "seeded: not for publication"
@@ -85,7 +86,8 @@ class Card:
 
 
 def _listed(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} = {_shown(value)}" for name, value in values.items())
+    short = {name: value for name, value in values.items() if not isinstance(value, list) or len(value) <= LONGEST_LIST}
+    return ", ".join(f"{name} = {_shown(value)}" for name, value in short.items())
 
 
 def _shown(value: object) -> object:

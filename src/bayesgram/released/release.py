@@ -1,6 +1,7 @@
 """A release: a distribution over public n-grams, and its card.
 
-On disk: a folder with distribution.parquet (`ngram`, `probability`) and card.json, published whole or not at all.
+On disk: a folder with distribution.parquet (`ngram`, `probability`, and `standard_deviation` where it is known) and
+card.json, published whole or not at all.
 """
 
 import json
@@ -27,11 +28,15 @@ class Release:
     ngrams: pa.LargeStringArray
     probabilities: Floats
     card: Card
+    deviations: Floats | None = None  # standard deviation of each probability, where the mechanism knows it
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            table = pa.table({"ngram": self.ngrams, "probability": self.probabilities})
+            columns = {"ngram": self.ngrams, "probability": self.probabilities}
+            if self.deviations is not None:
+                columns["standard_deviation"] = self.deviations
+            table = pa.table(columns)
             pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
             card = json.dumps(self.card.to_json(), indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
@@ -47,10 +52,12 @@ class Release:
             table = pq.read_table(folder / DISTRIBUTION)
             ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
             probabilities = table["probability"].to_numpy()
+            known = "standard_deviation" in table.column_names
+            deviations = table["standard_deviation"].to_numpy() if known else None
         except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
             raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
         if not (probabilities.min(initial=1) >= 0 and abs(probabilities.sum() - 1) < TOLERANCE):  # also refuses NaN
             raise BayesgramError(
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
             )
-        return cls(ngrams, probabilities, card)
+        return cls(ngrams, probabilities, card, deviations)

@@ -1,0 +1,1 @@
+"""Post-processing of noisy counts: shrinkage and pooling. Sees measurements and public text, never a user."""

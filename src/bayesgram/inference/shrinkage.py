@@ -1,0 +1,86 @@
+"""Flat empirical Bayes: how far counts really stray from what is expected, learnt from the noisy counts themselves.
+
+y_i ~ N(μ_i e^{g}, noise_i²), g from a mixture on a grid of log-ratios whose weights are fitted by EM (the
+nonparametric maximum likelihood estimate). The posterior mean of λ_i = μ_i e^{g} minimises expected KL.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgram.arrays import Floats, Integers
+from bayesgram.kernels import kernel
+
+GRID = np.linspace(-4.0, 4.0, 81)  # log-ratios
+START = 0.6  # standard deviation of the first mixture
+ROUNDS = 60
+CLEAR = 12.0  # noise deviations above 0 where shrinking would change nothing
+STRATA = 3  # frequent, middling and rare n-grams stray differently
+SMALLEST_STRATUM = 1000
+
+
+def posterior(counts: Floats, noise: Floats, means: Floats) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of λ given its noisy count, for every n-gram."""
+    expected, deviation = np.empty_like(means), np.empty_like(means)
+    parts = max(min(STRATA, means.size // SMALLEST_STRATUM), 1)
+    for rows in np.array_split(np.argsort(-means, kind="stable"), parts):
+        weights = _mixture(counts, noise, means, rows)
+        _moments(counts, noise, means, rows, weights, expected, deviation)
+    return expected, deviation
+
+
+def _mixture(counts: Floats, noise: Floats, means: Floats, rows: Integers) -> Floats:
+    """The weights of the grid by EM."""
+    likelihoods = np.empty((rows.size, GRID.size), np.float32)
+    _fill(counts, noise, means, rows, likelihoods)
+    weights = np.exp(-0.5 * (GRID / START) ** 2)
+    weights /= weights.sum()
+    for _ in range(ROUNDS):
+        evidence = likelihoods @ weights.astype(np.float32)
+        weights = weights * (likelihoods.T @ (1 / evidence)) / rows.size
+        weights /= weights.sum()
+    return weights
+
+
+@kernel
+def _fill(counts: Floats, noise: Floats, means: Floats, rows: Integers, likelihoods: NDArray[np.float32]) -> None:
+    """Likelihoods of every grid point, relative to the best one of the row."""
+    for at in range(rows.size):
+        i = rows[at]
+        best = np.inf
+        for g in range(GRID.size):
+            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            best = min(best, 0.5 * z * z)
+        for g in range(GRID.size):
+            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            likelihoods[at, g] = np.exp(max(best - 0.5 * z * z, -80.0))
+
+
+@kernel
+def _moments(
+    counts: Floats,
+    noise: Floats,
+    means: Floats,
+    rows: Integers,
+    weights: Floats,
+    expected: Floats,
+    deviation: Floats,
+) -> None:
+    """Posterior mean and standard deviation of λ, in double precision."""
+    for i in rows:
+        if counts[i] > CLEAR * noise[i]:  # the grid is coarser than the noise: the count speaks for itself
+            expected[i], deviation[i] = counts[i], noise[i]
+            continue
+        best = np.inf
+        for g in range(GRID.size):
+            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            best = min(best, 0.5 * z * z)
+        mass = first = second = 0.0
+        for g in range(GRID.size):
+            value = means[i] * np.exp(GRID[g])
+            z = (counts[i] - value) / noise[i]
+            part = (weights[g] + 1e-12) * np.exp(best - 0.5 * z * z)
+            mass += part
+            first += part * value
+            second += part * value * value
+        expected[i] = first / mass
+        deviation[i] = np.sqrt(max(second / mass - (first / mass) ** 2, 0.0))

@@ -1,0 +1,140 @@
+"""The certified mechanism: spend the budget on counts, then be as Bayesian as you like. The default.
+
+The door: shape, clip, fixed point, exact integer sum, discrete Gaussian noise (docs/promise.md proves it). A few
+percent of the budget measure how much users write, so that the clip norm Λ fits them. Everything after the noise is
+post-processing, in `inference`.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Integers
+from bayesgram.errors import UsageError
+from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.posterior import infer
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.private.clip import UNITS, Coordinates, clipped_sum, norm_histogram
+from bayesgram.private.counts import UserCounts
+from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import Vocabulary
+
+SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
+WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
+HISTOGRAM_SHARE = 0.03  # of the budget (of 1/σ²) measures the users' norms
+NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
+# How clipping and noise cost accuracy, for choosing Λ: from generated populations, not from the data released.
+BIAS_COST = 0.05  # KL when everything but a vanishing part of the text is clipped away
+SPREAD = 0.8  # of the log-ratios of private to public frequencies that are left to learn
+
+
+@dataclass(frozen=True)
+class Posterior(Mechanism):
+    """Noisy counts with public text as their prior."""
+
+    name: ClassVar[str] = "posterior"
+    guarantee: ClassVar[Guarantee] = Guarantee.PROVED
+    statement: ClassVar[str] = (
+        "(ε, δ)-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
+    )
+
+    clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
+
+    def __post_init__(self) -> None:
+        if self.clip_norm is not None and not (math.isfinite(self.clip_norm) and 1e-6 <= self.clip_norm <= 1e9):
+            raise UsageError(
+                f"clip_norm={self.clip_norm}: give a public number from 1e-6 to 1e9, or leave it out to have it chosen."
+            )
+
+    def distribution(
+        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> Outcome:
+        """Measure, then infer."""
+        public = public_ngrams(vocabulary)
+        measured = coordinates(public)
+        size = measured.shape.size + NORM_EDGES.size + 1
+        whole = calibrate_gaussian(need(budget, self.name), coordinates=size, units=UNITS)
+        share = 0.0 if self.clip_norm else HISTOGRAM_SHARE
+        sigma = whole.multiplier / math.sqrt(1 - share)  # 1/σ² of both parts add up to that of the whole
+        details: dict[str, Any] = {"noise_multiplier": sigma, "delta_slack": whole.slack}
+        clip_norm = self.clip_norm
+        if clip_norm is None:
+            histogram_sigma = whole.multiplier / math.sqrt(share)
+            users = _noisy_users(norm_histogram(counts, measured, NORM_EDGES), histogram_sigma, chance)
+            clip_norm = best_clip_norm(users, public, measured.shape[: len(vocabulary)], sigma)
+            details |= {"histogram_multiplier": histogram_sigma, "norm_edges": NORM_EDGES.tolist()}
+            details |= {"noisy_users_by_norm": [round(float(number), 1) for number in users]}
+        total = clipped_sum(counts, measured, clip_norm=clip_norm)  # every user within B
+        noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends the budget
+        inferred = infer(as_measured(noisy, measured, sigma, clip_norm, public), public)
+        details = {"clip_norm_used": clip_norm, "model": inferred.model, **details}
+        return Outcome(inferred.theta, details, inferred.deviation)
+
+
+def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:
+    """π, α and the words of every n-gram."""
+    words, total = vocabulary.words
+    prior = public_distribution(vocabulary.counts)
+    return PublicNgrams(prior, vocabulary.counts.astype(np.float64), words, total)
+
+
+def shape_of(prior: Floats) -> Floats:
+    """S = π^a, scaled so that Σ s²π = 1."""
+    shape = prior**SHAPE_POWER
+    scaled: Floats = shape / math.sqrt(float((shape**2 * prior).sum()))
+    return scaled
+
+
+def coordinates(public: PublicNgrams) -> Coordinates:
+    """The n-grams, and their words at a small weight; for unigrams the words are the n-grams."""
+    order = public.words.shape[1]
+    ngram_shape = shape_of(public.prior)
+    if order == 1:
+        return Coordinates(ngram_shape, np.zeros((ngram_shape.size, 0), np.int32))
+    word_prior = public.per_word(public.prior) / order
+    shape = [ngram_shape / math.sqrt(1 - WORD_WEIGHT), shape_of(word_prior) / math.sqrt(WORD_WEIGHT)]
+    return Coordinates(np.concatenate(shape), (public.words + ngram_shape.size).astype(np.int32))
+
+
+def as_measured(
+    noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, public: PublicNgrams
+) -> Measured:
+    """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ."""
+    counts, noise = noisy * (clip_norm * measured.shape / UNITS), measured.shape * clip_norm * sigma
+    size = public.prior.size
+    if measured.shape.size == size:
+        return Measured(counts, noise)
+    return Measured(counts[:size], noise[:size], counts[size:], noise[size:])
+
+
+def _noisy_users(histogram: Integers, sigma: float, chance: Randomness) -> Floats:
+    """How many users have which norm: each user is one entry, B units of it."""
+    noisy = chance.noise.discrete_gaussian(histogram * UNITS, scale=sigma * UNITS)
+    counts: Floats = noisy.astype(np.float64) / UNITS
+    return counts
+
+
+def best_clip_norm(noisy_users: Floats, public: PublicNgrams, shape: Floats, sigma: float) -> float:
+    """The Λ with the smallest predicted error, from the noisy histogram and public data alone.
+
+    A user of norm r wrote about r²/q n-grams, q = Σ π/s², and keeps min(1, Λ/r) of them. Too small a Λ distorts (a
+    cost that grows with the square of the part lost), too large a one drowns in noise (the expected KL of shrinkage).
+    """
+    norms = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])
+    users = np.maximum(noisy_users, 0) * (noisy_users > 3 * sigma / math.sqrt(HISTOGRAM_SHARE))  # not noise alone
+    if not users.any():
+        return 1.0
+    written = users * norms**2 / float((public.prior / shape**2).sum())
+
+    def error(clip_norm: float) -> float:
+        kept = float((written * np.minimum(1, clip_norm / norms)).sum())
+        lost = 1 - kept / float(written.sum())
+        signal = kept * public.prior / (shape * clip_norm * sigma)
+        noise = 0.5 * float((public.prior * SPREAD**2 / (1 + (SPREAD * signal) ** 2)).sum())
+        return BIAS_COST * lost**2 + noise
+
+    return float(min(NORM_EDGES, key=error))

@@ -1,0 +1,161 @@
+"""bayesgram ledger create, show and list, as a person calls them."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from bayesgram.cli.ledger import ledger_app
+from bayesgram.privacy.accounting import Spend, composed_epsilon
+from bayesgram.privacy.ledger import Ledger, read_ledger
+
+ENTRY = """if True:
+    from bayesgram.cli.app import app, main
+    from bayesgram.cli.ledger import ledger_app
+    if "ledger" not in [group.name for group in app.registered_groups]:
+        app.add_typer(ledger_app, name="ledger")
+    main()
+"""
+CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
+
+
+def bayesgram_ledger(*arguments, cwd):
+    environment = {**os.environ, "COLUMNS": "200"}
+    command = [sys.executable, "-c", ENTRY, "ledger", *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+
+
+def succeed(*arguments, cwd):
+    done = bayesgram_ledger(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fail(*arguments, cwd, code):
+    done = bayesgram_ledger(*arguments, cwd=cwd)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return " ".join(done.stderr.split())
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with a used ledger, a new one, and a file that is none."""
+    folder = tmp_path_factory.mktemp("a folder with spaces")
+    succeed(*CREATE, "app.ledger", cwd=folder)
+    ledger = Ledger.open(folder / "app.ledger")
+    ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian", "epsilon": 0.5, "delta": 1e-7, "output": "out [b]1"})
+    ledger.reserve(Spend(pure_epsilon=0.1), {"mechanism": "laplace", "epsilon": 0.1, "output": "\x1b[2Jout"})
+    ledger.complete(1)
+    succeed("create", "--population", "web users", "--epsilon", 2, "--delta", 0, "web.ledger", cwd=folder)
+    (folder / "notes.txt").write_text("nothing")
+    return folder
+
+
+def test_create_makes_a_private_file_and_says_what_it_is(tmp_path):
+    told = json.loads(succeed(*CREATE, "new.ledger", "--json", cwd=tmp_path))
+    contents = read_ledger(tmp_path / "new.ledger")
+    assert told == {
+        "ledger": "new.ledger",
+        "population": "app users",
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "identity": contents.identity,
+        "last_hash": contents.last_hash,
+    }
+    assert (tmp_path / "new.ledger").stat().st_mode & 0o777 == 0o600
+    assert "exists already, and a ledger is never replaced" in fail(*CREATE, "new.ledger", cwd=tmp_path, code=2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--population", "p", "--epsilon", 0, "--delta", 0), "epsilon=0.0: give a number from 1e-05 to 100"),
+        (("--population", "p", "--epsilon", 1, "--delta", 1), "delta=1.0: give 0, or a number"),
+        (("--population", "a\nb", "--epsilon", 1, "--delta", 0), r"population='a\nb': a name has 1 to 200 printable"),
+        (("--epsilon", 1, "--delta", 0), "Missing option '--population'"),
+    ],
+)
+def test_a_wrong_create_makes_nothing(tmp_path, arguments, message):
+    assert message in fail("create", *arguments, "new.ledger", cwd=tmp_path, code=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_show_tells_what_was_reserved_and_what_is_left(work):
+    shown = succeed("show", "app.ledger", cwd=work)
+    assert "Ledger of app users" in shown
+    assert "\x1b" not in shown
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    assert [[row[0], *row[2:]] for row in rows] == [
+        ["1", "gaussian", "0.5", "1e-07", "published", "out [b]1"],
+        ["2", "laplace", "0.1", "–", "reserved", "�[2Jout"],
+    ]
+    assert "budget:    ε = 1, δ = 1e-06" in shown
+    assert "at δ = 1e-06 by 2 reservations, 1 of them not published" in shown
+    assert "left:      about ε = 0." in shown
+    assert read_ledger(work / "app.ledger").last_hash in shown
+
+
+def test_show_for_machines(work):
+    told = json.loads(succeed("show", "app.ledger", "--json", cwd=work))
+    assert told["spent_epsilon"] == composed_epsilon([Spend.gaussian(10.0), Spend(pure_epsilon=0.1)], 1e-6)
+    assert 0 < told["left_pure_epsilon"] < told["left_gaussian_epsilon"] < 1
+    assert (told["population"], told["epsilon"], told["delta"]) == ("app users", 1.0, 1e-6)
+    assert (told["reservations"], told["unpublished"], told["last_number"]) == (2, 1, 3)
+    first = told["entries"][0]
+    assert first["spend"] == {"inverse_variance": 0.01, "pure_epsilon": 0.0, "total_variation": 0.0}
+    assert (first["number"], first["state"], first["description"]["mechanism"]) == (1, "published", "gaussian")
+
+
+def test_list_takes_files_folders_and_patterns(work):
+    for arguments in (["app.ledger", "web.ledger"], [".", "app.ledger"], [work / "*.ledger"]):
+        told = json.loads(succeed("list", *arguments, "--json", cwd=work))["ledgers"]
+        assert [(row["population"], row["problem"]) for row in told] == [("app users", None), ("web users", None)]
+    shown = succeed("list", ".", cwd=work)
+    assert [line.split("│")[2].strip() for line in shown.splitlines() if line.startswith("│")] == [
+        "app users",
+        "web users",
+    ]
+
+
+def test_list_shows_the_sound_ones_and_fails_for_a_broken_one(work, tmp_path):
+    shutil.copy(work / "app.ledger", tmp_path)
+    data = (work / "web.ledger").read_bytes()
+    (tmp_path / "web.ledger").write_bytes(data.replace(b"web users", b"all users"))
+    done = bayesgram_ledger("list", ".", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "app users" in done.stdout
+    assert "refused" in done.stdout
+    assert "web.ledger: this ledger was edited or damaged and is refused (its header was changed)" in done.stderr
+    assert "(its header was changed)" in fail("show", "web.ledger", cwd=tmp_path, code=1)
+
+
+def test_list_notices_copies_of_one_ledger(work, tmp_path):
+    for name in ("a", "b"):
+        shutil.copy(work / "app.ledger", tmp_path / name)
+    assert "a: is one of 2 copies of one ledger; keep the longest" in fail("list", ".", cwd=tmp_path, code=1)
+
+
+def test_things_that_are_no_ledgers(work, tmp_path):
+    assert "is not a ledger" in fail("show", "notes.txt", cwd=work, code=2)
+    assert "make it with: bayesgram ledger create" in fail("show", "none.ledger", cwd=work, code=2)
+    assert "holds no ledger" in fail("list", tmp_path, cwd=work, code=2)
+    assert "holds no ledger" in fail("list", "*.none", cwd=work, code=2)
+    assert "notes.txt: is not a ledger" in fail("list", "notes.txt", cwd=work, code=1)
+
+
+@pytest.mark.parametrize("name", ["create", "show", "list"])
+def test_every_command_is_explained(name):
+    command = typer.main.get_command(ledger_app).commands[name]
+    assert f"Example: bayesgram ledger {name} " in command.help
+    assert all(parameter.help for parameter in command.params)
+    assert "--json" in [option for parameter in command.params for option in parameter.opts]
+
+
+def test_nothing_heavy_is_loaded_for_help():
+    code = "import sys; import bayesgram.cli.ledger; print([m for m in ('scipy', 'sqlite3', 'dp_accounting') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

@@ -1,0 +1,135 @@
+"""The door of the certified mechanism: what is measured, how far one user moves it, how much noise it gets."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from bayesgram.audit.utility import kl_divergence
+from bayesgram.errors import UsageError
+from bayesgram.experiments.population import Population
+from bayesgram.mechanisms.posterior import (
+    HISTOGRAM_SHARE,
+    NORM_EDGES,
+    Posterior,
+    best_clip_norm,
+    coordinates,
+    public_ngrams,
+)
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.private.clip import UNITS
+from bayesgram.private.counts import count
+from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+from recording import asked_by
+from strategies import matrices
+
+
+def bigrams(size):
+    ngrams = pa.array([f"w{i % 3} w{i}" for i in range(size)], pa.large_string())
+    return Vocabulary(ngrams, np.arange(1, size + 1), 2, Tokenizer())
+
+
+def without(matrix, user):
+    names = [f"u{i}" for i in range(len(matrix)) if i != user]
+    return reference.user_counts(np.delete(matrix, user, axis=0), names)
+
+
+@settings(deadline=None, max_examples=60)
+@given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.floats(0.3, 30))
+def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm):
+    vocabulary, mechanism, budget = bigrams(matrix.shape[1]), Posterior(clip_norm), Budget(0.3, 1e-6)
+    [(law, whole, scale)], _, _ = asked_by(mechanism, reference.user_counts(matrix), vocabulary, budget)
+    size = matrix.shape[1] + vocabulary.words[1] + NORM_EDGES.size + 1
+    noise = calibrate_gaussian(budget, coordinates=size, units=UNITS)
+    assert (law, scale) == ("gaussian", noise.multiplier * UNITS)  # no histogram: the whole budget
+    for user in range(len(matrix)):
+        [(_, less, same)], _, _ = asked_by(mechanism, without(matrix, user), vocabulary, budget)
+        assert same == scale
+        assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+@settings(deadline=None, max_examples=60)
+@given(matrices(users=(1, 5), ngrams=(2, 6), largest=50))
+def test_the_histogram_and_the_counts_share_one_budget(matrix):
+    vocabulary, budget = bigrams(matrix.shape[1]), Budget(0.3, 1e-6)
+    asked, _, details = asked_by(Posterior(), reference.user_counts(matrix), vocabulary, budget)
+    (_, histogram, histogram_scale), (_, _, scale) = asked
+    size = matrix.shape[1] + vocabulary.words[1] + NORM_EDGES.size + 1
+    whole = calibrate_gaussian(budget, coordinates=size, units=UNITS).multiplier
+    spent = (UNITS / histogram_scale) ** 2 + (UNITS / scale) ** 2
+    assert spent == pytest.approx(1 / whole**2)
+    assert spent <= (1 + 1e-12) / whole**2
+    assert (UNITS / histogram_scale) ** 2 == pytest.approx(HISTOGRAM_SHARE / whole**2)
+    assert histogram.sum() == len(matrix) * UNITS
+    for user in range(len(matrix)):
+        (_, less, same), _ = asked_by(Posterior(), without(matrix, user), vocabulary, budget)[0]
+        assert same == histogram_scale
+        assert sum(int(k) ** 2 for k in histogram - less) <= UNITS**2
+    assert details["clip_norm_used"] in NORM_EDGES
+
+
+def test_shapes_and_word_coordinates():
+    vocabulary = bigrams(4)
+    public = public_ngrams(vocabulary)
+    measured = coordinates(public)
+    words, total = vocabulary.words
+    assert words.shape == (4, 2)
+    assert total == 4  # w0 to w3
+    assert measured.shape.size == 4 + total
+    assert (measured.words == words + 4).all()
+    ngram_shape = measured.shape[:4] * math.sqrt(0.99)
+    assert (ngram_shape**2 * public.prior).sum() == pytest.approx(1)
+
+
+def test_a_unigram_vocabulary_measures_no_words_twice():
+    assert coordinates(public_ngrams(reference.vocabulary([3, 2, 1]))).shape.size == 3
+
+
+def test_clip_norms_follow_what_users_write():
+    public = public_ngrams(bigrams(500))
+    shape = coordinates(public).shape[:500]
+    edges = np.concatenate([[0.2], NORM_EDGES])
+    light = np.where(np.abs(edges - 1) < 0.1, 1e6, 0.0)
+    heavy = np.where(np.abs(edges - 32) < 0.1, 1e6, 0.0)
+    assert best_clip_norm(light, public, shape, 4.0) < best_clip_norm(heavy, public, shape, 4.0)
+    assert best_clip_norm(heavy, public, shape, 400.0) <= best_clip_norm(heavy, public, shape, 4.0)
+    assert best_clip_norm(np.zeros(edges.size), public, shape, 4.0) == 1.0  # nobody
+
+
+def test_a_population_is_learnt_and_the_automatic_clip_norm_is_good():
+    """2,000 made-up users, ε = 1: far better than public text; Λ within 10% of the best of a grid (one noise draw each)."""
+    people = Population(users=2_000, seed=3)
+    vocabulary = Vocabulary.from_public(list(people.public_text(20_000)), order=3, size=2_000)
+    counts = count(list(people.messages()), vocabulary)
+
+    def loss(mechanism):
+        return kl_divergence(
+            counts.totals, mechanism.release(counts, vocabulary, Budget(1.0, 1e-6), seed=1).probabilities
+        )
+
+    chosen = loss(Posterior())
+    assert chosen < 0.6 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))
+    assert chosen < 1.1 * min(loss(Posterior(clip_norm)) for clip_norm in (1.0, 2.0, 4.0, 8.0, 16.0))
+
+
+@pytest.mark.parametrize("matrix", [np.zeros((0, 3), np.int64), np.array([[1, 0, 0]]), np.array([[2**31 - 1, 0, 1]])])
+def test_nobody_somebody_and_a_user_with_two_billion_of_one_ngram(matrix):
+    release = Posterior().release(reference.user_counts(matrix), bigrams(3), Budget(0.5, 1e-6))
+    assert release.probabilities.sum() == pytest.approx(1)
+    assert release.card.guarantee is Guarantee.PROVED
+    assert release.deviations is not None
+
+
+def test_bad_clip_norms():
+    with pytest.raises(UsageError) as caught:
+        Posterior(clip_norm=-1.0)
+    assert str(caught.value) == (
+        "clip_norm=-1.0: give a public number from 1e-6 to 1e9, or leave it out to have it chosen."
+    )
