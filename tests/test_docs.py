@@ -15,7 +15,16 @@ from bayesgram.cli.app import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
-COMMANDS = typer.main.get_command(app).commands
+
+
+def tool(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+COMMANDS = dict(tool("build_cli_docs").commands(typer.main.get_command(app)))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -29,10 +38,7 @@ def test_every_command_is_explained(name):
 
 
 def test_the_command_line_page_is_up_to_date():
-    spec = importlib.util.spec_from_file_location("build_cli_docs", ROOT / "tools" / "build_cli_docs.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    assert module.page() == (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), (
+    assert tool("build_cli_docs").page() == (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), (
         "run: python tools/build_cli_docs.py"
     )
 

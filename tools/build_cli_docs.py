@@ -1,5 +1,6 @@
 """Write docs/cli.md from the commands themselves: `python tools/build_cli_docs.py`. A test keeps it up to date."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,16 @@ folder `.NAME.unfinished-…` beside its output, readable by its owner only; the
 def page() -> str:
     """The whole page."""
     root: Any = typer.main.get_command(app)
-    return "\n".join([HEAD, *(section(name, command) for name, command in root.commands.items())])
+    return "\n".join([HEAD, *(section(name, command) for name, command in commands(root))])
+
+
+def commands(root: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:  # noqa: ANN401 - Click groups and commands
+    """Every command with its full name, those of groups too."""
+    for name, command in root.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
 
 
 def section(name: str, command: Any) -> str:  # noqa: ANN401 - a Click command

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.tuning import TunedPaper as TunedPaper
     from bayesgram.privacy.budget import Budget as Budget
     from bayesgram.privacy.budget import Guarantee as Guarantee
+    from bayesgram.privacy.ledger import Ledger as Ledger
     from bayesgram.private.counts import UserCounts as UserCounts
     from bayesgram.private.counts import count as count
     from bayesgram.private.store import load_counts as load_counts
@@ -55,6 +56,7 @@ _HOMES = {
     "mechanisms.posterior": ["Posterior"],
     "mechanisms.tuning": ["Grid", "TunedPaper"],
     "privacy.budget": ["Budget", "Guarantee"],
+    "privacy.ledger": ["Ledger"],
     "private.counts": ["UserCounts", "count"],
     "private.store": ["load_counts", "save_counts"],
     "public.vocabulary": ["Vocabulary"],

@@ -93,12 +93,13 @@ def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
     assert json.loads((work / "counts" / "meta.json").read_text())["vocabulary"]["size"] == 8
 
 
-@pytest.mark.parametrize("mechanism", ["paper", "laplace", "laplace-public", "gaussian", "k-anonymity"])
+@pytest.mark.parametrize("mechanism", ["posterior", "paper", "laplace", "laplace-public", "gaussian", "k-anonymity"])
 def test_release_by_every_mechanism(work, mechanism):
     told = json.loads(succeed(*release_of(mechanism, f"by-{mechanism}", "--json"), cwd=work))
     assert told["card"]["mechanism"] == mechanism
     table = pq.read_table(work / f"by-{mechanism}" / "distribution.parquet")
-    assert table.column_names == ["ngram", "probability"]
+    assert table.column_names[:2] == ["ngram", "probability"]
+    assert ("standard_deviation" in table.column_names) == (mechanism == "posterior")
     assert sum(table["probability"].to_pylist()) == pytest.approx(1)
     assert table["ngram"].equals(pq.read_table(work / "vocab.parquet")["ngram"])
 
@@ -165,7 +166,7 @@ def test_generate(work):
 
 def test_demo_at_small_size(work):
     told = json.loads(succeed("demo", "--users", 300, "--sentences", 3000, "-o", "story", "--json", cwd=work))
-    mechanisms = {"laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
+    mechanisms = {"posterior", "laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
@@ -196,7 +197,7 @@ def test_python_m_bayesgram_is_the_same():
         (("count", "messages", "--vocab", "vocab.parquet", "--text-column", "body", "-o", "x"), 2, "no column 'user'; the columns are 'author', 'body'. Name the right one with --user-column."),
         (("count", "public.txt", "--vocab", "vocab.parquet", "-o", "x"), 2, "plain text has no user column"),
         (("count", "messages", "--vocab", "none.parquet", "-o", "x"), 2, "none.parquet: no such vocabulary; make one with `bayesgram vocab`."),
-        (("release", "counts", "--vocab", "vocab.parquet", "-o", "x"), 2, "epsilon is missing: gaussian needs a budget; 0.1 is strong, 1 is usual."),
+        (("release", "counts", "--vocab", "vocab.parquet", "-o", "x"), 2, "epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
         (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0, "-o", "x"), 2, "epsilon=0.0: give a number from 1e-05 to 100;"),
         (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "nan", "-o", "x"), 2, "epsilon=nan: give a number from 1e-05 to 100;"),
         (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1, "-o", "x"), 2, "delta=1.0: give 0, or a number from 1e-30 to below 1;"),
@@ -315,3 +316,49 @@ def test_a_full_disk_keeps_what_was_there(work):
     assert "Traceback" not in done.stderr
     assert (work / "kept" / "distribution.parquet").read_bytes() == before
     assert not [path.name for path in work.iterdir() if path.name.startswith(".kept")]
+
+
+def ledger_of(work, name):
+    return json.loads(succeed("ledger", "show", name, "--json", cwd=work))
+
+
+def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(work):
+    create = ("ledger", "create", "--population", "fish fans", "--epsilon", 1, "--delta", 1e-6, "fans.ledger")
+    succeed(*create, cwd=work)
+    charge = ("release", "counts", "--vocab", "vocab.parquet", "--ledger", "fans.ledger", "--delta", 1e-6)
+    card = json.loads(succeed(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))["card"]
+    assert card["ledger"] == {"population": "fish fans", "entry": 1}
+    message = fail(*charge, "--epsilon", 0.8, "-o", "too-much", cwd=work, code=1)
+    assert "fish fans" in message
+    assert not (work / "too-much").exists()
+    told = ledger_of(work, "fans.ledger")
+    assert [entry["state"] for entry in told["entries"]] == ["published"]
+    succeed(*charge, "--epsilon", 0.3, "-o", "small", cwd=work)  # 0.8 and 0.3 by Gaussian composition: below 1
+    assert ledger_of(work, "fans.ledger")["spent_epsilon"] < 1
+
+
+def test_what_is_not_proved_can_not_be_charged(work):
+    succeed("ledger", "create", "--population", "p", "--epsilon", 1, "--delta", 1e-6, "p.ledger", cwd=work)
+    assert "labelled EMPIRICAL, so no ledger can be charged" in fail(
+        *release_of("paper", "x", "--ledger", "p.ledger"), cwd=work, code=2
+    )
+    assert "a seeded release is not private, so no ledger is charged" in fail(
+        *release_of("gaussian", "x", "--ledger", "p.ledger", "--seed", 1), cwd=work, code=2
+    )
+    assert ledger_of(work, "p.ledger")["entries"] == []
+
+
+def test_a_release_that_fails_after_its_reservation_stays_spent(work):
+    succeed("ledger", "create", "--population", "q", "--epsilon", 1, "--delta", 1e-6, "q.ledger", cwd=work)
+    code = (
+        "import bayesgram.mechanisms.gaussian as g, bayesgram.cli as c, os, sys\n"
+        "def die(*a, **k): os.kill(os.getpid(), 9)\n"
+        "g.clipped_sum = die\n"
+        "sys.argv = ['bayesgram', 'release', 'counts', '--vocab', 'vocab.parquet', '--mechanism', 'gaussian',"
+        " '--epsilon', '0.5', '--ledger', 'q.ledger', '-o', 'never']\n"
+        "c.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == -9
+    assert not (work / "never").exists()
+    assert [entry["state"] for entry in ledger_of(work, "q.ledger")["entries"]] == ["reserved"]

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import typer
@@ -13,19 +14,13 @@ from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger, read_ledger
 
-ENTRY = """if True:
-    from bayesgram.cli.app import app, main
-    from bayesgram.cli.ledger import ledger_app
-    if "ledger" not in [group.name for group in app.registered_groups]:
-        app.add_typer(ledger_app, name="ledger")
-    main()
-"""
+ENTRY = Path(sys.executable).parent / "bayesgram"
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
 
 
 def bayesgram_ledger(*arguments, cwd):
     environment = {**os.environ, "COLUMNS": "200"}
-    command = [sys.executable, "-c", ENTRY, "ledger", *map(str, arguments)]
+    command = [ENTRY, "ledger", *map(str, arguments)]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
 
 

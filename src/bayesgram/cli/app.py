@@ -9,6 +9,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bayesgram.cli import console, demo, evaluate, release, text
+from bayesgram.cli.ledger import ledger_app
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
@@ -51,6 +52,7 @@ for command in (
     evaluate.evaluate,
 ):
     app.command()(command)
+app.add_typer(ledger_app, name="ledger")
 
 
 def main() -> NoReturn:

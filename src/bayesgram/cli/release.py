@@ -79,6 +79,10 @@ def release(
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
     seed: options.Seed = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
     expected_users: ExpectedUsers = None,
@@ -112,11 +116,12 @@ def release(
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
     from bayesgram.files.writing import check_free
-    from bayesgram.mechanisms.base import Randomness
+    from bayesgram.mechanisms import base
+    from bayesgram.privacy.ledger import Ledger
     from bayesgram.released.release import CONTENTS
 
     check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
-    Randomness.make(seed)
+    base.Randomness.make(seed)
     budget = _budget(mechanism, epsilon, delta)
     chosen = _mechanism(
         mechanism,
@@ -136,9 +141,12 @@ def release(
     )
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     user_counts, vocabulary = _load(counts, vocab)
+    book = None if ledger is None else Ledger.open(ledger)
     with console.step(f"Releasing by {mechanism}"):
-        made = chosen.release(user_counts, vocabulary, budget, seed=seed)
+        made = base.release(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, output=str(output))
     made.save(output, force=force)
+    if book is not None and made.card.ledger is not None:
+        book.complete(made.card.ledger["entry"])
     if json:
         console.print_json({"output": str(output), "card": made.card.to_json()})
     else:

@@ -2,14 +2,16 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -55,6 +57,13 @@ class Mechanism(ABC):
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """θ and what the card says of it."""
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """What a ledger is charged for one release; only what is PROVED can be."""
+        raise UsageError(
+            f"mechanism={self.name}: labelled {self.guarantee.name}, so no ledger can be charged for it;"
+            " use posterior, gaussian or laplace, or leave --ledger out."
+        )
 
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them."""
@@ -108,9 +117,27 @@ def release(
     budget: Budget | None = None,
     *,
     seed: int | None = None,
+    ledger: Ledger | None = None,
+    output: str | None = None,
 ) -> Release:
-    """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication."""
-    return mechanism.release(counts, vocabulary, budget, seed=seed)
+    """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
+
+    With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
+    """
+    if ledger is None:
+        return mechanism.release(counts, vocabulary, budget, seed=seed)
+    if seed is not None:
+        raise UsageError(
+            f"seed={seed}: a seeded release is not private, so no ledger is charged; leave one of them out."
+        )
+    epsilon, delta = mechanism.check_budget(budget)
+    spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
+    counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+    description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
+    number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
+    made = mechanism.release(counts, vocabulary, budget)
+    charged = {"population": ledger.population, "entry": number}
+    return replace(made, card=replace(made.card, ledger=charged))
 
 
 def need(budget: Budget | None, mechanism: str) -> Budget:

@@ -8,8 +8,9 @@ import numpy as np
 
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -31,11 +32,19 @@ class Gaussian(Mechanism):
         if not (math.isfinite(self.clip_norm) and 1e-6 <= self.clip_norm <= 1e9):
             raise UsageError(f"clip_norm={self.clip_norm}: give a public number from 1e-6 to 1e9; 4 is usual.")
 
+    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+        """How much noise the budget asks for."""
+        return calibrate_gaussian(budget, coordinates=len(vocabulary), units=UNITS)
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """One Gaussian measurement."""
+        return self.calibrated(vocabulary, budget).spend
+
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """One user changes the integer sum by at most B in L2."""
-        noise = calibrate_gaussian(need(budget, self.name), coordinates=len(vocabulary), units=UNITS)
+        noise = self.calibrated(vocabulary, need(budget, self.name))
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
         noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS)

@@ -12,6 +12,7 @@ import numpy as np
 
 from bayesgram.arrays import Integers
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip import check_max_total, clip
 from bayesgram.private.counts import UserCounts
@@ -45,6 +46,10 @@ class Laplace(Mechanism):
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Pure ε: no δ is used."""
         return need(budget, self.name).epsilon, 0.0
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """ε, and nothing else."""
+        return Spend(pure_epsilon=budget.epsilon)
 
 
 @dataclass(frozen=True)

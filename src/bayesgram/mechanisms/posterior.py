@@ -16,8 +16,9 @@ from bayesgram.errors import UsageError
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.posterior import infer
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import UNITS, Coordinates, clipped_sum, norm_histogram
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.prior import public_distribution
@@ -50,14 +51,22 @@ class Posterior(Mechanism):
                 f"clip_norm={self.clip_norm}: give a public number from 1e-6 to 1e9, or leave it out to have it chosen."
             )
 
+    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+        """σ of the histogram and the counts together: all their coordinates count for the slack."""
+        words = vocabulary.words[1] if vocabulary.order > 1 else 0
+        return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + NORM_EDGES.size + 1, units=UNITS)
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """1/σ² of both measurements, which add up to that of the whole."""
+        return self.calibrated(vocabulary, budget).spend
+
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Measure, then infer."""
         public = public_ngrams(vocabulary)
         measured = coordinates(public)
-        size = measured.shape.size + NORM_EDGES.size + 1
-        whole = calibrate_gaussian(need(budget, self.name), coordinates=size, units=UNITS)
+        whole = self.calibrated(vocabulary, need(budget, self.name))
         share = 0.0 if self.clip_norm else HISTOGRAM_SHARE
         sigma = whole.multiplier / math.sqrt(1 - share)  # 1/σ² of both parts add up to that of the whole
         details: dict[str, Any] = {"noise_multiplier": sigma, "delta_slack": whole.slack}

@@ -11,6 +11,7 @@ The noise is discrete on integers, where one user moves the sum by at most B in 
 import math
 from dataclasses import dataclass
 
+from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import opendp
 
@@ -23,11 +24,17 @@ class GaussianNoise:
 
     multiplier: float
     slack: float
+    total_variation: float  # η: how far the discrete noise is from a rounded continuous one
+
+    @property
+    def spend(self) -> Spend:
+        """What a ledger is charged."""
+        return Spend.gaussian(self.multiplier, total_variation=self.total_variation)
 
 
 def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
     """σ for a sum of integers over so many coordinates that one user moves by at most `units` in L2."""
-    return _on_exact_curve(budget, coordinates, units) or GaussianNoise(_by_zcdp(budget), 0.0)
+    return _on_exact_curve(budget, coordinates, units) or _by_zcdp(budget, coordinates, units)
 
 
 def _on_exact_curve(budget: Budget, coordinates: int, units: int) -> GaussianNoise | None:
@@ -39,10 +46,10 @@ def _on_exact_curve(budget: Budget, coordinates: int, units: int) -> GaussianNoi
     slack = (1 + math.exp(budget.epsilon)) * distance
     if slack >= budget.delta / 100:  # e^ε is huge
         return None
-    return GaussianNoise(get_sigma_gaussian(budget.epsilon, budget.delta - slack) * SAFETY, slack)
+    return GaussianNoise(get_sigma_gaussian(budget.epsilon, budget.delta - slack) * SAFETY, slack, distance)
 
 
-def _by_zcdp(budget: Budget) -> float:
+def _by_zcdp(budget: Budget, coordinates: int, units: int) -> GaussianNoise:
     """σ with 1/(2σ²)-zCDP ⇒ (ε, δ)-DP by OpenDP's conversion."""
     dp = opendp()
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
@@ -51,4 +58,5 @@ def _by_zcdp(budget: Budget) -> float:
         curve = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1.0)
         return bool(curve.epsilon(delta=budget.delta) <= budget.epsilon)
 
-    return float(dp.binary_search(spends_at_most, bounds=(0.05, 1e9))) * SAFETY
+    multiplier = float(dp.binary_search(spends_at_most, bounds=(0.05, 1e9))) * SAFETY
+    return GaussianNoise(multiplier, 0.0, coordinates / (24 * (multiplier * units) ** 2))

@@ -9,7 +9,7 @@ from bayesgram.version import VERSION
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 NOBODY = "nobody for certain"
-SEQUENTIAL = "with other releases about the same users, ε and δ add up (basic composition)"
+SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
 CURATOR = (
     "one person has one user id (k ids cost about k times as much)",
@@ -31,6 +31,7 @@ class Card:
     details: dict[str, Any]  # what the run adds: how much noise, which settings were chosen
     vocabulary: dict[str, Any]
     seeded: bool
+    ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -66,6 +67,8 @@ class Card:
             f"Composes:   {self.composition}",
             f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self.vocabulary['order']}, public text only",
         ]
+        if self.ledger:
+            lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
 
     def to_json(self) -> dict[str, Any]:
