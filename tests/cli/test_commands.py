@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -104,10 +105,23 @@ def test_release_by_every_mechanism(work, mechanism):
     assert table["ngram"].equals(pq.read_table(work / "vocab.parquet")["ngram"])
 
 
-def test_nothing_private_is_in_a_release(work):
+def test_nothing_private_is_in_a_release(work, tmp_path):
+    """Every byte of every released file: no private string, no user id, no exact private count in text or binary."""
     for path in [*(work / "out-gaussian").iterdir(), *(work / "out-laplace").iterdir()]:
         assert SECRET.encode() not in path.read_bytes()
         assert b"person-" not in path.read_bytes()
+    users = 7919  # a number to look for
+    table = pa.table({"user": [f"person-{n}" for n in range(users)], "text": [f"the red fish {SECRET}"] * users})
+    pq.write_table(table, tmp_path / "many.parquet")
+    succeed("count", tmp_path / "many.parquet", "--vocab", work / "vocab.parquet", "-o", "counts", cwd=tmp_path)
+    for mechanism in ("posterior", "gaussian", "laplace", "laplace-public", "paper"):
+        name = f"out-{mechanism}"
+        arguments = ("--mechanism", mechanism, "--epsilon", 1, "-o", name)
+        shown = succeed("release", "counts", "--vocab", work / "vocab.parquet", *arguments, cwd=tmp_path)
+        everything = b"".join(path.read_bytes() for path in (tmp_path / name).iterdir()) + shown.encode()
+        exact = [str(users).encode(), users.to_bytes(4, "little"), struct.pack("<d", users)]
+        for secret in (SECRET.encode(), b"person-", *exact):
+            assert secret not in everything, (mechanism, secret)
 
 
 def test_the_card_is_printed_with_its_label(work):
@@ -171,7 +185,15 @@ def test_demo_at_small_size(work):
     assert told["leaked"] == 0
     assert told["secrets"] > 0
     assert len(told["lifted"]) == len(told["lowered"]) == 12
-    for name in ("comparison.png", "comparison.svg", "moved.png", "results.csv", "results.json", "vocab.parquet"):
+    for name in (
+        "comparison.png",
+        "comparison.svg",
+        "moved.png",
+        "norms.png",
+        "results.csv",
+        "results.json",
+        "vocab.parquet",
+    ):
         assert (work / "story" / name).stat().st_size > 100
 
 

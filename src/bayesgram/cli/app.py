@@ -13,6 +13,9 @@ from bayesgram.cli.ledger import ledger_app
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
+# Before NumPy is loaded: our matrices are small, and BLAS threads would only get in each other's way.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 app = typer.Typer(
     name="bayesgram",
     no_args_is_help=True,

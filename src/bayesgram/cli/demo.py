@@ -17,7 +17,7 @@ CLOSING = """\
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
 {leaked} of {secrets} planted secrets can be pieced together from a release.
-Open {output}/comparison.png, {output}/moved.png and {output}/results.csv; the releases are in {output}/releases."""
+Open comparison.png, moved.png, norms.png and results.csv in {output}; the releases are in {output}/releases."""
 
 
 def demo(
@@ -42,7 +42,8 @@ def demo(
     population = Population(users=users, seed=seed)
     told = story.run(output, population, sentences=sentences, step=console.step, force=force)
     if json:
-        console.print_json({"output": str(output), **asdict(told)})
+        shown = {name: value for name, value in asdict(told).items() if name != "norms"}
+        console.print_json({"output": str(output), **shown})
         return
     print_rows("Every mechanism on the same people", told.rows, mechanism=False)
     for title, items in (("Lifted most", told.lifted), ("Lowered most", told.lowered)):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import UserCounts
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.card import Card
 
 PAPER = "Of the paper's mechanism"
 TUNING = "Of Algorithm 2 (--tune)"
@@ -151,6 +152,20 @@ def release(
         console.print_json({"output": str(output), "card": made.card.to_json()})
     else:
         console.out.print(f"{made.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+        _draw_norms(made.card)
+
+
+def _draw_norms(card: "Card") -> None:
+    """Bars on standard error: how much users write, and from where on they are clipped."""
+    from bayesgram.released.norms import norm_bins
+
+    bins = norm_bins(card)
+    if bins:
+        console.say("Users by the norm of their counts (noisy; ░ clipped):")
+    most = max((found.users for found in bins), default=1.0)
+    for found in bins:
+        bar = ("░" if found.clipped else "█") * round(40 * max(found.users, 0) / most)
+        console.say(f"{found.low:8.2f} – {found.high:<8.2f} {bar} {max(found.users, 0):,.0f}")
 
 
 def tune(

@@ -31,6 +31,7 @@ from bayesgram.private.store import save_counts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.moved import Moved, most_moved
+from bayesgram.released.norms import NormBin, norm_bins
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
 
@@ -42,7 +43,7 @@ BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0
 RESULTS = "results.json"
 CONTENTS = (
     *("public.txt.gz", "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
-    *("comparison.svg", "comparison.png", "moved.svg", "moved.png"),
+    *("comparison.svg", "comparison.png", "moved.svg", "moved.png", "norms.svg", "norms.png"),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -55,6 +56,7 @@ class Story:
     rows: list[dict[str, Any]]
     lifted: list[Moved]
     lowered: list[Moved]
+    norms: list[NormBin]  # of the release that is looked at
     secrets: int  # planted in private text
     leaked: int  # of them, found in any release
 
@@ -80,6 +82,7 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             plots.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
             plots.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
+            plots.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
         _write_results(folder, story)
     return story
 
@@ -107,6 +110,7 @@ def _compare(folder: Path, population: Population, counts: UserCounts, vocabular
     (folder / "releases").mkdir()
     lifted: list[Moved] = []
     lowered: list[Moved] = []
+    bins: list[NormBin] = []
     for name, mechanism, budget in candidates(population.users):
         epsilon = f", ε = {budget.epsilon:g}" if budget else ""
         with step(f"Releasing by {name}{epsilon}"):
@@ -115,11 +119,12 @@ def _compare(folder: Path, population: Population, counts: UserCounts, vocabular
         rows.append(comparison_row(name, release, kl_divergence(counts.totals, release.probabilities)))
         if release.card.mechanism == SHOWN:  # the last one, at the largest ε
             lifted, lowered = most_moved(release, prior, how_many=12)
+            bins = norm_bins(release.card)
     for epsilon_of_best in EPSILONS:
         with step(f"Searching the paper's best settings, ε = {epsilon_of_best:g}"):
             rows.append(_best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA)))
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
-    return Story(rows, lifted, lowered, *_leaks(folder / "releases", population))
+    return Story(rows, lifted, lowered, bins, *_leaks(folder / "releases", population))
 
 
 def _folder_name(release: Release) -> str:
@@ -155,6 +160,7 @@ def _trigrams(text: str) -> set[str]:
 def _write_results(folder: Path, story: Story) -> None:
     """results.json for machines, results.csv for a spreadsheet."""
     document = {"warning": DISCLOSURE, **asdict(story)}
+    del document["norms"]  # in the release's card, with its infinite last edge
     (folder / RESULTS).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, story.rows[0])

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesgram.released.moved import Moved
+from bayesgram.released.norms import NormBin
 
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}
@@ -53,6 +54,33 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         .facet(row=alt.Row("panel:N", sort=panels, title=None, header=alt.Header(labelAngle=0, labelAlign="left")))
         .resolve_scale(y="independent")
         .properties(title=alt.Title("How far each release is from the private text", subtitle=[subtitle, ORACLE]))
+        .configure_view(stroke=None)
+    )
+
+
+def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401
+    """Users by the norm of their counts, and which of them are clipped."""
+    import altair as alt  # noqa: PLC0415
+
+    values = [
+        {
+            "norm": f"{found.low:.3g} – {found.high:.3g}",
+            "users": max(found.users, 0),
+            "part": "clipped" if found.clipped else "whole",
+        }
+        for found in bins
+    ]
+    return (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_bar()
+        .encode(
+            x=alt.X("norm:N", sort=None, title="norm of a user's counts"),
+            y=alt.Y("users:Q", title="users (noisy)"),
+            color=alt.Color(
+                "part:N", title=None, scale=alt.Scale(domain=["whole", "clipped"], range=["#1b7f5c", "#b9bec6"])
+            ),
+        )
+        .properties(width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle))
         .configure_view(stroke=None)
     )
 

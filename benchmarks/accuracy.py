@@ -1,6 +1,6 @@
 """Accuracy of every mechanism on given counts, and what the paper's γ costs.
 
-    python benchmarks/paper_numbers.py COUNTS VOCAB [--runs 5] [--expected-users 978966]
+    python benchmarks/accuracy.py COUNTS VOCAB [--runs 5] [--expected-users 978966] [--clip-norms]
 
 COUNTS: a counts folder or a Parquet file of user, ngram, count. VOCAB: vocab.parquet. Prints the median KL over runs
 with fresh noise, its range, and seconds. W and C follow the paper (C = 1 below a million users, W = users/1000); S
@@ -17,18 +17,25 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper, paper_bounds
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.store import load_counts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7
+EPSILONS = (0.1, 0.2, 1.0)
+CLIP_NORMS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 16.0)
 
 
 def mechanisms(expected_users: int) -> list[tuple[str, Mechanism, Budget | None]]:
     """Those of the table."""
     bounds = paper_bounds(expected_users)
+    certified: list[tuple[str, Mechanism, Budget | None]] = [
+        ("posterior", Posterior(), Budget(epsilon, DELTA)) for epsilon in EPSILONS
+    ]
     return [
+        *certified,
         ("paper, S = 0.00032, ρ = 0.5", Paper(*bounds, slope=0.00032, rho=0.5), Budget(0.1, DELTA)),
         ("paper, S = 0.001, ρ = 0.9", Paper(*bounds, slope=0.001, rho=0.9), Budget(1.0, DELTA)),
         (f"laplace, W = {bounds[1]}", Laplace(bounds[1]), Budget(0.1)),
@@ -36,6 +43,7 @@ def mechanisms(expected_users: int) -> list[tuple[str, Mechanism, Budget | None]
         ("laplace, W = 10", Laplace(10), Budget(1.0)),
         ("laplace-public, W = 10", LaplacePublic(10), Budget(0.1)),
         ("gaussian, Λ = 4", Gaussian(4.0), Budget(0.1, DELTA)),
+        ("gaussian, Λ = 4", Gaussian(4.0), Budget(0.2, DELTA)),
         ("gaussian, Λ = 4", Gaussian(4.0), Budget(1.0, DELTA)),
         ("k-anonymity, K = 50, add-one", KAnonymity(50), None),
         ("k-anonymity, K = 50, public", KAnonymity(50, "public"), None),  # type: ignore[arg-type]
@@ -49,6 +57,7 @@ def main() -> None:
     parser.add_argument("vocab")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--expected-users", type=int, default=978_966)
+    parser.add_argument("--clip-norms", action="store_true", help="also try posterior at a grid of fixed Λ")
     options = parser.parse_args()
 
     start = perf_counter()
@@ -58,7 +67,11 @@ def main() -> None:
     public = kl_divergence(counts.totals, public_distribution(vocabulary.counts))
     print(f"{'mechanism':32} {'ε':>5} {'guarantee':>10} {'KL':>8} {'range':>17} {'seconds':>8}")
     print(f"{'public text alone':32} {0:5g} {'PROVED':>10} {public:8.4f}")
-    for name, mechanism, budget in mechanisms(options.expected_users):
+    rows = mechanisms(options.expected_users)
+    if options.clip_norms:
+        grid = [(f"posterior, Λ = {norm:g}", Posterior(norm), epsilon) for epsilon in EPSILONS for norm in CLIP_NORMS]
+        rows += [(name, mechanism, Budget(epsilon, DELTA)) for name, mechanism, epsilon in grid]
+    for name, mechanism, budget in rows:
         found, seconds = [], []
         for _ in range(options.runs):
             start = perf_counter()
@@ -68,16 +81,16 @@ def main() -> None:
         epsilon = f"{budget.epsilon:5g}" if budget else "    –"
         spread = f"{min(found):.4f}–{max(found):.4f}"
         label = mechanism.guarantee.name
-        print(f"{name:32} {epsilon} {label:>10} {median(found):8.4f} {spread:>17} {median(seconds):8.2f}")
+        print(f"{name:32} {epsilon} {label:>10} {median(found):8.4f} {spread:>17} {median(seconds):8.2f}", flush=True)
     for slope in (0.00032, 0.001):
         statistics = Paper(*paper_bounds(options.expected_users)).statistics(counts, Randomness.make(1))
         statistics.user_shifts(slope)
         start = perf_counter()
-        gamma = statistics.exact(slope)
+        gamma = statistics.exact_gamma(slope)
         seconds_taken = perf_counter() - start
         per_nonzero = seconds_taken / counts.ngrams.size * 1e9
         print(f"γ at S = {slope:g}: {gamma:.5f} in {seconds_taken:.3f} s ({per_nonzero:.1f} ns a nonzero)", end="; ")
-        print(f"Claim 1: {statistics.bound(slope):.3f}")
+        print(f"Claim 1: {statistics.bounded_gamma(slope):.3f}")
 
 
 if __name__ == "__main__":
