@@ -304,6 +304,10 @@ def test_a_suspicious_delta_is_warned_about(work):
     assert done.returncode == 0
     assert "warning: delta=0.9999999: with this chance all about somebody may come out" in done.stderr
     assert "δ = 0.9999999 (PROVED)" in done.stdout
+    quiet = bayesgram(*release_of("gaussian", "delta-2", "--delta", 1e-6), cwd=work)
+    assert "warning" not in quiet.stderr
+    many = bayesgram(*release_of("gaussian", "delta-3", "--delta", 1e-6, "--expected-users", 1_000_000), cwd=work)
+    assert "stay far below 1/(number of users), at most 1e-07 here." in " ".join(many.stderr.split())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

@@ -25,7 +25,7 @@ OTHERS = "Of other mechanisms"
 ExpectedUsers = Annotated[
     int | None,
     typer.Option(
-        help="A public round figure; sets C and W as the paper does. Never the exact number.",
+        help="A public round figure, never the exact number: checks δ; of paper, sets C and W.",
         rich_help_panel=PAPER,
         show_default=False,
     ),
@@ -123,7 +123,7 @@ def release(
 
     check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
     base.Randomness.make(seed)
-    budget = _budget(mechanism, epsilon, delta)
+    budget = _budget(mechanism, epsilon, delta, expected_users)
     chosen = _mechanism(
         mechanism,
         expected_users=expected_users,
@@ -249,20 +249,24 @@ def sensitivity(
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 
 
-def _budget(mechanism: MechanismName, epsilon: float | None, delta: float | None) -> "Budget | None":
+def _budget(
+    mechanism: MechanismName, epsilon: float | None, delta: float | None, expected_users: int | None
+) -> "Budget | None":
     """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
     from bayesgram.privacy.budget import Budget
 
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
-    if delta is not None and delta > 1e-4:
+    if epsilon is None or mechanism in NO_DELTA:
+        return None if epsilon is None else Budget(epsilon)
+    budget = Budget(epsilon, 1e-7 if delta is None else delta)
+    largest = 1e-4 if expected_users is None else 0.1 / max(expected_users, 1)
+    if budget.delta > largest:
         console.say(
-            f"warning: delta={delta}: with this chance all about somebody may come out;"
-            " stay far below 1/(number of users)."
+            f"warning: delta={budget.delta}: with this chance all about somebody may come out;"
+            f" stay far below 1/(number of users), at most {largest:g} here."
         )
-    if epsilon is None:
-        return None
-    return Budget(epsilon) if mechanism in NO_DELTA else Budget(epsilon, 1e-7 if delta is None else delta)
+    return budget
 
 
 def _load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
@@ -309,8 +313,8 @@ KNOBS = {
     MechanismName.PAPER: (*PAPER_KNOBS, "tune", *TUNING_KNOBS),
     MechanismName.LAPLACE: ("max_total",),
     MechanismName.LAPLACE_PUBLIC: ("max_total",),
-    MechanismName.POSTERIOR: ("clip_norm",),
-    MechanismName.GAUSSIAN: ("clip_norm",),
+    MechanismName.POSTERIOR: ("clip_norm", "expected_users"),
+    MechanismName.GAUSSIAN: ("clip_norm", "expected_users"),
     MechanismName.K_ANONYMITY: ("k", "suppressed"),
 }
 
@@ -335,7 +339,7 @@ def _mechanism(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN40
         MechanismName.GAUSSIAN: Gaussian,
         MechanismName.K_ANONYMITY: KAnonymity,
     }
-    return simple[name](**given)
+    return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
 
 
 def _check_knobs(name: MechanismName, given: dict[str, Any]) -> None:

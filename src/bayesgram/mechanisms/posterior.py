@@ -30,6 +30,7 @@ HISTOGRAM_SHARE = 0.03  # of the budget (of 1/σ²) measures the users' norms
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 # How clipping and noise cost accuracy, for choosing Λ: from generated populations, not from the data released.
 BIAS_COST = 0.05  # KL when everything but a vanishing part of the text is clipped away
+DISTINCT = 10  # different n-grams of a user, roughly
 SPREAD = 0.8  # of the log-ratios of private to public frequencies that are left to learn
 
 
@@ -130,19 +131,20 @@ def _noisy_users(histogram: Integers, sigma: float, chance: Randomness) -> Float
 def best_clip_norm(noisy_users: Floats, public: PublicNgrams, shape: Floats, sigma: float) -> float:
     """The Λ with the smallest predicted error, from the noisy histogram and public data alone.
 
-    A user of norm r wrote about r²/q n-grams, q = Σ π/s², and keeps min(1, Λ/r) of them. Too small a Λ distorts (a
-    cost that grows with the square of the part lost), too large a one drowns in noise (the expected KL of shrinkage).
+    A user of norm r with m different n-grams adds about min(r, Λ)·√(m/q) to the total, q = Σ π/s²; how often each is
+    repeated shows in r alone. Too small a Λ distorts (a cost that grows with the square of the part lost), too large a
+    one drowns in noise (the expected KL of shrinkage).
     """
     norms = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])
-    users = np.maximum(noisy_users, 0) * (noisy_users > 3 * sigma / math.sqrt(HISTOGRAM_SHARE))  # not noise alone
+    users = noisy_users * (noisy_users > 3 * sigma / math.sqrt(HISTOGRAM_SHARE))  # not noise alone
     if not users.any():
         return 1.0
-    written = users * norms**2 / float((public.prior / shape**2).sum())
+    worth = math.sqrt(DISTINCT / float((public.prior / shape**2).sum()))
 
     def error(clip_norm: float) -> float:
-        kept = float((written * np.minimum(1, clip_norm / norms)).sum())
-        lost = 1 - kept / float(written.sum())
-        signal = kept * public.prior / (shape * clip_norm * sigma)
+        kept = float((users * np.minimum(norms, clip_norm)).sum())
+        lost = 1 - kept / float((users * norms).sum())
+        signal = worth * kept * public.prior / (shape * clip_norm * sigma)
         noise = 0.5 * float((public.prior * SPREAD**2 / (1 + (SPREAD * signal) ** 2)).sum())
         return BIAS_COST * lost**2 + noise
 
