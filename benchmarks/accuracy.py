@@ -8,17 +8,22 @@ and ρ are those that suit the Reddit trigrams best, found by looking at them: a
 """
 
 import argparse
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
+import numpy as np
+
 from bayesgram.audit.utility import kl_divergence
-from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper, paper_bounds
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
+from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
+from bayesgram.private.counts import UserCounts
 from bayesgram.private.store import load_counts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
@@ -26,6 +31,32 @@ from bayesgram.public.vocabulary import Vocabulary
 DELTA = 1e-7
 EPSILONS = (0.1, 0.2, 1.0)
 CLIP_NORMS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 16.0)
+
+
+@dataclass(frozen=True)
+class MultiplicativeWeights(Gaussian):
+    """A peer: the public histogram, updated multiplicatively toward noisy counts that contradict it (PMW style).
+
+    Each round takes the n-grams whose noisy count is off by more than two noise deviations, moves them toward it by
+    at most a factor e, and normalises. Same noisy counts as `gaussian`.
+    """
+
+    def distribution(
+        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> Outcome:
+        """Measure as `gaussian` does, then update the prior."""
+        noise = self.calibrated(vocabulary, need(budget, self.name))
+        ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
+        total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
+        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (self.clip_norm / UNITS)
+        theta, deviation = public_distribution(vocabulary.counts), noise.multiplier * self.clip_norm
+        for _ in range(100):
+            expected = noisy.sum() * theta
+            wrong = np.abs(noisy - expected) > 2 * deviation
+            ratio = np.log(np.maximum(noisy, deviation) / expected)
+            theta = theta * np.exp(np.where(wrong, np.clip(ratio, -1, 1), 0))
+            theta /= theta.sum()
+        return Outcome(theta)
 
 
 def mechanisms(expected_users: int) -> list[tuple[str, Mechanism, Budget | None]]:
@@ -45,6 +76,10 @@ def mechanisms(expected_users: int) -> list[tuple[str, Mechanism, Budget | None]
         ("gaussian, Λ = 4", Gaussian(4.0), Budget(0.1, DELTA)),
         ("gaussian, Λ = 4", Gaussian(4.0), Budget(0.2, DELTA)),
         ("gaussian, Λ = 4", Gaussian(4.0), Budget(1.0, DELTA)),
+        *(
+            ("multiplicative weights, Λ = 4", MultiplicativeWeights(4.0), Budget(epsilon, DELTA))
+            for epsilon in EPSILONS
+        ),
         ("k-anonymity, K = 50, add-one", KAnonymity(50), None),
         ("k-anonymity, K = 50, public", KAnonymity(50, "public"), None),  # type: ignore[arg-type]
     ]
