@@ -13,7 +13,7 @@ from operator import add
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import ArpackError, svds
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.measured import PublicNgrams
@@ -42,7 +42,10 @@ def word_vectors(public: PublicNgrams) -> Floats:
     if size < 1 or not positive.data.any():
         return np.zeros((public.word_total, 1))
     start = np.sin(np.arange(1, min(positive.shape) + 1) ** 2.0)  # a fixed start: the same text gives the same vectors
-    left, values, _ = svds(positive, k=size, v0=start)
+    try:
+        left, values, _ = svds(positive, k=size, v0=start)
+    except ArpackError:  # odd public text must not fail a release whose budget is spent: do without vectors
+        return np.zeros((public.word_total, 1))
     vectors: Floats = left * np.sqrt(values)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.ascontiguousarray(vectors / np.maximum(lengths, SHORTEST))
