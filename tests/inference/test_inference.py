@@ -72,7 +72,7 @@ def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(nois
 
 
 def test_deviations_cover_the_truth():
-    """68% and 95% intervals over 4,000 n-grams; loose bounds, since the posterior is approximate."""
+    """68% and 95% intervals over 4,000 n-grams of an idealised world; on generated people they cover less (README)."""
     public, measured, truth = world(noise=200.0)
     found = infer(measured, public)
     z = np.abs(found.theta - truth) / found.deviation
