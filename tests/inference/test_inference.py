@@ -12,6 +12,7 @@ from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.pooling import pooled_means
 from bayesgram.inference.posterior import infer, thinned
 from bayesgram.inference.shrinkage import GRID, posterior
+from bayesgram.inference.uncertainty import fitted_trust, spread
 
 
 def world(*, size=4000, order=3, words=600, word_effect=0.7, own_effect=0.5, noise=40.0, useless=False, seed=0):
@@ -71,13 +72,29 @@ def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(nois
     assert kl(truth, found.theta) < kl(truth, public.prior)
 
 
-def test_deviations_cover_the_truth():
-    """68% and 95% intervals over 4,000 n-grams of an idealised world; on generated people they cover less (README)."""
-    public, measured, truth = world(noise=200.0)
+@pytest.mark.parametrize(("noise", "effects"), [(40.0, 0.5), (200.0, 0.5), (200.0, 0.0), (2000.0, 0.9)])
+def test_deviations_are_as_large_as_the_errors(noise, effects):
+    """Rare and frequent n-grams apart, also with a prior that is right; rather too unsure than too sure."""
+    public, measured, truth = world(noise=noise, own_effect=effects, word_effect=effects)
     found = infer(measured, public)
-    z = np.abs(found.theta - truth) / found.deviation
-    assert 0.55 < (z < 1).mean() < 0.8
-    assert 0.88 < (z < 2).mean() < 0.99
+    for part in np.array_split(np.argsort(-found.theta), 4):
+        z = (found.theta - truth)[part] / found.deviation[part]
+        assert (np.abs(z) < 2).mean() > 0.9
+        assert np.sqrt((z**2).mean()) < 1.5
+        assert np.sqrt((z**2).mean()) >= (0.3 if effects else 0.0)
+
+
+def test_trust_in_what_is_expected_is_fitted_to_the_errors():
+    """λ strays from E with deviation E/(t + c) for a known c; one standard error is a few percent of c here."""
+    chance = np.random.default_rng(5)
+    noise = np.full(100_000, 10.0)
+    expected = 10 * np.exp(chance.uniform(-3, 1, noise.size))
+    for trust in (0.5, 1.0, 2.0):
+        truth = expected + spread(expected, noise, trust) * chance.standard_normal(noise.size)
+        judge = Measured(truth + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
+        assert trust / 1.5 <= fitted_trust(expected, noise, judge) <= trust * 1.2
+    exact = Measured(expected + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
+    assert fitted_trust(expected, noise, exact) > 3
 
 
 def test_measured_words_help():

@@ -23,7 +23,7 @@ from bayesgram.mechanisms.posterior import (
 )
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.private.clip import UNITS
+from bayesgram.private.clip import UNITS, clipped_sum
 from bayesgram.private.counts import count
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
@@ -129,6 +129,25 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))
     assert chosen < 1.1 * min(loss(counts, vocabulary, Posterior(norm)) for norm in (1.0, 2.0, 4.0, 8.0, 64.0, 256.0))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
+def test_deviations_cover_what_made_up_people_write(epsilon):
+    """20,000 people, 5,000 trigrams, by fifths from frequent to rare: within two deviations for 95% or nearly so."""
+    people = Population(users=20_000, seed=11)
+    vocabulary = Vocabulary.from_public(list(people.public_text(60_000)), order=3, size=5_000)
+    counts = count(list(people.messages()), vocabulary)
+    release = Posterior().release(counts, vocabulary, Budget(epsilon, 1e-6), seed=2)
+    shape = coordinates(public_ngrams(vocabulary))
+    clipped = clipped_sum(counts, shape, clip_norm=release.card.details["clip_norm_used"]) * shape.shape
+    truth = clipped[: len(vocabulary)] / clipped[: len(vocabulary)].sum()
+    z = np.abs(release.probabilities - truth) / release.deviations
+    for part in np.array_split(np.argsort(-release.probabilities), 5):
+        assert (z[part] < 1).mean() > 0.55
+        assert (z[part] < 2).mean() > 0.9
+        assert 0.4 < np.sqrt((z[part] ** 2).mean()) < 1.6
+    whole = np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations
+    assert (whole < 2).mean() > 0.85  # before clipping, whose cost the deviations do not know
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((0, 3), np.int64), np.array([[1, 0, 0]]), np.array([[2**31 - 1, 0, 1]])])

@@ -15,6 +15,7 @@ from bayesgram.inference.features import Features, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.pooling import pooled_means
 from bayesgram.inference.shrinkage import posterior
+from bayesgram.inference.uncertainty import fitted_trust, spread
 
 SIGNAL = 4.0  # standard deviations by which the total must exceed 0
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
@@ -40,12 +41,13 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
         return _from_counts("public", public.prior, public.prior)  # as unsure as the prior is: a factor of e or so
     models = _models(public)
     fit, judge = thinned(measured)
-    losses = {name: _loss(model(fit)[0], judge) for name, model in models.items()}
-    losses["public"] = _loss(public.prior, judge)
-    best = min(losses, key=lambda name: losses[name])
+    fitted = {name: model(fit)[0] for name, model in models.items()} | {"public": public.prior}
+    best = min(fitted, key=lambda name: _loss(fitted[name], judge))
     if best == "public":
         return _from_counts(best, public.prior, public.prior)
-    return _from_counts(best, *models[best](measured))
+    expected, deviation = models[best](measured)
+    trust = fitted_trust(fitted[best], fit.noise, judge)
+    return _from_counts(best, expected, np.maximum(deviation, spread(expected, measured.noise, trust)))
 
 
 def _models(public: PublicNgrams) -> dict[str, Model]:
