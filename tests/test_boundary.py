@@ -9,12 +9,13 @@ import bayesgram
 
 SRC = Path(bayesgram.__file__).parent
 
-LEAVES = {"arrays", "errors", "kernels", "version", "text", "files"}
+LEAVES = {"arrays", "errors", "kernels", "version", "text", "files", "charts"}
 MAY_IMPORT = {
     "arrays": set(),
     "errors": set(),
     "version": set(),
     "kernels": set(),
+    "charts": set(),
     "text": {"arrays", "errors", "kernels"},
     "files": {"arrays", "errors", "kernels"},
     "privacy": {"arrays", "errors"},

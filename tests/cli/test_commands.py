@@ -328,7 +328,7 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
         assert [path.name for path in tmp_path.iterdir()] == ["made"]
     else:
         assert running.returncode == 128 + number
-        assert f"error: stopped by {signal.Signals(number).name}; nothing was written." in told
+        assert f"error: stopped by {signal.Signals(number).name}; no output was written." in told
         assert list(tmp_path.iterdir()) == []
 
 

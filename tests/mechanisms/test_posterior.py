@@ -13,6 +13,9 @@ import reference
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.errors import UsageError
 from bayesgram.experiments.population import Population
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import (
     HISTOGRAM_SHARE,
     NORM_EDGES,
@@ -74,6 +77,44 @@ def test_the_histogram_and_the_counts_share_one_budget(matrix):
         assert same == histogram_scale
         assert sum(int(k) ** 2 for k in histogram - less) <= UNITS**2
     assert details["clip_norm_used"] in NORM_EDGES
+
+
+MIXED = ["w0", "w1", "w2", "w0 w1", "w1 w2", "w0 w1 w2", "w2 w1 w0"]
+
+
+def mixed_orders():
+    return Vocabulary(pa.array(MIXED, pa.large_string()), np.arange(7, 0, -1), 3, Tokenizer())
+
+
+@settings(deadline=None, max_examples=60)
+@given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
+def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
+    vocabulary, mechanism, budget = mixed_orders(), Posterior(clip_norm), Budget(0.3, 1e-6)
+    [(_, whole, scale)], theta, details = asked_by(mechanism, reference.user_counts(matrix), vocabulary, budget)
+    assert whole.size == 7 + 3  # the words of the trigrams, too
+    size = whole.size + NORM_EDGES.size + 1
+    assert scale == calibrate_gaussian(budget, coordinates=size, units=UNITS).multiplier * UNITS
+    assert [theta[place].sum() for place, _ in vocabulary.parts] == pytest.approx([1, 1, 1])
+    assert set(details["expected_counts"]) == {"1", "2", "3"}
+    for user in range(len(matrix)):
+        [(_, less, _)], _, _ = asked_by(mechanism, without(matrix, user), vocabulary, budget)
+        assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+def test_weights_of_orders_and_words_share_the_norm():
+    parts = [public_ngrams(part) for _, part in mixed_orders().parts]
+    shape = np.split(coordinates(*parts).shape, [3, 5, 7])
+    priors = [part.prior for part in parts] + [parts[-1].per_word(parts[-1].prior) / 3]
+    weights = [1 / (s**2 * prior).sum() for s, prior in zip(shape, priors, strict=True)]
+    assert weights == pytest.approx([0.99 * 2 / 14, 0.99 * 4 / 14, 0.99 * 8 / 14, 0.01])
+
+
+@pytest.mark.parametrize("mechanism", [Gaussian(), Laplace(), Paper()])
+def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
+    counts = reference.user_counts(np.ones((2, 7), np.int64))
+    budget = Budget(1.0, 0.0 if isinstance(mechanism, Laplace) else 1e-6)
+    with pytest.raises(UsageError, match="needs a vocabulary of one order; make one with --order, or use posterior"):
+        mechanism.release(counts, mixed_orders(), budget)
 
 
 def test_shapes_and_word_coordinates():

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference
 from bayesgram.errors import UsageError
 from bayesgram.private import counts as module
-from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts
+from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts, with_users, without_user
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from strategies import matrices
 
 WORDS = ["a", "b", "c", "d", "zürich"]
 VOCABULARY = Vocabulary(
@@ -128,6 +130,8 @@ def test_rows_that_are_not_one_a_user_are_refused():
         ([0, 1, 2], [0, 2], [1, 1]),  # not in the vocabulary
         ([0, 1, 2], [0, 0], [1, 0]),  # no count
         ([0, 1], [0], [1]),  # a row too few
+        ([0, -(10**12), 2], [0, 0], [1, 1]),  # rows that begin before the first
+        ([0, 3, 2], [0, 0], [1, 1]),  # rows that end after the last
     ):
         with pytest.raises(UsageError):
             UserCounts(distinct, np.array(starts), np.array(ngrams, np.int32), np.array(numbers, np.int32), 2, None)
@@ -136,3 +140,31 @@ def test_rows_that_are_not_one_a_user_are_refused():
 def test_counts_do_not_show_themselves():
     counts = count(table([("somebody", "a b")]), VOCABULARY)
     assert repr(counts) == "UserCounts(private, over 5 n-grams)"
+
+
+@given(matrices(users=(1, 6)), st.data())
+def test_a_neighbour_lacks_one_user_and_nothing_else(matrix, data):
+    user = data.draw(st.integers(0, len(matrix) - 1))
+    without = without_user(reference.user_counts(matrix), user)
+    expected = reference.user_counts(np.delete(matrix, user, axis=0))
+    assert (without.starts.tolist(), without.ngrams.tolist(), without.counts.tolist()) == (
+        expected.starts.tolist(),
+        expected.ngrams.tolist(),
+        expected.counts.tolist(),
+    )
+    assert without.users.to_pylist() == [f"u{at}".encode() for at in range(len(matrix)) if at != user]
+
+
+@given(matrices(users=(0, 6)), matrices(users=(0, 3)))
+def test_new_users_come_last_under_ids_that_nobody_has(matrix, more):
+    more = np.resize(more, (len(more), matrix.shape[1])) + np.eye(len(more), matrix.shape[1], dtype=np.int64)
+    rows = [(np.flatnonzero(row).astype(np.int32), row[row > 0].astype(np.int32)) for row in more]
+    both = with_users(reference.user_counts(matrix), rows)
+    expected = reference.user_counts(np.concatenate([matrix, more]))
+    assert (both.starts.tolist(), both.ngrams.tolist(), both.counts.tolist()) == (
+        expected.starts.tolist(),
+        expected.ngrams.tolist(),
+        expected.counts.tolist(),
+    )
+    assert len(set(both.users.to_pylist())) == len(matrix) + len(more)
+    assert both.totals.tolist() == (matrix.sum(axis=0) + more.sum(axis=0)).tolist()

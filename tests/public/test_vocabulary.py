@@ -64,8 +64,8 @@ def test_fingerprints_tell_tokenizers_orders_and_ngrams_apart():
         fingerprint(["a b", "c d"], 2, words),
         fingerprint(["c d", "a b"], 2, words),
         fingerprint(["a b", "c d"], 2, characters),
-        fingerprint(["a", "bc d"], 2, words),
-        fingerprint(["a b", "c d"], 3, words),
+        fingerprint(["ab", "cd"], 1, words),
+        fingerprint(["a", "bcd"], 1, words),
     }
     assert len(prints) == 5
     sliced = pa.array(["x", "a b", "c d"], pa.large_string())[1:]
@@ -108,7 +108,7 @@ def test_a_tokenizer_that_contradicts_the_file_is_refused(tmp_path):
         ),
         (
             {"ngram": ["a b", "c"], "count": [1, 1]},
-            "row 2 has 1 tokens and row 1 has 2; all n-grams of a vocabulary have the same order.",
+            "row 2 has 1 tokens and row 1 has 2; the n-grams of one order stand together, short ones first.",
         ),
         ({"ngram": ["a b", " c"], "count": [1, 1]}, "row 2 is not tokens joined by single spaces."),
     ],
@@ -155,3 +155,28 @@ def test_capitals_that_are_never_found():
     ngrams = pa.array(["The fish", "the fish", "Ärger mit"], pa.large_string())
     assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).never_found == 2
     assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).never_found == 0
+
+
+def test_several_orders_and_boundaries(tmp_path):
+    text = pa.table({"text": ["A b. A c. A b."]})
+    made = Vocabulary.from_public(text, order=(2, 1, 3), size=3, tokenizer=Tokenizer(boundaries=True))
+    assert made.ngrams.to_pylist() == ["</s>", "a", "b", "<s> a", "a b", "b </s>", "<s> a b", "a b </s>", "<s> a c"]
+    assert made.counts.tolist() == [3, 3, 2, 3, 2, 2, 2, 2, 1]
+    assert (made.order, made.tokenizer.name) == (3, "words, boundaries")
+    assert [(place, part.order, len(part)) for place, part in made.parts] == [
+        (slice(0, 3), 1, 3),
+        (slice(3, 6), 2, 3),
+        (slice(6, 9), 3, 3),
+    ]
+    assert made.prior == pytest.approx([4 / 11, 4 / 11, 3 / 11, 0.4, 0.3, 0.3, 3 / 8, 3 / 8, 2 / 8])
+    made.save(tmp_path / "vocab.parquet")
+    loaded = Vocabulary.load(tmp_path / "vocab.parquet")
+    assert loaded.fingerprint == made.fingerprint
+    assert loaded.tokenizer == made.tokenizer
+
+
+def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
+    pq.write_table(pa.table({"ngram": ["<s> a", "a b"], "count": [2, 1]}), tmp_path / "v.parquet")
+    assert Vocabulary.load(tmp_path / "v.parquet").tokenizer == Tokenizer(boundaries=True)
+    pq.write_table(pa.table({"ngram": ["s a", "a b"], "count": [2, 1]}), tmp_path / "w.parquet")
+    assert Vocabulary.load(tmp_path / "w.parquet").tokenizer == Tokenizer()

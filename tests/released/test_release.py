@@ -10,6 +10,7 @@ import pytest
 
 import reference
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files import writing
 from bayesgram.files.writing import publish_file, publish_folder
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
@@ -102,6 +103,33 @@ def test_what_appears_meanwhile_is_not_replaced(tmp_path):
         (tmp_path / "file").write_text("theirs")
     assert (tmp_path / "out" / "a").read_text() == (tmp_path / "file").read_text() == "theirs"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+@pytest.mark.parametrize("system", ["linux", "another"])
+def test_a_folder_is_replaced_whole_on_every_system(tmp_path, monkeypatch, system):
+    monkeypatch.setattr(writing.sys, "platform", system)
+    for text in ("old", "new"):
+        with publish_folder(tmp_path / "out", contents=["a"], force=True) as folder:
+            (folder / "a").write_text(text)
+    assert (tmp_path / "out" / "a").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_replacement_that_stops_half_way_keeps_the_old_folder(tmp_path, monkeypatch):
+    def stop_half_way(_folder, target, replaced):
+        target.rename(replaced)
+        raise OSError(5, "Input/output error")
+
+    with publish_folder(tmp_path / "out", contents=["a"]) as folder:
+        (folder / "a").write_text("old")
+    monkeypatch.setattr(writing, "_replace_folder", stop_half_way)
+    with (
+        pytest.raises(BayesgramError, match="writing failed"),
+        publish_folder(tmp_path / "out", contents=["a"], force=True) as folder,
+    ):
+        (folder / "a").write_text("new")
+    assert (tmp_path / "out" / "a").read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def test_a_delta_near_one_is_not_rounded_in_a_claim():

@@ -1,6 +1,7 @@
 """N-grams of text against a plain search through the reference tokenizer's sentences."""
 
 from collections import Counter
+from itertools import chain
 
 import pyarrow as pa
 import pytest
@@ -30,9 +31,10 @@ def ngrams_of(text, order, case):
 def counted(counter):
     """n-gram → count, in order of appearance."""
     words = [word.decode() for word in counter.tokens.strings().to_pylist()]
-    names = [" ".join(words[number] for number in row) for row in counter.windows.rows.tolist()]
+    [table] = counter.windows.values()
+    names = [" ".join(words[number] for number in row) for row in table.rows.tolist()]
     assert len(set(names)) == len(names)
-    return dict(zip(names, counter.windows.counts.tolist(), strict=True))
+    return dict(zip(names, table.counts.tolist(), strict=True))
 
 
 def found_by(finder, texts):
@@ -57,7 +59,7 @@ def searched(ngrams, texts, order, case):
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
-    counter, expected = NgramCounter(order, Tokenizer(*case)), Counter()
+    counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         for texts in batches:
@@ -73,10 +75,10 @@ def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batch
 @given(texts=some_texts, case=st.sampled_from(CASES))
 def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     tokenizer = Tokenizer(*case)
-    counter = NgramCounter(order, tokenizer)
+    counter = NgramCounter([order], tokenizer)
     counter.add(as_rows(texts))
     lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
-    assert counter.windows.counts.sum() == sum(max(0, length - order + 1) for length in lengths)
+    assert counter.windows[order].counts.sum() == sum(max(0, length - order + 1) for length in lengths)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -92,12 +94,38 @@ def test_occurrences_are_those_of_a_plain_search(order, data, texts, case, limit
     unknown = st.lists(st.sampled_from("abcxé"), min_size=order, max_size=order).map(" ".join)
     entry = st.sampled_from(present) | unknown if present else unknown
     listed = data.draw(st.lists(entry, max_size=12))
-    finder = NgramFinder(pa.array(listed, pa.large_string()), order, Tokenizer(*case))
+    finder = NgramFinder(pa.array(listed, pa.large_string()), Tokenizer(*case))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         found = found_by(finder, texts)
     assert found == searched(listed, texts, order, case)
     assert finder.repeated == len(listed) - len(set(listed))
+
+
+def marked(text, order, case):
+    """All n-grams of one row whose sentences have marks; a start alone is no unigram."""
+    bounded = [["<s>", *sentence, "</s>"] for sentence in sentences(text, *case) if sentence]
+    grams = [" ".join(s[at : at + order]) for s in bounded for at in range(len(s) + 1 - order)]
+    return [gram for gram in grams if gram != "<s>"]
+
+
+@settings(max_examples=80, deadline=None)
+@given(texts=some_texts, case=st.sampled_from(CASES), limit=st.sampled_from([1, 30, 1 << 20]))
+def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limit):
+    expected = {
+        order: [(row, g) for row, text in enumerate(texts) for g in marked(text, order, case)] for order in ORDERS
+    }
+    listed = list(dict.fromkeys(gram for found in expected.values() for _, gram in found))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        cut = Tokenizer(*case, boundaries=True)
+        found = found_by(NgramFinder(pa.array(listed, pa.large_string()), cut), texts)
+        counter = NgramCounter(ORDERS, cut)
+        counter.add(as_rows(texts))
+    assert Counter((row, listed[number]) for row, number in found) == Counter(chain(*expected.values()))
+    for order, table in counter.windows.items():
+        starts = sum(bool(s) for text in texts for s in sentences(text, *case)) if order == 1 else 0
+        assert table.counts.sum() == len(expected[order]) + starts
 
 
 @pytest.mark.parametrize("limit", [1, 100, 1000, 1 << 20])
@@ -107,52 +135,51 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
         ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7] for number in range(900)
     ]
     texts += ["a b " * 200, "", "a b"]
-    finder = NgramFinder(pa.array(["b a", "a b", "café a"], pa.large_string()), 2, Tokenizer())
+    finder = NgramFinder(pa.array(["b a", "a b", "café a"], pa.large_string()), Tokenizer())
     assert found_by(finder, texts) == searched(["b a", "a b", "café a"], texts, 2, ("words", True))
 
 
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
 def test_no_ngram_crosses_a_sentence_end(between):
-    counter = NgramCounter(2, Tokenizer())
+    counter = NgramCounter([2], Tokenizer())
     counter.add(as_rows([f"a b{between}c d"]))
     assert counted(counter) == {"a b": 1, "c d": 1}
-    assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), 2, Tokenizer()), [f"a b{between}c d"]) == []
+    assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
 
 
 @pytest.mark.parametrize("kind", ["words", "whitespace", "characters"])
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
     monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
-    counter = NgramCounter(2, Tokenizer(kind))
+    counter = NgramCounter([2], Tokenizer(kind))
     for texts in (["a", "b", "", "c"], ["d"]):
         counter.add(as_rows(texts))
     assert counted(counter) == {}
     assert (
-        found_by(NgramFinder(pa.array(["a b", "b c"], pa.large_string()), 2, Tokenizer(kind)), ["a", "b", "", "c"])
-        == []
+        found_by(NgramFinder(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)), ["a", "b", "", "c"]) == []
     )
 
 
 def test_an_ngram_crosses_no_unknown_word():
-    finder = NgramFinder(pa.array(["a b", "b a"], pa.large_string()), 2, Tokenizer())
+    finder = NgramFinder(pa.array(["a b", "b a"], pa.large_string()), Tokenizer())
     assert found_by(finder, ["a x b", "a b a"]) == [(1, 0), (1, 1)]
 
 
 def test_repeated_entries_go_to_the_first():
     listed = pa.array(["b b", "a b", "a b", "b b", "b c", "a b"], pa.large_string())
-    finder = NgramFinder(listed, 2, Tokenizer())
+    finder = NgramFinder(listed, Tokenizer())
     assert found_by(finder, ["a b c", "b b b"]) == [(0, 1), (0, 4), (1, 0), (1, 0)]
     assert finder.repeated == 3
 
 
 def test_entries_of_the_list_do_not_run_into_one_another():
-    finder = NgramFinder(pa.array(["a b", "c d"], pa.large_string()), 2, Tokenizer())
+    finder = NgramFinder(pa.array(["a b", "c d"], pa.large_string()), Tokenizer())
     assert found_by(finder, ["a b c d"]) == [(0, 0), (0, 1)]
 
 
 def test_a_slice_of_a_list_and_slices_of_rows():
     listed = pa.array(["x y", "a b", "b c", "z z"], pa.large_string())[1:3]
-    finder = NgramFinder(listed, 2, Tokenizer())
+    finder = NgramFinder(listed, Tokenizer())
     rows = as_rows(["x y", "b c", "a b c", "a b"])[1:3]
     assert [
         pair for rows, numbers in finder.find(rows) for pair in zip(rows.tolist(), numbers.tolist(), strict=True)
@@ -164,14 +191,14 @@ def test_a_slice_of_a_list_and_slices_of_rows():
 
 
 def test_an_empty_list_finds_nothing():
-    finder = NgramFinder(pa.array([], pa.large_string()), 3, Tokenizer())
+    finder = NgramFinder(pa.array([], pa.large_string()), Tokenizer())
     assert found_by(finder, ["a b c d"]) == []
     assert finder.repeated == 0
 
 
 def test_a_list_larger_than_the_first_tables():
     listed = [f"{first} {second}" for first in range(40) for second in range(40)]
-    finder = NgramFinder(pa.array(listed, pa.large_string()), 2, Tokenizer())
+    finder = NgramFinder(pa.array(listed, pa.large_string()), Tokenizer())
     texts = [" ".join(str(value * step % 43) for value in range(60)) for step in range(1, 20)]
     assert found_by(finder, texts) == searched(listed, texts, 2, ("words", True))
 
@@ -180,6 +207,9 @@ def test_a_list_larger_than_the_first_tables():
 def test_other_orders_are_refused(order):
     message = rf"^order={order}: an n-gram has 1 to 6 tokens\.$"
     with pytest.raises(UsageError, match=message):
-        NgramCounter(order, Tokenizer())
-    with pytest.raises(UsageError, match=message):
-        NgramFinder(pa.array(["a"], pa.large_string()), order, Tokenizer())
+        NgramCounter([order], Tokenizer())
+
+
+def test_n_grams_that_are_too_long_are_refused():
+    with pytest.raises(UsageError, match=r"^order=7: an n-gram has 1 to 6 tokens\.$"):
+        NgramFinder(pa.array(["a b c d e f g"], pa.large_string()), Tokenizer())

@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bayesgram.cli import console, demo, evaluate, release, text
+from bayesgram.cli import audit, console, demo, evaluate, release, reproduce, text
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
@@ -53,6 +53,8 @@ for command in (
     release.tune,
     release.sensitivity,
     evaluate.evaluate,
+    reproduce.reproduce,
+    audit.audit,
 ):
     app.command()(command)
 app.add_typer(ledger_app, name="ledger")
@@ -91,7 +93,9 @@ def _stop(number: int, _frame: object) -> NoReturn:
     if "bayesgram.files.writing" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
         sys.modules["bayesgram.files.writing"].discard_unfinished()
     show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    os.write(2, f"{show_cursor}\nerror: stopped by {signal.Signals(number).name}; nothing was written.\n".encode())
+    spent = " What a ledger has reserved stays spent: see `bayesgram ledger show`." if "--ledger" in sys.argv else ""
+    stopped = f"error: stopped by {signal.Signals(number).name}; no output was written.{spent}"
+    os.write(2, f"{show_cursor}\n{stopped}\n".encode())
     os._exit(128 + number)
 
 

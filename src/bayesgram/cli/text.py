@@ -1,17 +1,26 @@
 """bayesgram vocab and bayesgram count: from text to counts."""
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.errors import UsageError
 
 
 def vocab(
     public: options.Public,
     output: options.Output,
-    order: Annotated[int, typer.Option(help="Tokens in an n-gram, 1 to 6.")] = 3,
-    size: Annotated[int, typer.Option(help="How many n-grams to keep.")] = 50_000,
+    order: Annotated[int | None, typer.Option(help="Tokens in an n-gram, 1 to 6.", show_default="3")] = None,
+    orders: Annotated[
+        str | None,
+        typer.Option(help="Several orders in one vocabulary, such as 1,2,3: for language models.", show_default=False),
+    ] = None,
+    size: Annotated[int, typer.Option(help="How many n-grams to keep, of each order.")] = 50_000,
+    boundaries: Annotated[
+        bool, typer.Option("--boundaries", help="N-grams may begin with <s> and end with </s>.")
+    ] = False,
     text_column: options.TextColumn = "text",
     tokenizer: options.TokenizerOption = None,
     keep_case: options.KeepCase = None,
@@ -29,20 +38,30 @@ def vocab(
     check_free(output, force=force, inputs=public)
     with console.reading("Reading public text") as bar:
         records = bar.records(public, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        cut = options.tokenizer(tokenizer, keep_case=keep_case)
-        made = Vocabulary.from_records(records, order=order, size=size, tokenizer=cut)
+        cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
+        made = Vocabulary.from_records(records, order=_orders(order, orders), size=size, tokenizer=cut)
     made.save(output, force=force)
     console.report(
         {
             "output": str(output),
             "ngrams": len(made),
-            "order": made.order,
+            "order": made.order if len(made.parts) == 1 else [part.order for _, part in made.parts],
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": records.bad_rows.by_reason,
         },
         json=json,
     )
+
+
+def _orders(order: int | None, orders: str | None) -> list[int]:
+    """One order, or several."""
+    if order is not None and orders is not None:
+        raise UsageError("--order and --orders: give one of them.")
+    try:
+        return [order or 3] if orders is None else [int(part) for part in orders.split(",")]
+    except ValueError:
+        raise UsageError(f"orders={orders!r}: give whole numbers from 1 to 6, such as 1,2,3.") from None
 
 
 def count(

@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
 from bayesgram.experiments import plots
 from bayesgram.experiments.population import Population, write_messages, write_public_text
@@ -79,10 +80,10 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
         story = _compare(folder, population, counts, vocabulary, step)
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
-            plots.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
+            charts.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
-            plots.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
-            plots.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
+            charts.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
+            charts.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
         _write_results(folder, story)
     return story
 

@@ -1,22 +1,13 @@
-"""Pictures of results, as SVG and PNG files that open offline. Draws what it is given; computes nothing."""
+"""Pictures of results. Draws what it is given; computes nothing."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
+from bayesgram.charts import COLOURS
 from bayesgram.released.moved import Moved
 from bayesgram.released.norms import NormBin
 
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
-COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}
-
-
-def save(chart: Any, path: Path) -> list[Path]:  # noqa: ANN401 - Altair's charts share no useful base
-    """Write path.svg and path.png."""
-    targets = [path.with_suffix(".svg"), path.with_suffix(".png")]
-    for target in targets:
-        chart.save(target, scale_factor=2 if target.suffix == ".png" else 1)
-    return targets
 
 
 def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa: ANN401

@@ -90,7 +90,7 @@ class Population:
             who, roots, text_keys, topics = _plan(users, keys)
             plain = unit(derive(keys, _STYLE)) < PLAIN
             texts = _chat().write(text_keys, keys[who], roots, topics, plain=plain[who])
-            yield pa.record_batch({"user": _names(keys[who]), "text": texts})
+            yield pa.record_batch({"user": user_names(keys[who]), "text": texts})
 
     def public_text(self, sentences: int = 300_000) -> Iterator[pa.RecordBatch]:
         """Articles with this many sentences in all: column text, one paragraph a row."""
@@ -116,7 +116,7 @@ class Population:
             plain = unit(derive(keys, _STYLE)) < PLAIN
             root = np.array([_chat().rule[rule]])
             text = _chat().write(derive(keys, _SECRET), keys, root, np.zeros(1, np.int64), plain=plain)
-            found.append(Secret(_names(keys)[0].as_py(), text[0].as_py(), rule.split(".")[1]))
+            found.append(Secret(user_names(keys)[0].as_py(), text[0].as_py(), rule.split(".")[1]))
         return found
 
     def _user_keys(self, users: Index) -> Keys:
@@ -171,8 +171,13 @@ class Register:
 
     def topic(self, u: NDArray[np.float64]) -> Index:
         """The topic at u in [0, 1): an index into the choices of the rule `topic`."""
+        return np.searchsorted(self.topic_chances, u, side="right")
+
+    @property
+    def topic_chances(self) -> NDArray[np.float64]:
+        """How likely each topic is, cumulatively."""
         first, last = self.tables.first_choice[self.rule["topic"] :][:2]
-        return np.searchsorted(self.tables.chance[first:last], u, side="right")
+        return self.tables.chance[first:last]
 
     def write(
         self,
@@ -189,6 +194,16 @@ class Register:
         plain = np.zeros(len(keys), np.bool_) if plain is None else plain
         text, ends = write_rows(self.tables, keys, owners, roots, times, topics, plain)
         return pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends.data), pa.py_buffer(text.data))
+
+
+def chat_messages(keys: Keys, owners: Keys, topics: Index) -> pa.StringArray:
+    """A message for each random key, in the habits of its owner and on its topic."""
+    return _chat().write(keys, owners, np.full(len(keys), _chat().rule["message"]), topics)
+
+
+def chat_topics() -> NDArray[np.float64]:
+    """How likely each topic of chat is, cumulatively."""
+    return _chat().topic_chances
 
 
 @cache
@@ -242,7 +257,7 @@ def _secrets_among(first: int, end: int) -> Iterator[tuple[int, str]]:
             yield i * i, f"secret.{kind}"
 
 
-def _names(keys: Keys) -> pa.StringArray:
+def user_names(keys: Keys) -> pa.StringArray:
     """Opaque ids of 16 hexadecimal digits, one for one with the keys."""
     octets = derive(keys, _NAME).astype(">u8").view(np.uint8).reshape(-1, 1)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)[np.hstack([octets >> 4, octets & 15])]

@@ -5,10 +5,12 @@ dies before leaves what was there untouched. Without `force` nothing that exists
 appears meanwhile; with `force`, a folder is replaced only if it holds exactly what would be written there.
 """
 
+import ctypes
 import errno
 import os
 import shutil
 import socket
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,13 +18,22 @@ from pathlib import Path
 
 from bayesgram.errors import BayesgramError, UsageError
 
-_unfinished: set[Path] = set()  # folders of this process that stand aside
+REPLACED = "replaced"
+RENAME_EXCHANGE = 2  # of Linux's renameat2
+_unfinished: dict[Path, Path] = {}  # folders of this process that stand aside, and what they will be
 
 
 def discard_unfinished() -> None:
     """Remove what stands aside: for a process that is told to stop."""
-    for aside in list(_unfinished):
-        shutil.rmtree(aside, ignore_errors=True)
+    for aside, target in list(_unfinished.items()):
+        _discard(aside, target)
+
+
+def _discard(aside: Path, target: Path) -> None:
+    """Remove what stands aside, but first put back what it was about to replace."""
+    if (aside / REPLACED).exists() and not target.exists():
+        (aside / REPLACED).rename(target)
+    shutil.rmtree(aside, ignore_errors=True)
 
 
 def check_free(
@@ -80,9 +91,20 @@ def publish_folder(
             _flush(file)
         if force and target.exists():
             check_free(path, force=True, contents=contents)
-            target.rename(aside / "replaced")
-        folder.rename(target)  # refuses a folder that is not empty
+            _replace_folder(folder, target, aside / REPLACED)
+        else:
+            folder.rename(target)  # refuses a folder that is not empty
         _flush(target.parent)
+
+
+def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
+    """Swap the two at one stroke where the system can; else in two steps, which `_discard` takes back if need be."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    here = -100  # AT_FDCWD: paths as they are
+    if renameat2 and renameat2(here, os.fsencode(folder), here, os.fsencode(target), RENAME_EXCHANGE) == 0:
+        return
+    target.rename(replaced)
+    folder.rename(target)
 
 
 def _place_new_file(file: Path, target: Path) -> None:
@@ -100,11 +122,11 @@ def _aside(target: Path) -> Iterator[Path]:
     """A private folder beside the target (so that a rename suffices), gone when the block ends."""
     prefix = f".{target.name}.unfinished-{socket.gethostname()}-"
     try:
-        _remove_stale(target.parent, prefix)
+        _remove_stale(target, prefix)
         aside = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=target.parent))
     except OSError as error:
         raise UsageError(f"{target}: can't be written there ({error.strerror}); choose another --output.") from None
-    _unfinished.add(aside)
+    _unfinished[aside] = target
     try:
         yield aside
     except OSError as error:
@@ -114,16 +136,16 @@ def _aside(target: Path) -> Iterator[Path]:
             f"{target}: writing failed ({error.strerror}); nothing was left behind. Free some space, then run it again."
         ) from error
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
-        _unfinished.discard(aside)
+        _discard(aside, target)
+        del _unfinished[aside]
 
 
-def _remove_stale(parent: Path, prefix: str) -> None:
+def _remove_stale(target: Path, prefix: str) -> None:
     """Remove what killed processes of this machine left aside for the same target."""
-    for stale in parent.iterdir():
+    for stale in target.parent.iterdir():
         number = stale.name.removeprefix(prefix).partition("-")[0]
         if stale.name.startswith(prefix) and number.isdigit() and not _is_alive(int(number)):
-            shutil.rmtree(stale, ignore_errors=True)
+            _discard(stale, target)
 
 
 def _is_alive(process: int) -> bool:

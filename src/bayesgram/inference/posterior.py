@@ -14,10 +14,11 @@ from bayesgram.arrays import Floats
 from bayesgram.inference.features import Features, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.pooling import pooled_means
-from bayesgram.inference.shrinkage import posterior
+from bayesgram.inference.shrinkage import is_clear, posterior
 from bayesgram.inference.uncertainty import fitted_trust, spread
 
-SIGNAL = 4.0  # standard deviations by which the total must exceed 0
+SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
+MARGIN = 2.0  # standard errors by which a model must beat public text on the judging view
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = {"pooled": 1.0, "pooled, stiff": 8.0}
 
@@ -29,6 +30,7 @@ class Inferred:
     theta: Floats
     deviation: Floats
     model: str
+    total: float  # of the expected counts; as noisy as they are
 
 
 Model = Callable[[Measured], tuple[Floats, Floats]]
@@ -38,13 +40,13 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     """The posterior mean of θ by the model that predicts best."""
     total, doubt = float(measured.counts.sum()), float(np.linalg.norm(measured.noise))
     if total < SIGNAL * doubt:
-        return _from_counts("public", public.prior, public.prior)  # as unsure as the prior is: a factor of e or so
+        return _public(measured, public)
     models = _models(public)
     fit, judge = thinned(measured)
     fitted = {name: model(fit)[0] for name, model in models.items()} | {"public": public.prior}
     best = min(fitted, key=lambda name: _loss(fitted[name], judge))
-    if best == "public":
-        return _from_counts(best, public.prior, public.prior)
+    if not _clearly_better(fitted[best], public.prior, judge):
+        return _public(measured, public)
     expected, deviation = models[best](measured)
     trust = fitted_trust(fitted[best], fit.noise, judge)
     return _from_counts(best, expected, np.maximum(deviation, spread(expected, measured.noise, trust)))
@@ -54,7 +56,7 @@ def _models(public: PublicNgrams) -> dict[str, Model]:
     """Flat always; pooled where n-grams have words in common."""
 
     def flat(measured: Measured) -> tuple[Floats, Floats]:
-        return posterior(measured.counts, measured.noise, float(measured.counts.sum()) * public.prior)
+        return posterior(measured.counts, measured.noise, flat_means(measured, public.prior))
 
     if public.words.shape[1] == 1:
         return {"flat": flat}
@@ -68,6 +70,17 @@ def _models(public: PublicNgrams) -> dict[str, Model]:
         return model
 
     return {"flat": flat} | {name: pooled(stiffness) for name, stiffness in STIFFNESS.items()}
+
+
+def flat_means(measured: Measured, prior: Floats) -> Floats:
+    """n·π, with n from the counts that noise hides: a few frequent n-grams must not raise all the others."""
+    means = max(float(measured.counts.sum()), 1.0) * prior
+    for _ in range(3):
+        hidden = ~is_clear(measured.counts, measured.noise, means)
+        total, doubt = float(measured.counts[hidden].sum()), float(np.linalg.norm(measured.noise[hidden]))
+        if hidden.any() and total < float(means[hidden].sum()):
+            means = max(total, doubt) / float(prior[hidden].sum()) * prior
+    return means
 
 
 def thinned(measured: Measured) -> tuple[Measured, Measured]:
@@ -96,6 +109,18 @@ def _loss(expected: Floats, judge: Measured) -> float:
     return float(-(judge.counts * np.log(expected / expected.sum())).sum())
 
 
+def _clearly_better(expected: Floats, prior: Floats, judge: Measured) -> bool:
+    """Whether the second view prefers θ to π by more than its noise explains: else public text has the last word."""
+    log_ratio = np.log(expected / expected.sum()) - np.log(prior)
+    gain, doubt = float(judge.counts @ log_ratio), float(np.linalg.norm(judge.noise * log_ratio))
+    return gain > MARGIN * doubt
+
+
+def _public(measured: Measured, public: PublicNgrams) -> Inferred:
+    """As public text says, and as unsure as it is: a factor of e or so."""
+    return Inferred(public.prior, public.prior, "public", max(float(measured.counts.sum()), 1.0))
+
+
 def _from_counts(model: str, expected: Floats, deviation: Floats) -> Inferred:
-    total = expected.sum()
-    return Inferred(expected / total, deviation / total, model)
+    total = float(expected.sum())
+    return Inferred(expected / total, deviation / total, model, total)

@@ -7,25 +7,34 @@ nonparametric maximum likelihood estimate). The posterior mean of λ_i = μ_i e^
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgram.arrays import Floats, Integers
+from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.kernels import kernel
 
 GRID = np.linspace(-4.0, 4.0, 81)  # log-ratios
 START = 0.6  # standard deviation of the first mixture
 ROUNDS = 60
 CLEAR = 12.0  # noise deviations above 0 where shrinking would change nothing
+SURPRISING = 5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
 STRATA = 3  # frequent, middling and rare n-grams stray differently
 SMALLEST_STRATUM = 1000
 
 
 def posterior(counts: Floats, noise: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Mean and standard deviation of λ given its noisy count, for every n-gram."""
-    expected, deviation = np.empty_like(means), np.empty_like(means)
-    parts = max(min(STRATA, means.size // SMALLEST_STRATUM), 1)
-    for rows in np.array_split(np.argsort(-means, kind="stable"), parts):
+    expected, deviation = counts.copy(), noise.copy()
+    hidden = np.flatnonzero(~is_clear(counts, noise, means))
+    parts = max(min(STRATA, hidden.size // SMALLEST_STRATUM), 1)
+    for rows in np.array_split(hidden[np.argsort(-means[hidden], kind="stable")], parts):
         weights = _mixture(counts, noise, means, rows)
         _moments(counts, noise, means, rows, weights, expected, deviation)
     return expected, deviation
+
+
+def is_clear(counts: Floats, noise: Floats, means: Floats) -> Bools:
+    """Counts that speak for themselves: the grid is coarser than their noise, or does not reach them."""
+    beyond = means * np.exp(GRID[-1])
+    clear: Bools = (counts > CLEAR * noise) | ((counts > SURPRISING * noise) & (counts > beyond))
+    return clear
 
 
 def _mixture(counts: Floats, noise: Floats, means: Floats, rows: Integers) -> Floats:
@@ -67,9 +76,6 @@ def _moments(
 ) -> None:
     """Posterior mean and standard deviation of λ, in double precision."""
     for i in rows:
-        if counts[i] > CLEAR * noise[i]:  # the grid is coarser than the noise: the count speaks for itself
-            expected[i], deviation[i] = counts[i], noise[i]
-            continue
         best = np.inf
         for g in range(GRID.size):
             z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]

@@ -1,7 +1,7 @@
 """How unsure the expected counts are: measured on a second view, not taken from the model that made them.
 
-The shrinkage step knows what noise does to a count, but takes its own expectation μ and its mixture for true; where noise
-hides an n-gram (t = E/noise is small) it is far too sure. Over made-up and real text alike the errors follow
+The shrinkage step knows what noise does to a count, but takes its own expectation μ and its mixture for true; where
+noise hides an n-gram (t = E/noise is small) it is far too sure. Over made-up and real text alike the errors follow
     standard deviation of λ = E / (t + c),
 which is the noise where counts are clear and E/c where noise hides them. c, the trust in what is expected, is fitted
 to the squared errors on the judging view, which the expectation has not seen.

@@ -51,6 +51,8 @@ class Mechanism(ABC):
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
     statement: ClassVar[str]
+    several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
+    hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
     @abstractmethod
     def distribution(
@@ -58,12 +60,13 @@ class Mechanism(ABC):
     ) -> Outcome:
         """θ and what the card says of it."""
 
+    def measure(self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness) -> Any:  # noqa: ANN401
+        """The part of `distribution` that asks for noise, for audits: what only post-processes may be left out."""
+        return self.distribution(counts, vocabulary, budget, chance)
+
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """What a ledger is charged for one release; only what is PROVED can be."""
-        raise UsageError(
-            f"mechanism={self.name}: labelled {self.guarantee.name}, so no ledger can be charged for it;"
-            " use posterior, gaussian or laplace, or leave --ledger out."
-        )
+        """What a ledger is charged for one release. Every PROVED mechanism says so."""
+        raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them."""
@@ -76,6 +79,14 @@ class Mechanism(ABC):
             raise UsageError(f"delta=0: {self.name} needs a delta above 0; 1e-7 is usual.")
         return whole.epsilon, whole.delta
 
+    def check_inputs(self, counts: UserCounts, vocabulary: Vocabulary) -> None:
+        """Counts and vocabulary belong together, and the mechanism knows what to do with them."""
+        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        if len(vocabulary.parts) > 1 and not self.several_orders:
+            raise UsageError(
+                f"mechanism={self.name}: needs a vocabulary of one order; make one with --order, or use posterior."
+            )
+
     def release(
         self,
         counts: UserCounts,
@@ -86,7 +97,7 @@ class Mechanism(ABC):
     ) -> Release:
         """Go through the door once."""
         epsilon, delta = self.check_budget(budget)
-        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
         outcome = self.distribution(counts, vocabulary, budget, chance)
         card = Card(
@@ -100,6 +111,7 @@ class Mechanism(ABC):
             vocabulary={
                 "size": len(vocabulary),
                 "order": vocabulary.order,
+                "orders": [part.order for _, part in vocabulary.parts],
                 "tokenizer": vocabulary.tokenizer.name,
                 "fingerprint": vocabulary.fingerprint,
                 "prior_fingerprint": vocabulary.prior_fingerprint,
@@ -130,9 +142,14 @@ def release(
         raise UsageError(
             f"seed={seed}: a seeded release is not private, so no ledger is charged; leave one of them out."
         )
+    if mechanism.guarantee is not Guarantee.PROVED:
+        raise UsageError(
+            f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
+            " use posterior, gaussian or laplace, or leave --ledger out."
+        )
     epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
-    counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+    mechanism.check_inputs(counts, vocabulary)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
     number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
     made = mechanism.release(counts, vocabulary, budget)

@@ -10,10 +10,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Integers
+from bayesgram.arrays import Floats, Integers
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.noise import NoiseSource
 from bayesgram.private.clip import check_max_total, clip
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -37,11 +38,14 @@ class Laplace(Mechanism):
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
-        """One user changes the sum by at most W in L1."""
-        epsilon = need(budget, self.name).epsilon
+        """Clip, then noise."""
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
-        noisy = chance.noise.discrete_laplace(clipped.totals, scale=_rounded_up(self.max_total / epsilon))
-        return Outcome(normalised(noisy.astype(np.float64)))
+        return Outcome(self.sample(clipped.totals, vocabulary, need(budget, self.name), chance.noise))
+
+    def sample(self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource) -> Floats:
+        """One user changes the sum by at most W in L1."""
+        noisy = noise.discrete_laplace(totals, scale=_rounded_up(self.max_total / budget.epsilon))
+        return normalised(noisy.astype(np.float64))
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """Pure ε: no δ is used."""
@@ -62,17 +66,13 @@ class LaplacePublic(Laplace):
 
     name: ClassVar[str] = "laplace-public"
 
-    def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> Outcome:
+    def sample(self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource) -> Floats:
         """The paper's modified mechanism: max(Σ w_n (Δc̃ⁿ − α̃) + e + α̃, 0), normalised."""
-        epsilon = need(budget, self.name).epsilon
-        clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
         one = fixed_point_one(self.max_total)
         public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * one).astype(np.int64)
-        scale = _rounded_up(public_sensitivity(public, one, self.max_total) / epsilon)
-        noisy = chance.noise.discrete_laplace(differences_to_public(clipped.totals, public, one), scale=scale)
-        return Outcome(normalised((noisy[:-1] + noisy[-1] * (public / one)) / one))
+        scale = _rounded_up(public_sensitivity(public, one, self.max_total) / budget.epsilon)
+        noisy = noise.discrete_laplace(differences_to_public(totals, public, one), scale=scale)
+        return normalised((noisy[:-1] + noisy[-1] * (public / one)) / one)
 
 
 def fixed_point_one(max_total: int) -> int:

@@ -50,6 +50,7 @@ class Paper(Mechanism):
         "not a differential-privacy guarantee: the noise follows the most influential user who happens to be in the"
         " data, so the output itself can show that somebody was there."
     )
+    hides_a_constant: ClassVar[bool] = True
 
     max_count: int = 1  # C
     max_total: int = 1000  # W
@@ -76,6 +77,10 @@ class Paper(Mechanism):
         exact = self.sensitivity == Sensitivity.EXACT
         return statistics.exact_gamma(self.slope) if exact else statistics.bounded_gamma(self.slope)
 
+    def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
+        """μ_ps, before noise. Read from private data: not for publication."""
+        return posterior_mean(statistics, centred_log(vocabulary.counts), slope=self.slope, rho=self.rho)
+
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
@@ -86,6 +91,4 @@ class Paper(Mechanism):
     def sample(self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness) -> Floats:
         """Algorithm 1, from γ on: h ~ N(μ_ps, σ²I), θ = softmax(h)."""
         sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
-        mu_p = centred_log(vocabulary.counts)
-        mu_ps = posterior_mean(statistics, mu_p, slope=self.slope, rho=self.rho)
-        return softmax(chance.noise.gaussian(mu_ps, scale=sigma))
+        return softmax(chance.noise.gaussian(self.mean(statistics, vocabulary), scale=sigma))

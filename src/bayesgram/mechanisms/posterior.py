@@ -6,7 +6,8 @@ post-processing, in `inference`.
 """
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ class Posterior(Mechanism):
 
     name: ClassVar[str] = "posterior"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
+    several_orders: ClassVar[bool] = True
     statement: ClassVar[str] = (
         "(ε, δ)-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
     )
@@ -54,7 +56,8 @@ class Posterior(Mechanism):
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of the histogram and the counts together: all their coordinates count for the slack."""
-        words = vocabulary.words[1] if vocabulary.order > 1 else 0
+        longest = vocabulary.parts[-1][1]
+        words = longest.words[1] if longest.order > 1 else 0
         return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + NORM_EDGES.size + 1, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -65,8 +68,20 @@ class Posterior(Mechanism):
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Measure, then infer."""
-        public = public_ngrams(vocabulary)
-        measured = coordinates(public)
+        noisy, details = self.measure(counts, vocabulary, budget, chance)
+        parts = [part for _, part in vocabulary.parts]
+        found = [infer(measured, public_ngrams(part)) for measured, part in zip(noisy, parts, strict=True)]
+        totals = {str(part.order): round(each.total, 1) for each, part in zip(found, parts, strict=True)}
+        models = ", ".join(dict.fromkeys(each.model for each in found))
+        theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
+        return Outcome(theta, {"model": models, "expected_counts": totals, **details}, deviation)
+
+    def measure(
+        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> tuple[list[Measured], dict[str, Any]]:
+        """The door: noisy counts of every order, and what the card says of them."""
+        parts = [public_ngrams(part) for _, part in vocabulary.parts]
+        measured = coordinates(*parts)
         whole = self.calibrated(vocabulary, need(budget, self.name))
         share = 0.0 if self.clip_norm else HISTOGRAM_SHARE
         sigma = whole.multiplier / math.sqrt(1 - share)  # 1/σ² of both parts add up to that of the whole
@@ -75,14 +90,13 @@ class Posterior(Mechanism):
         if clip_norm is None:
             histogram_sigma = whole.multiplier / math.sqrt(share)
             users = _noisy_users(norm_histogram(counts, measured, NORM_EDGES), histogram_sigma, chance)
-            clip_norm = best_clip_norm(users, public, measured.shape[: len(vocabulary)], sigma)
+            longest = measured.shape[vocabulary.parts[-1][0]]
+            clip_norm = best_clip_norm(users, parts[-1], longest, sigma)
             details |= {"histogram_multiplier": histogram_sigma, "norm_edges": NORM_EDGES.tolist()}
             details |= {"noisy_users_by_norm": [round(float(number), 1) for number in users]}
         total = clipped_sum(counts, measured, clip_norm=clip_norm)  # every user within B
         noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends the budget
-        inferred = infer(as_measured(noisy, measured, sigma, clip_norm, public), public)
-        details = {"clip_norm_used": clip_norm, "model": inferred.model, **details}
-        return Outcome(inferred.theta, details, inferred.deviation)
+        return as_measured(noisy, measured, sigma, clip_norm, parts), {"clip_norm_used": clip_norm, **details}
 
 
 def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:
@@ -99,26 +113,36 @@ def shape_of(prior: Floats) -> Floats:
     return scaled
 
 
-def coordinates(public: PublicNgrams) -> Coordinates:
-    """The n-grams, and their words at a small weight; for unigrams the words are the n-grams."""
-    order = public.words.shape[1]
-    ngram_shape = shape_of(public.prior)
+def coordinates(*parts: PublicNgrams) -> Coordinates:
+    """The n-grams of every order, and the words of the longest at a small weight, in one vector.
+
+    Each order has twice the weight of the one below. Where the longest are unigrams, they are the words.
+    """
+    longest, sizes = parts[-1], [public.prior.size for public in parts]
+    order = longest.words.shape[1]
+    word_weight = WORD_WEIGHT if order > 1 else 0.0
+    weights = 2.0 ** np.array([public.words.shape[1] for public in parts])
+    weights *= (1 - word_weight) / weights.sum()
+    shapes = [shape_of(public.prior) / math.sqrt(weight) for public, weight in zip(parts, weights, strict=True)]
     if order == 1:
-        return Coordinates(ngram_shape, np.zeros((ngram_shape.size, 0), np.int32))
-    word_prior = public.per_word(public.prior) / order
-    shape = [ngram_shape / math.sqrt(1 - WORD_WEIGHT), shape_of(word_prior) / math.sqrt(WORD_WEIGHT)]
-    return Coordinates(np.concatenate(shape), (public.words + ngram_shape.size).astype(np.int32))
+        return Coordinates(np.concatenate(shapes), np.zeros((sum(sizes), 0), np.int32))
+    word_prior = longest.per_word(longest.prior) / order
+    words = np.full((sum(sizes), order), -1, np.int32)
+    words[-sizes[-1] :] = longest.words + sum(sizes)
+    return Coordinates(np.concatenate([*shapes, shape_of(word_prior) / math.sqrt(word_weight)]), words)
 
 
 def as_measured(
-    noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, public: PublicNgrams
-) -> Measured:
-    """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ."""
+    noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, parts: Sequence[PublicNgrams]
+) -> list[Measured]:
+    """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
     counts, noise = noisy * (clip_norm * measured.shape / UNITS), measured.shape * clip_norm * sigma
-    size = public.prior.size
-    if measured.shape.size == size:
-        return Measured(counts, noise)
-    return Measured(counts[:size], noise[:size], counts[size:], noise[size:])
+    edges = np.cumsum([public.prior.size for public in parts])
+    found = [Measured(*both) for both in zip(np.split(counts, edges), np.split(noise, edges), strict=True)]
+    words = found.pop()  # nothing, for unigrams
+    if words.counts.size:
+        found[-1] = replace(found[-1], word_counts=words.counts, word_noise=words.noise)
+    return found
 
 
 def _noisy_users(histogram: Integers, sigma: float, chance: Randomness) -> Floats:

@@ -10,6 +10,7 @@ The noise is discrete on integers, where one user moves the sum by at most B in 
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
@@ -32,6 +33,7 @@ class GaussianNoise:
         return Spend.gaussian(self.multiplier, total_variation=self.total_variation)
 
 
+@lru_cache(maxsize=64)  # audits ask the same thing for every run
 def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
     """σ for a sum of integers over so many coordinates that one user moves by at most `units` in L2."""
     return _on_exact_curve(budget, coordinates, units) or _by_zcdp(budget, coordinates, units)

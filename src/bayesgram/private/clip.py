@@ -7,15 +7,18 @@ Does not choose the bounds: they are public.
 """
 
 import math
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from os import cpu_count
 
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import whole_number
 from bayesgram.kernels import kernel, mix
-from bayesgram.private.counts import MAX_COUNT, UserCounts
+from bayesgram.private.counts import MAX_COUNT, UserCounts, totals_of, user_blocks
 from bayesgram.text.tables import hash_rows
 from bayesgram.text.tokens import buffers
 
@@ -39,7 +42,7 @@ class ClippedCounts:
     @cached_property
     def totals(self) -> Integers:
         """c: how often each n-gram occurs over all users."""
-        return np.bincount(self.ngrams, self.counts, self.vocabulary_size).astype(np.int64)
+        return totals_of(self.ngrams, self.counts, self.vocabulary_size)
 
     @cached_property
     def users_per_ngram(self) -> Integers:
@@ -141,11 +144,16 @@ def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
 class Coordinates:
     """What is measured of a user: counts of n-grams and, after them, of the words they are made of, over a shape.
 
-    All public. `words` is V × 0 where words are not measured.
+    All public. `words` is V × 0 where words are not measured, and −1 where those of an n-gram are not.
     """
 
     shape: Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
     words: Ids  # V × n: the coordinate of each word of each n-gram
+
+    @property
+    def content(self) -> tuple[bytes, bytes]:
+        """Both arrays, to tell one set of coordinates from another."""
+        return self.shape.tobytes(), self.words.tobytes()
 
 
 def clipped_sum(counts: UserCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
@@ -153,7 +161,8 @@ def clipped_sum(counts: UserCounts, measured: Coordinates, *, clip_norm: float) 
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    return _clipped_sum(*_rows(counts), measured.shape, measured.words, clip_norm)
+    summed = partial(_clipped_sum, shape=measured.shape, words=measured.words, clip_norm=clip_norm)
+    return counts.once(("sum", clip_norm, *measured.content), lambda: _over_users(counts, summed))
 
 
 def norm_histogram(counts: UserCounts, measured: Coordinates, edges: Floats) -> Integers:
@@ -161,11 +170,20 @@ def norm_histogram(counts: UserCounts, measured: Coordinates, edges: Floats) -> 
 
     Formal guarantee: adding or removing one user changes one entry by one.
     """
-    return _norm_histogram(*_rows(counts), measured.shape, measured.words, edges)
+    summed = partial(_norm_histogram, shape=measured.shape, words=measured.words, edges=edges)
+    return counts.once(("norms", edges.tobytes(), *measured.content), lambda: _over_users(counts, summed))
 
 
-def _rows(counts: UserCounts) -> Csr:
-    return counts.starts, counts.ngrams, counts.counts
+def _over_users(counts: UserCounts, summed: Callable[[Integers, Ids, Ids], Integers]) -> Integers:
+    """A sum over users, block by block on all cores: of integers, so the same whatever the blocks are."""
+
+    def block(first: int, last: int) -> Integers:
+        return summed(counts.starts[first : last + 1], counts.ngrams, counts.counts)
+
+    blocks = user_blocks(counts.starts, cpu_count() or 1)
+    with ThreadPoolExecutor(len(blocks)) as pool:  # the kernels release the GIL
+        total: Integers = np.sum(list(pool.map(block, *zip(*blocks, strict=True))), axis=0)
+    return total
 
 
 @kernel
@@ -202,6 +220,8 @@ def _expanded(ngrams: Ids, counts: Ids, words: Ids, scratch: Integers) -> tuple[
         places[at] = ngrams[at]
         for k in range(order):
             word = words[ngrams[at], k]
+            if word < 0:
+                continue
             if not scratch[word]:
                 places[size] = word
                 size += 1

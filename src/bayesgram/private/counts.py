@@ -4,7 +4,7 @@ In:  records of users (text), or a Parquet file of (user, n-gram id, count).   O
 All records of a user are merged, over all files, before anything else happens to them. Does not clip.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -40,7 +40,7 @@ class UserCounts:
     @cached_property
     def totals(self) -> Integers:
         """c: how often each n-gram occurs over all users."""
-        return _totals(self.ngrams, self.counts, self.vocabulary_size)
+        return totals_of(self.ngrams, self.counts, self.vocabulary_size)
 
     @cached_property
     def users_per_ngram(self) -> Integers:
@@ -55,6 +55,10 @@ class UserCounts:
 
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    def once(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
+        """A sum over these users. A subclass may remember it by its name, where many releases share it (figures)."""
+        return make()
 
     def check_vocabulary(self, size: int, fingerprint: str) -> None:
         """Refuse a vocabulary that these counts were not made with."""
@@ -145,7 +149,8 @@ def _by_name(counts: UserCounts, fingerprint: str) -> UserCounts:
 
 
 @kernel
-def _totals(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
+def totals_of(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
+    """How often each n-gram occurs."""
     totals = np.zeros(vocabulary_size, np.int64)
     for at in range(ngrams.size):
         totals[ngrams[at]] += counts[at]
@@ -200,11 +205,41 @@ def _are_rows(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary
         return False
     for user in range(users):
         last = -1
+        if not 0 <= starts[user] <= starts[user + 1] <= ngrams.size:
+            return False
         for at in range(starts[user], starts[user + 1]):
             if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
                 return False
             last = ngrams[at]
     return True
+
+
+def without_user(counts: UserCounts, user: int) -> UserCounts:
+    """The neighbour that lacks this row."""
+    first, last = counts.starts[user : user + 2]
+    return UserCounts(
+        pa.concat_arrays([counts.users[:user], counts.users[user + 1 :]]),
+        np.concatenate([counts.starts[:user], counts.starts[user + 1 :] - (last - first)]),
+        np.concatenate([counts.ngrams[:first], counts.ngrams[last:]]),
+        np.concatenate([counts.counts[:first], counts.counts[last:]]),
+        counts.vocabulary_size,
+        counts.vocabulary_fingerprint,
+    )
+
+
+def with_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts:
+    """The dataset with more users, each an (ascending n-grams, counts) row; their ids are longer than anybody's."""
+    longest = pc.max(pc.binary_length(counts.users)).as_py() or 0
+    names = pa.array([b"+" * longest + b"+%d" % at for at in range(len(rows))], pa.large_binary())
+    sizes = np.array([ngrams.size for ngrams, _ in rows], np.int64)
+    return UserCounts(
+        pa.concat_arrays([counts.users, names]),
+        np.concatenate([counts.starts, counts.starts[-1] + np.cumsum(sizes)]),
+        np.concatenate([counts.ngrams, *(ngrams for ngrams, _ in rows)]).astype(np.int32),
+        np.concatenate([counts.counts, *(numbers for _, numbers in rows)]).astype(np.int32),
+        counts.vocabulary_size,
+        counts.vocabulary_fingerprint,
+    )
 
 
 def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:

@@ -1,13 +1,14 @@
 """The vocabulary 𝒱: the most frequent n-grams of public text, with their public counts α.
 
-In:  public text.   Out: `Vocabulary`; row number = n-gram id.
+In:  public text.   Out: `Vocabulary`; row number = n-gram id. It may hold several orders, each the top of its own.
 Does not read private text: no string that only a private user wrote can become an entry.
 """
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Ids, Integers
+from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.writing import publish_file
-from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order
+from bayesgram.public.prior import public_distribution
+from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders
 from bayesgram.text.tokens import Tokenizer, buffers
 
 MAX_SIZE = 100_000_000
@@ -31,9 +33,9 @@ MAX_TOTAL = 2**53
 class Vocabulary:
     """Public n-grams (tokens joined by one space) and how often public text has them."""
 
-    ngrams: pa.LargeStringArray
+    ngrams: pa.LargeStringArray  # those of one order together, short ones first
     counts: Integers
-    order: int
+    order: int  # of the longest
     tokenizer: Tokenizer
 
     def __post_init__(self) -> None:
@@ -44,6 +46,8 @@ class Vocabulary:
             )
         if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
             raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
+        if _longest("vocabulary", self.ngrams) != self.order:
+            raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -63,8 +67,26 @@ class Vocabulary:
         return hashlib.sha256(self.counts.astype("<i8").tobytes()).hexdigest()
 
     @cached_property
+    def parts(self) -> list[tuple[slice, "Vocabulary"]]:
+        """The n-grams of each order: where they stand, and as a vocabulary of their own."""
+        orders = ngram_orders(self.ngrams)
+        edges = [0, *(np.flatnonzero(np.diff(orders)) + 1).tolist(), len(self)]
+        places = [slice(first, last) for first, last in pairwise(edges)]
+        if len(places) == 1:
+            return [(places[0], self)]
+        return [
+            (place, Vocabulary(self.ngrams[place], self.counts[place], int(orders[place.start]), self.tokenizer))
+            for place in places
+        ]
+
+    @cached_property
+    def prior(self) -> Floats:
+        """π, of each order by itself."""
+        return np.concatenate([public_distribution(part.counts) for _, part in self.parts])
+
+    @cached_property
     def words(self) -> tuple[Ids, int]:
-        """The words of every n-gram as numbers (V × n), and how many words there are."""
+        """The words of every n-gram as numbers (V × n), and how many words there are. Of one order only."""
         tokens = pc.split_pattern(self.ngrams, " ").flatten().dictionary_encode()
         numbers = tokens.indices.to_numpy(zero_copy_only=False).astype(np.int32)
         return numbers.reshape(len(self), self.order), len(tokens.dictionary)
@@ -79,35 +101,40 @@ class Vocabulary:
     @cached_property
     def finder(self) -> NgramFinder:
         """Finds these n-grams in text."""
-        return NgramFinder(self.ngrams, self.order, self.tokenizer)
+        return NgramFinder(self.ngrams, self.tokenizer)
 
     @classmethod
     def from_public(
         cls,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
         *,
-        order: int = 3,
+        order: int | Sequence[int] = 3,
         size: int = 50_000,
         text_column: str = "text",
         tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
     ) -> "Vocabulary":
-        """The `size` most frequent n-grams of public text: files, folders, globs or tables."""
+        """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables."""
         records = read_records(inputs, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
         return cls.from_records(records, order=order, size=size, tokenizer=tokenizer)
 
     @classmethod
-    def from_records(cls, records: Iterable[Records], *, order: int, size: int, tokenizer: Tokenizer) -> "Vocabulary":
-        """The `size` most frequent n-grams; of equal counts, the first in byte order token by token."""
+    def from_records(
+        cls, records: Iterable[Records], *, order: int | Sequence[int], size: int, tokenizer: Tokenizer
+    ) -> "Vocabulary":
+        """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token."""
         _check_size(size)
-        counter = NgramCounter(order, tokenizer)
+        orders = sorted({order} if isinstance(order, int) else set(order))
+        counter = NgramCounter(orders, tokenizer)
         for batch in records:
             counter.add(batch.text)
-        if not len(counter.windows):
-            raise BayesgramError(
-                f"the public text has no n-gram of order {order}: give more text, or a smaller --order."
-            )
-        return cls(*_top(counter, size), order, tokenizer)
+        for short, table in counter.windows.items():
+            if not len(table):
+                raise BayesgramError(
+                    f"the public text has no n-gram of order {short}: give more text, or a smaller --order."
+                )
+        ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
+        return cls(pa.concat_arrays(ngrams), np.concatenate(counts), orders[-1], tokenizer)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, with tokenizer and order in the file's metadata."""
@@ -130,16 +157,22 @@ class Vocabulary:
             )
         ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
         counts = table["count"].combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        return cls(ngrams, counts, _order(path, ngrams), stated or tokenizer or Tokenizer())
+        cut = stated or tokenizer or Tokenizer()
+        if not stated and _has_boundaries(ngrams):
+            cut = replace(cut, boundaries=True)
+        return cls(ngrams, counts, _longest(path, ngrams), cut)
 
 
-def _top(counter: NgramCounter, size: int) -> tuple[pa.LargeStringArray, Integers]:
-    """The most frequent windows as strings, with their counts, in order."""
-    rows, counts = counter.windows.rows, counter.windows.counts
+def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
+    """The most frequent windows of one length as strings, with their counts, in order."""
+    rows, counts = counter.windows[length].rows, counter.windows[length].counts
+    tokens = counter.tokens.strings()
+    if length == 1 and counter.tokenizer.boundaries:  # a sentence's start is given, never predicted
+        predicted = rows[:, 0] != pc.index(tokens, START.encode()).as_py()
+        rows, counts = rows[predicted], counts[predicted]
     if counts.size > size:  # all that tie with the last one stay in the race
         kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
         rows, counts = rows[kept], counts[kept]
-    tokens = counter.tokens.strings()
     rank = np.empty(len(tokens), np.int64)
     rank[pc.sort_indices(tokens).to_numpy()] = np.arange(len(tokens))
     order = np.lexsort([*(rank[column] for column in rows.T[::-1]), -counts])[:size]
@@ -177,17 +210,22 @@ def _read_table(path: Path) -> pa.Table:
     return table
 
 
-def _order(path: str | Path, ngrams: pa.LargeStringArray) -> int:
-    """How many tokens every n-gram has: one space between two tokens, none at the ends."""
-    spaces = pc.count_substring(ngrams, " ").to_numpy()
-    order = int(spaces[0]) + 1
-    odd = np.flatnonzero(spaces != order - 1)
-    if odd.size:
+def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
+    """Whether a vocabulary made elsewhere marks where sentences begin or end."""
+    return bool(pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py())
+
+
+def _longest(path: str | Path, ngrams: pa.LargeStringArray) -> int:
+    """The highest order: one space between two tokens, none at the ends; n-grams of one order together."""
+    orders = ngram_orders(ngrams)
+    back = np.flatnonzero(np.diff(orders) < 0)
+    if back.size:
+        row = int(back[0]) + 1
         raise UsageError(
-            f"{path}: row {odd[0] + 1} has {spaces[odd[0]] + 1} tokens and row 1 has {order};"
-            " all n-grams of a vocabulary have the same order."
+            f"{path}: row {row + 1} has {orders[row]} tokens and row {row} has {orders[row - 1]};"
+            " the n-grams of one order stand together, short ones first."
         )
     empty = pc.index(pc.match_substring_regex(ngrams, "^ |  | $|^$"), True).as_py()
     if empty >= 0:
         raise UsageError(f"{path}: row {empty + 1} is not tokens joined by single spaces.")
-    return check_order(order)
+    return check_order(int(orders[-1]))

@@ -57,6 +57,10 @@ class Card:
             return f"no ε ({self.guarantee.name})"
         return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)} ({self.guarantee.name})"
 
+    @property
+    def _orders(self) -> str:
+        return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
+
     def __str__(self) -> str:
         lines = [
             f"Mechanism:  {self.mechanism} ({_listed(self.settings)})",
@@ -65,7 +69,7 @@ class Card:
             f"Claims:     {self.claim}",
             f"Protects:   {self.protects}",
             f"Composes:   {self.composition}",
-            f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self.vocabulary['order']}, public text only",
+            f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self._orders}, public text only",
         ]
         if self.ledger:
             lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")

@@ -8,13 +8,15 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
+from bayesgram.text.ngrams import ngram_orders
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION)
@@ -23,12 +25,17 @@ TOLERANCE = 1e-6  # of a sum of probabilities
 
 @dataclass(frozen=True, eq=False)
 class Release:
-    """θ and what it is worth. Row number = n-gram id."""
+    """θ and what it is worth. Row number = n-gram id; the probabilities of each order add up to 1."""
 
     ngrams: pa.LargeStringArray
     probabilities: Floats
     card: Card
     deviations: Floats | None = None  # standard deviation of each probability, where the mechanism knows it
+
+    @property
+    def orders(self) -> Integers:
+        """How many tokens each n-gram has."""
+        return ngram_orders(self.ngrams)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
@@ -56,8 +63,10 @@ class Release:
             deviations = table["standard_deviation"].to_numpy() if known else None
         except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
             raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
-        if not (probabilities.min(initial=1) >= 0 and abs(probabilities.sum() - 1) < TOLERANCE):  # also refuses NaN
+        loaded = cls(ngrams, probabilities, card, deviations)
+        sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
+        if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN
             raise BayesgramError(
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
             )
-        return cls(ngrams, probabilities, card, deviations)
+        return loaded

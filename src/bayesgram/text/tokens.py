@@ -19,6 +19,7 @@ from bayesgram.text.scan import Scanned, rows_to_normalise, scan_characters, sca
 
 CHUNK_BYTES = 1 << 20  # tokens of one chunk stay in the processor's cache
 MAX_ROW_BYTES = 1 << 29  # token ends are 32-bit
+BOUNDARIES = ", boundaries"
 
 
 SCANNERS = {
@@ -42,6 +43,7 @@ class Tokenizer:
 
     kind: TokenizerKind = TokenizerKind.WORDS
     lowercase: bool | None = None  # None: as usual for the kind, that is yes but for whitespace
+    boundaries: bool = False  # n-grams may begin with <s> and end with </s>
 
     def __post_init__(self) -> None:
         if self.kind not in set(TokenizerKind):
@@ -52,18 +54,19 @@ class Tokenizer:
 
     @property
     def name(self) -> str:
-        """What files call this tokenizer, for example `words` or `words, case kept`."""
+        """What files call this tokenizer, for example `words` or `words, case kept, boundaries`."""
         usual = Tokenizer(self.kind).lowercase
-        return self.kind + ("" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept")
+        case = "" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept"
+        return self.kind + case + (BOUNDARIES if self.boundaries else "")
 
     @classmethod
     def from_name(cls, name: str) -> "Tokenizer":
         """The inverse of `name`."""
-        kind, _, case = name.partition(", ")
+        kind, _, case = name.removesuffix(BOUNDARIES).partition(", ")
         cases = {"": None, "lower case": True, "case kept": False}
         if case not in cases:
             raise UsageError(f"tokenizer={name!r}: not known to this version; make the vocabulary again.")
-        return cls(kind, cases[case])  # type: ignore[arg-type]
+        return cls(kind, cases[case], name.endswith(BOUNDARIES))  # type: ignore[arg-type]
 
     def sentences(self, text: str) -> list[list[str]]:
         """The tokens of one text, sentence by sentence."""

@@ -1,0 +1,181 @@
+"""Options of mechanisms, and the mechanism, budget and data they stand for: said once for all commands."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayesgram.cli import console
+from bayesgram.errors import UsageError
+from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
+
+if TYPE_CHECKING:
+    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.mechanisms.paper import Paper
+    from bayesgram.mechanisms.tuning import Grid
+    from bayesgram.privacy.budget import Budget
+    from bayesgram.private.counts import UserCounts
+    from bayesgram.public.vocabulary import Vocabulary
+
+PAPER = "Of the paper's mechanism"
+OTHERS = "Of other mechanisms"
+
+ExpectedUsers = Annotated[
+    int | None,
+    typer.Option(
+        help="A public round figure, never the exact number: checks δ; of paper, sets C and W.",
+        rich_help_panel=PAPER,
+        show_default=False,
+    ),
+]
+MaxCount = Annotated[
+    int | None,
+    typer.Option(help="C: most of one n-gram from a user.", rich_help_panel=PAPER, show_default="1"),
+]
+MaxTotal = Annotated[
+    int | None,
+    typer.Option(
+        help="W: most occurrences from a user (also laplace, laplace-public).",
+        rich_help_panel=PAPER,
+        show_default="1000; laplace 10",
+    ),
+]
+Slope = Annotated[
+    float | None,
+    typer.Option(help="S: how soon a shared n-gram is trusted.", rich_help_panel=PAPER, show_default="0.001"),
+]
+Rho = Annotated[
+    float | None, typer.Option(help="ρ: trust in private counts.", rich_help_panel=PAPER, show_default="0.5")
+]
+SensitivityOption = Annotated[
+    Sensitivity | None, typer.Option(help="How γ is found.", rich_help_panel=PAPER, show_default="exact")
+]
+ClipNorm = Annotated[
+    float | None,
+    typer.Option(
+        help="Λ of posterior and gaussian: most that a user's counts weigh.",
+        rich_help_panel=OTHERS,
+        show_default="posterior chooses it inside the budget; gaussian 4",
+    ),
+]
+K = Annotated[int | None, typer.Option(help="K of k-anonymity.", rich_help_panel=OTHERS, show_default="50")]
+SuppressedOption = Annotated[
+    Suppressed | None,
+    typer.Option(help="Where k-anonymity puts suppressed mass.", rich_help_panel=OTHERS, show_default="add-one"),
+]
+
+NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
+
+
+def budget_of(
+    mechanism: MechanismName, epsilon: float | None, delta: float | None, expected_users: int | None
+) -> "Budget | None":
+    """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
+    from bayesgram.privacy.budget import Budget
+
+    if delta is not None and mechanism in NO_DELTA:
+        raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
+    if epsilon is None or mechanism in NO_DELTA:
+        return None if epsilon is None else Budget(epsilon)
+    budget = Budget(epsilon, 1e-7 if delta is None else delta)
+    largest = 1e-4 if expected_users is None else 0.1 / max(expected_users, 1)
+    if budget.delta > largest:
+        console.say(
+            f"warning: delta={budget.delta}: with this chance all about somebody may come out;"
+            f" stay far below 1/(number of users), at most {largest:g} here."
+        )
+    return budget
+
+
+def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
+    """The private counts and the vocabulary they are over."""
+    from bayesgram.private.store import load_counts
+    from bayesgram.public.vocabulary import Vocabulary
+
+    with console.step("Reading counts"):
+        vocabulary = Vocabulary.load(vocab)
+        user_counts = load_counts(counts, vocabulary_size=len(vocabulary))
+    return user_counts, vocabulary
+
+
+def paper_of(expected_users: int | None, **knobs: Any) -> "Paper":  # noqa: ANN401 - checked by Paper
+    """The paper's mechanism; a public round figure of users sets the bounds that are not given."""
+    from bayesgram.mechanisms.paper import Paper, paper_bounds
+
+    given = {name: value for name, value in knobs.items() if value is not None}
+    if expected_users is None:
+        return Paper(**given)
+    max_count, max_total = paper_bounds(expected_users)
+    return Paper(**{"max_count": max_count, "max_total": max_total, **given})
+
+
+def grid_of(slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensitivity | None) -> "Grid":
+    """The settings that Algorithm 2 chooses from."""
+    from bayesgram.mechanisms.tuning import Grid
+
+    given = {
+        "slopes": _numbers("slopes", slopes),
+        "rhos": _numbers("rhos", rhos),
+        "score_sensitivity": score_sensitivity,
+    }
+    return Grid(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
+
+
+def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
+    try:
+        return None if text is None else tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise UsageError(f"{name}={text!r}: give numbers separated by commas, such as 0.001,0.01,0.1.") from None
+
+
+PAPER_KNOBS = ("expected_users", "max_count", "max_total", "slope", "rho", "sensitivity")
+TUNING_KNOBS = ("slopes", "rhos", "score_sensitivity")
+KNOBS = {
+    MechanismName.PAPER: (*PAPER_KNOBS, "tune", *TUNING_KNOBS),
+    MechanismName.LAPLACE: ("max_total",),
+    MechanismName.LAPLACE_PUBLIC: ("max_total",),
+    MechanismName.POSTERIOR: ("clip_norm", "expected_users"),
+    MechanismName.GAUSSIAN: ("clip_norm", "expected_users"),
+    MechanismName.K_ANONYMITY: ("k", "suppressed"),
+}
+
+
+def mechanism_of(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN401 - checked by each mechanism
+    """The mechanism with the options that were given; an option of another one is refused, not ignored."""
+    from bayesgram.mechanisms.gaussian import Gaussian
+    from bayesgram.mechanisms.k_anonymity import KAnonymity
+    from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+    from bayesgram.mechanisms.posterior import Posterior
+    from bayesgram.mechanisms.tuning import TunedPaper
+
+    given = {knob: value for knob, value in knobs.items() if value is not None}
+    _check_knobs(name, given)
+    if name is MechanismName.PAPER:
+        paper = paper_of(given.get("expected_users"), **{knob: given.get(knob) for knob in PAPER_KNOBS[1:]})
+        return TunedPaper(paper, grid_of(*(given.get(knob) for knob in TUNING_KNOBS))) if given.get("tune") else paper
+    simple: dict[MechanismName, type[Mechanism]] = {
+        MechanismName.LAPLACE: Laplace,
+        MechanismName.LAPLACE_PUBLIC: LaplacePublic,
+        MechanismName.POSTERIOR: Posterior,
+        MechanismName.GAUSSIAN: Gaussian,
+        MechanismName.K_ANONYMITY: KAnonymity,
+    }
+    return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
+
+
+def _check_knobs(name: MechanismName, given: dict[str, Any]) -> None:
+    foreign = next((knob for knob in given if knob not in KNOBS[name]), None)
+    if foreign:
+        raise UsageError(
+            f"--{foreign.replace('_', '-')}: not an option of the mechanism {name}, which has"
+            f" {', '.join('--' + knob.replace('_', '-') for knob in KNOBS[name])}."
+        )
+    if name is MechanismName.PAPER:
+        clash = [knob for knob in ("slope", "rho") if knob in given] if "tune" in given else []
+        if clash:
+            raise UsageError(f"--{clash[0]} and --tune: --tune chooses it; leave one of them out.")
+        idle = [knob for knob in TUNING_KNOBS if knob in given] if "tune" not in given else []
+        if idle:
+            raise UsageError(
+                f"--{idle[0].replace('_', '-')}: has a meaning only with --tune; add it or leave this out."
+            )

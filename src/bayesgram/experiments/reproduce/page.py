@@ -1,0 +1,151 @@
+"""One page for a person: each figure, what the paper says, what was found. Opens offline, prints, follows dark mode.
+
+In:  results.   Out: HTML with the pictures inside it. Computes nothing but medians for its tables.
+"""
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+
+from bayesgram.audit.utility import DISCLOSURE
+from bayesgram.experiments.reproduce.bench import Row
+from bayesgram.experiments.reproduce.experiment import Experiment, Finding
+from bayesgram.experiments.reproduce.lines import marks
+from bayesgram.experiments.reproduce.meter import Cost
+from bayesgram.version import VERSION
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1d2127; --dim: #5d6470; --paper: #fff; --line: #d9dde3; --soft: #f4f5f7;
+  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --dim: #a3aab6; --paper: #16181c; --line: #343941;
+  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; } }
+* { box-sizing: border-box }
+body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem } h2 { font-size: 1.25rem; margin: 0 }
+section { border-top: 1px solid var(--line); padding-top: 1.4rem; margin-top: 2rem }
+.warning { border-left: 4px solid var(--bad); background: var(--soft); padding: .6rem .9rem }
+.dim, figcaption { color: var(--dim); font-size: .92rem }
+.verdict { font-weight: 600 } .reproduced { color: var(--good) } .partly { color: var(--half) }
+.not { color: var(--bad) }
+blockquote { margin: .8rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--dim) }
+figure { margin: 1rem 0; overflow-x: auto } img { background: #fff; border-radius: 6px; max-width: 100%; height: auto;
+  border: 1px solid var(--line) }
+table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
+th:first-child, td:first-child { text-align: left } .scroll { overflow-x: auto }
+li { margin: .3rem 0 } .mark { display: inline-block; width: 1.4em; font-weight: 700 }
+@media print { :root { --paper: #fff; --ink: #000 } section { break-inside: avoid } details { display: none } }
+"""
+READING = """
+<p>Numbers are medians of {seeds} seed{s}; bands go from the smallest to the largest. The noise is seeded, so that the
+page can be made again: it is not the noise of a release. The paper never states its δ. C = 1 below a million users and
+10 from there on, W = users/1000, as in the paper. What is marked * chose W, or S and ρ, by looking at private data;
+S is sought from 10⁻⁶, below the range of the paper (10⁻³ to 10⁴), which flatters its mechanism where that is best. The
+ε of the paper’s mechanism is its claim, not a guarantee (EMPIRICAL); those of Laplace and the certified mechanism are
+PROVED.</p>
+"""
+MARKS = {True: ("✓", "reproduced", "holds"), False: ("✗", "not", "does not hold")}
+
+
+@dataclass(frozen=True)
+class Result:
+    """What an experiment gave."""
+
+    experiment: Experiment
+    rows: list[Row]
+    finding: Finding
+    cost: Cost
+
+
+def page(results: Sequence[Result], folder: Path, *, setting: str, seeds: int) -> str:
+    """The whole document; pictures are read from the folder."""
+    title = "The paper's experiments, made again"
+    parts = [
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{STYLE}</style></head><body><h1>{title}</h1>",
+        f'<p class="dim">Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}.</p>',
+        f'<p class="warning"><b>Private.</b> The numbers on this page are {escape(DISCLOSURE)}.</p>',
+        READING.format(seeds=seeds, s="s" if seeds > 1 else ""),
+        _summary(results),
+        *(_section(result, folder) for result in results),
+        "</body></html>\n",
+    ]
+    return "\n".join(parts)
+
+
+def _summary(results: Sequence[Result]) -> str:
+    lines = [
+        f'<tr><td><a href="#{r.experiment.name}">{escape(r.experiment.title)}</a></td><td>{_verdict(r.finding)}</td>'
+        f"<td>{seconds(r.cost.seconds)}</td><td>{r.cost.peak_bytes / 2**30:.1f} GiB</td></tr>"
+        for r in results
+    ]
+    head = "<tr><th>experiment</th><th>finding</th><th>time</th><th>peak memory</th></tr>"
+    return f'<div class="scroll"><table>{head}{"".join(lines)}</table></div>'
+
+
+def _section(result: Result, folder: Path) -> str:
+    experiment, name = result.experiment, result.experiment.name
+    picture = base64.b64encode((folder / f"{name}.svg").read_bytes()).decode()
+    checks = "".join(_check(check.found, holds=check.holds) for check in result.finding.checks)
+    remarks = "".join(f"<li>{escape(remark)}</li>" for remark in result.finding.remarks)
+    files = " · ".join(f'<a href="{name}.{end}">{name}.{end}</a>' for end in ("csv", "svg", "png"))
+    cost = f"{seconds(result.cost.seconds)}, at most {result.cost.peak_bytes / 2**30:.1f} GiB"
+    return "\n".join(
+        [
+            f'<section id="{name}"><h2>{escape(experiment.title)}</h2>',
+            f"<p>{_verdict(result.finding)}</p>",
+            f"<blockquote>{escape(experiment.statement)}</blockquote><ul>{checks}{remarks}</ul>",
+            f'<figure><img alt="{escape(experiment.title)}" src="data:image/svg+xml;base64,{picture}">',
+            f"<figcaption>{cost} · {files}</figcaption></figure>",
+            f"<details><summary>Medians</summary>{_medians(result)}</details></section>",
+        ]
+    )
+
+
+def _verdict(finding: Finding) -> str:
+    return f'<span class="verdict {finding.verdict.split()[0]}">{finding.verdict}</span>'
+
+
+def _check(found: str, *, holds: bool) -> str:
+    sign, colour, words = MARKS[holds]
+    return f'<li><span class="mark {colour}" title="{words}">{sign}</span>{escape(found)}</li>'
+
+
+def _medians(result: Result) -> str:
+    """Mechanisms down, places along the axis across; k-anonymity has its own axis."""
+    tables = []
+    axes = (result.experiment.axis,) if result.experiment.published else (result.experiment.axis, "k")
+    for axis in axes:
+        found = marks([row for row in result.rows if getattr(row, axis) is not None], axis)
+        if found:
+            columns = {(mark.method, f"{mark.x:,.10g}"): mark.value for mark in sorted(found, key=lambda mark: mark.x)}
+            theirs = {(method.value, "the paper’s"): value for method, value in result.experiment.published.items()}
+            tables.append(_table(axis, columns | theirs))
+    return "".join(tables)
+
+
+def _table(axis: str, values: dict[tuple[str, str], float]) -> str:
+    places = list(dict.fromkeys(place for _, place in values))
+    head = f"<tr><th>{axis.replace('_', ' ')}</th>" + "".join(f"<th>{place}</th>" for place in places) + "</tr>"
+    lines = [
+        f"<tr><td>{escape(method)}</td>" + "".join(f"<td>{_cell(values.get((method, place)))}</td>" for place in places)
+        for method in dict.fromkeys(method for method, _ in values)
+    ]
+    return f'<div class="scroll"><table>{head}{"</tr>".join(lines)}</tr></table></div>'
+
+
+def _cell(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def seconds(value: float) -> str:
+    """For a person.
+
+    >>> seconds(4.23), seconds(200)
+    ('4.2 s', '3 min 20 s')
+    """
+    return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"

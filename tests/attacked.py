@@ -1,0 +1,67 @@
+"""Populations to attack, and mechanisms that are broken on purpose."""
+
+import numpy as np
+
+import reference
+from bayesgram.audit.target import Target
+from bayesgram.mechanisms.base import Randomness
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.noise import NoiseSource, SeededNoise
+
+CLAIM = Budget(0.1, 1e-6)
+
+
+def zipf(users=2000, size=600, seed=3):
+    """Users × n-grams: frequencies fall as 1/rank, and a few users write far more than others."""
+    rng = np.random.default_rng(seed)
+    shares = 1 / np.arange(1, size + 1)
+    lengths = np.minimum(rng.pareto(1.2, users) * 3 + 1, 400).astype(int)
+    matrix = np.zeros((users, size), np.int64)
+    for user, length in enumerate(lengths):
+        np.add.at(matrix[user], rng.choice(size, length, p=shares / shares.sum()), 1)
+    return matrix
+
+
+def target(mechanism, matrix=None, budget=CLAIM):
+    matrix = zipf() if matrix is None else matrix
+    public = 10_000 // np.arange(1, matrix.shape[1] + 1)
+    return Target(mechanism, reference.user_counts(matrix), reference.vocabulary(public), budget)
+
+
+class Weaker(NoiseSource):
+    """Less noise than was asked for."""
+
+    seeded = True
+
+    def __init__(self, inner, part):
+        self.inner, self.part = inner, part
+
+    def discrete_laplace(self, values, *, scale):
+        return self.inner.discrete_laplace(values, scale=scale * self.part)
+
+    def discrete_gaussian(self, values, *, scale):
+        return self.inner.discrete_gaussian(values, scale=scale * self.part)
+
+
+class QuietGaussian(Gaussian):
+    """Noise too small by 20%."""
+
+    def distribution(self, counts, vocabulary, budget, chance):
+        return super().distribution(counts, vocabulary, budget, Randomness(Weaker(chance.noise, 0.8), chance.key))
+
+
+class UnclippedGaussian(Gaussian):
+    """Forgets to clip: adds up whole counts, in the units of clipped ones."""
+
+    def distribution(self, counts, vocabulary, budget, chance):
+        wide = Gaussian(clip_norm=1e6)
+        stretched = Weaker(chance.noise, self.clip_norm / wide.clip_norm)
+        return wide.distribution(counts, vocabulary, budget, Randomness(stretched, chance.key))
+
+
+class SeededGaussian(Gaussian):
+    """Uses the same noise every time."""
+
+    def distribution(self, counts, vocabulary, budget, chance):
+        return super().distribution(counts, vocabulary, budget, Randomness(SeededNoise(7), chance.key))

@@ -1,0 +1,106 @@
+"""Traces of an implementation: repeated noise, the input's grid, time."""
+
+import numpy as np
+import pytest
+
+import attacked
+from bayesgram.audit import leaks
+from bayesgram.audit.transcript import Question, note
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.paper import Paper
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
+
+ERROR = 1e-6
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(leaks, "SECONDS", 0.1)
+
+
+def found(mechanism, make_noise=ExactNoise, budget=attacked.CLAIM, size=500):
+    target = attacked.target(mechanism, attacked.zipf(users=40, size=size), budget)
+    return leaks.attack(target, np.random.default_rng(1), error=ERROR, make_noise=make_noise)
+
+
+class Correlated(ExactNoise):
+    """A tenth of the noise is the same in every run."""
+
+    def discrete_gaussian(self, values, *, scale):
+        common = SeededNoise(3).discrete_gaussian(np.zeros(values.size, np.int64), scale=0.6 * scale)
+        return super().discrete_gaussian(values, scale=0.8 * scale) + common
+
+
+class OnAGrid(NoiseSource):
+    """Floating-point noise rounded to multiples of 16: the low bits of the input shine through."""
+
+    seeded = True
+
+    def discrete_laplace(self, values, *, scale):
+        return values + 16 * SeededNoise(5).discrete_laplace(np.zeros(values.size, np.int64), scale=scale / 16)
+
+    def discrete_gaussian(self, values, *, scale):
+        return values + 16 * SeededNoise(5).discrete_gaussian(np.zeros(values.size, np.int64), scale=scale / 16)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "budget"),
+    [
+        (Posterior(), attacked.CLAIM),
+        (Gaussian(), attacked.CLAIM),
+        (Laplace(100), Budget(0.1)),
+        (Paper(), attacked.CLAIM),
+    ],
+    ids=lambda value: getattr(value, "name", ""),
+)
+def test_real_noise_leaves_no_trace(mechanism, budget):
+    repeats, bits, time = found(mechanism, budget=budget)
+    assert (repeats.caught, bits.caught, time.caught) == (False, False, False)
+    assert repeats.sentence == "two runs gave unrelated noise"
+    seen = "not looked at: there are none to hide" if mechanism.name == "paper" else "do not show the input's grid"
+    assert bits.sentence.endswith(seen)
+    assert "reported, not judged" in time.sentence
+
+
+def test_a_reused_seed_is_caught():
+    repeats, _, _ = found(Gaussian(), lambda: SeededNoise(7))
+    assert repeats.caught
+    assert repeats.sentence == "two runs gave the same noise twice"
+    [inside] = found(attacked.SeededGaussian())
+    assert inside.caught
+
+
+def test_correlated_noise_is_caught():
+    repeats, _, _ = found(Gaussian(), Correlated)
+    assert repeats.caught
+    assert "correlated by" in repeats.sentence
+
+
+def test_noise_on_a_coarse_grid_is_caught():
+    question = Question("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
+    assert leaks.low_bits(question, OnAGrid(), error=ERROR).caught
+    assert not leaks.low_bits(question, ExactNoise(), error=ERROR).caught
+
+
+def test_little_noise_repeats_itself_honestly():
+    """On one n-gram with noise near 0, two runs agree by chance: that proves nothing."""
+    target = attacked.target(Laplace(1), np.array([[1]]), Budget(10.0))
+    first, second = (note(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
+    assert (first[0].answer == second[0].answer).all()
+    assert not leaks.repeats(first, second, error=ERROR).caught
+
+
+def test_nobody_can_not_be_timed():
+    target = attacked.target(Gaussian(), np.zeros((0, 50), np.int64))
+    assert len(leaks.attack(target, np.random.default_rng(1), error=ERROR)) == 2
+
+
+def test_a_slower_run_shows():
+    clocks = np.linspace(1, 1.1, 20)
+    found, low, high = leaks.relative_difference(clocks * 1.5, clocks[::-1] * 1.0)
+    assert low < 0.5 < high
+    assert found == pytest.approx(0.5, abs=0.01)
+    assert low > 0.4

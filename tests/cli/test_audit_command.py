@@ -1,0 +1,88 @@
+"""bayesgram audit through the installed entry point."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import attacked
+import reference
+
+ENTRY = Path(sys.executable).parent / "bayesgram"
+USER = "person-of-interest"
+
+
+def run(folder, *arguments):
+    command = [ENTRY, "audit", "counts.parquet", "--vocab", "vocab.parquet", *map(str, arguments)]
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=120, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert USER not in done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("audit")
+    matrix = attacked.zipf(users=800, size=300)
+    users, ngrams = matrix.nonzero()
+    table = {"user": [f"{USER}-{user}" for user in users], "ngram": ngrams, "count": matrix[users, ngrams]}
+    pq.write_table(pa.table(table), folder / "counts.parquet")
+    reference.vocabulary(10_000 // np.arange(1, 301)).save(folder / "vocab.parquet")
+    return folder
+
+
+CLAIM = ("--epsilon", 0.1, "--delta", 1e-6)
+PAPER = ("--mechanism", "paper", *CLAIM, "--max-total", 300, "--attacks", "likelihood-ratio,scale", "--seed", 1)
+
+
+def test_the_paper_is_caught(work):
+    done = run(work, *PAPER, "-o", "out")
+    assert done.returncode == 0, done.stderr
+    assert "CAUGHT" in done.stdout
+    assert done.stdout.strip().splitlines()[-1].endswith("NOT private")
+    assert "not for publication" in done.stderr
+    assert (work / "out" / "trade-off.png").read_bytes().startswith(b"\x89PNG")
+    assert "NOT private" in json.loads((work / "out" / "audit.json").read_text(encoding="utf-8"))["verdict"]
+    again = run(work, *PAPER, "-o", "out")
+    assert again.returncode == 2
+    assert "exists already" in again.stderr
+
+
+def test_a_catch_can_fail_a_build(work):
+    arguments = ("--mechanism", "paper", *CLAIM, "--max-total", 300, "--attacks", "scale", "--seed", 1)
+    assert run(work, *arguments, "--fail-if-caught", "--json").returncode == 1
+
+
+def test_what_is_proved_passes(work):
+    done = run(work, *CLAIM, "--clip-norm", 2, "--fail-if-caught", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["verdict"].endswith("no attack tried here found a violation (99% confidence): not a proof")
+    assert {item["attack"] for item in told["findings"]} == {"likelihood-ratio", "scale", "one-run", "leaks"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "error: epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
+        ((*CLAIM, "--attacks", "guess"), "error: attacks='guess': choose from likelihood-ratio, scale,"),
+        ((*CLAIM, "--confidence", 1), "error: confidence=1.0: give a number from 0.5 to below 1; 0.99 is usual."),
+        ((*CLAIM, "--runs", 1), "error: runs=1: the number of outputs of each dataset is a whole number from 8"),
+        ((*CLAIM, "--seed", -1), "error: seed=-1: a seed is a whole number"),
+        ((*CLAIM, "--slope", 1), "error: --slope: not an option of the mechanism posterior"),
+        (("--mechanism", "k-anonymity"), "error: mechanism=k-anonymity: claims no ε"),
+    ],
+)
+def test_bad_requests(work, arguments, message):
+    done = run(work, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert message in " ".join(done.stderr.split())

@@ -1,0 +1,22 @@
+"""A small crowd, and a run over it."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from bayesgram.experiments.crowd import Crowd
+from bayesgram.experiments.reproduce.data import Data
+from bayesgram.experiments.reproduce.experiment import Run
+
+USERS, SIZE = 4_000, 450
+
+
+@pytest.fixture(scope="session")
+def data():
+    crowd = Crowd(users=USERS, size=SIZE, sentences=20_000, personas=32, shelf=8)
+    return Data(crowd.counts(), crowd.vocabulary, USERS, "a small crowd")
+
+
+@pytest.fixture(scope="session")
+def run(data):
+    return Run(data, (1, 2, 3), 1e-6, quick=True, step=nullcontext, workers=2)
