@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+KENLM  := $(VENV)/.kenlm
+SPARK  := $(VENV)/.spark
 
-.PHONY: demo test lint format clean help
+.PHONY: demo test lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -12,7 +14,7 @@ help:            ## this list
 demo: $(STAMP)   ## the whole story on generated data, into ./demo
 	$(BIN)/python -m bayesgram demo --force --output demo
 
-test: lint       ## linters, then all tests
+test: lint $(KENLM) $(SPARK) ## linters, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 lint: $(STAMP)   ## ruff and mypy
@@ -24,6 +26,25 @@ format: $(STAMP) ## rewrite the sources in the house format
 	$(BIN)/python -m ruff check --fix
 	$(BIN)/python -m ruff format
 
+docs: $(STAMP)   ## this documentation as a website, into ./site
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "open site/index.html"
+
+# Peers have environments of their own: their pins clash with ours and with each other's. One that won't install is
+# left out, and the page says so.
+bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour
+	$(BIN)/python benchmarks/speed.py all --docs docs
+
+bench-peers: .venv-bench/tables .venv-bench/opendp .venv-bench/pipelinedp
+
+.venv-bench/tables:     PACKAGES = -r benchmarks/peers.txt
+.venv-bench/opendp:     PACKAGES = 'opendp[polars]' pyarrow
+.venv-bench/pipelinedp: PACKAGES = pipeline-dp pyarrow
+.venv-bench/%:
+	$(PYTHON) -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES) || rm -rf $@
+
 # The environment is made anew only when pyproject.toml changes.
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -33,6 +54,19 @@ $(STAMP): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(STAMP)
 
+# KenLM judges our language models. It is built from source once; where that fails, its tests are skipped, no more.
+$(KENLM): $(STAMP)
+	@if ! command -v c++ >/dev/null; then echo "KenLM is not built: no C++ compiler; its tests are skipped."; \
+	elif $(BIN)/python -m pip install --quiet --disable-pip-version-check 'kenlm>=0.2' >$(VENV)/kenlm.log 2>&1; then touch $@; \
+	else tail -n 5 $(VENV)/kenlm.log; touch $@; \
+	  echo "KenLM could not be built (see $(VENV)/kenlm.log); its tests are skipped. To try again: rm $@"; fi
+
+# Spark and a Java for it: a download of about 500 MB, once. Where that fails, its tests are skipped, no more.
+$(SPARK): $(STAMP)
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]' >$(VENV)/spark.log 2>&1; \
+	then touch $@; else tail -n 5 $(VENV)/spark.log; touch $@; \
+	  echo "Spark could not be installed (see $(VENV)/spark.log); its tests are skipped. To try again: rm $@"; fi
+
 clean:           ## remove what make made
-	rm -rf $(VENV) demo build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench demo site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

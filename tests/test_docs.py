@@ -4,17 +4,22 @@ import doctest
 import importlib.util
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import typer
+import yaml
 
+import bayesgram
 from bayesgram.cli.app import app
+from bayesgram.released.meaning import believed, odds_factor
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *DOCS]
 
 
 def tool(name):
@@ -51,14 +56,85 @@ def transcripts(page):
             yield command, expected
 
 
-def test_the_transcript_of_the_readme_is_what_happens(tmp_path):
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+def test_the_transcript_is_what_happens(tmp_path, page):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
-    for command, expected in transcripts(ROOT / "README.md"):
+    for command, expected in transcripts(ROOT / page):
         done = subprocess.run(
             command, shell=True, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, (command, done.stderr)
         assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (command, done.stdout)
+
+
+def shown_commands(page):
+    """Every line of a code block that begins with bayesgram, with the lines that continue it."""
+    for block in re.findall(r"```(?:console)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = line.strip().removeprefix("$ ")
+            if words.startswith("bayesgram ") and "…" not in words and "..." not in words:
+                yield words.partition(" #")[0]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "cli.md"], ids=lambda page: page.name)
+def test_commands_have_the_options_that_are_shown(page):
+    for shown in shown_commands(page):
+        words = shlex.split(shown)[1:]
+        name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
+        context = COMMANDS[name].make_context(name, words[len(name.split()) :], resilient_parsing=False)
+        assert context.command is COMMANDS[name], shown  # an unknown option or a missing one would have raised
+
+
+def menu(entries):
+    """The pages that a part of mkdocs.yml lists."""
+    for entry in entries:
+        (target,) = entry.values()
+        yield from [target] if isinstance(target, str) else menu(target)
+
+
+def test_every_page_is_in_the_menu_once():
+    listed = list(menu(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
+    assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in DOCS], "add the page to mkdocs.yml"
+
+
+def test_every_public_name_is_in_the_reference():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
+    for target in named:
+        resolve(target)
+    assert {getattr(bayesgram, name) for name in bayesgram.__all__} <= {resolve(target) for target in named}
+
+
+def resolve(path):
+    """The function or class of a dotted name."""
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError:
+        return getattr(resolve(module), name)
+
+
+def test_every_function_on_the_map_of_the_code_exists():
+    page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(bayesgram\.[\w.]+)`", page)
+    assert len(named) > 30
+    for path in named:
+        folder = ROOT / "src" / path.replace(".", "/")
+        assert folder.is_dir() or folder.with_suffix(".py").exists() or callable(resolve(path)), path
+    for path in re.findall(r"`(bayesgram/[\w./]+|tests/[\w./]+|docs/[\w./]+|tools/[\w./]+)`", page):
+        assert (ROOT / path).exists() or (ROOT / "src" / path).exists(), path
+
+
+def test_the_odds_of_the_how_to_are_those_of_a_report():
+    page = (ROOT / "docs" / "howto" / "choose-epsilon-and-delta.md").read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+)% to ([\d.]+)% \| ([\d.]+)% to ([\d.]+)%", page, re.MULTILINE
+    )
+    assert len(rows) == 6
+    for epsilon, factor, *ends in rows:
+        assert factor == odds_factor(float(epsilon))
+        told = [*believed(0.1, float(epsilon)), *believed(0.5, float(epsilon))]
+        assert [float(end) for end in ends] == pytest.approx([float(end) for end in told], abs=0.051)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

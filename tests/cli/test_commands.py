@@ -179,7 +179,7 @@ def test_generate(work):
 
 
 def test_demo_at_small_size(work):
-    told = json.loads(succeed("demo", "--users", 300, "--sentences", 3000, "-o", "story", "--json", cwd=work))
+    told = json.loads(succeed("demo", "--users", 2000, "--sentences", 3000, "-o", "story", "--json", cwd=work))
     mechanisms = {"posterior", "laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.experiments.population import Population
+from bayesgram.public import vocabulary
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 
@@ -180,3 +182,12 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
     assert Vocabulary.load(tmp_path / "v.parquet").tokenizer == Tokenizer(boundaries=True)
     pq.write_table(pa.table({"ngram": ["s a", "a b"], "count": [2, 1]}), tmp_path / "w.parquet")
     assert Vocabulary.load(tmp_path / "w.parquet").tokenizer == Tokenizer()
+
+
+def test_little_memory_gives_the_same_vocabulary(monkeypatch):
+    text = list(Population(users=10, seed=1).public_text(3_000))
+    whole = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True))
+    monkeypatch.setattr(vocabulary, "windows_in", lambda _memory, _orders: 100)
+    less = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True))
+    assert less.fingerprint == whole.fingerprint
+    assert less.counts.tolist() == whole.counts.tolist()

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
 from bayesgram.errors import UsageError
+from bayesgram.files.scratch import scratch_folder
 from bayesgram.text import tokens
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramFinder
 from bayesgram.text.tokens import Tokenizer
@@ -126,6 +127,25 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
     for order, table in counter.windows.items():
         starts = sum(bool(s) for text in texts for s in sentences(text, *case)) if order == 1 else 0
         assert table.counts.sum() == len(expected[order]) + starts
+
+
+@settings(max_examples=40, deadline=None)
+@given(batches=st.lists(some_texts, max_size=4), order=st.sampled_from([1, 2, 3]))
+def test_what_waits_on_disk_comes_back_exactly(batches, order):
+    whole = NgramCounter([order], Tokenizer())
+    with scratch_folder() as scratch:
+        spilling = NgramCounter([order], Tokenizer(), scratch=scratch, limit=2)
+        for texts in batches:
+            whole.add(as_rows(texts))
+            spilling.add(as_rows(texts))
+        found = {}
+        for table in spilling.parts(order):
+            part = {tuple(row): int(count) for row, count in zip(table.rows.tolist(), table.counts, strict=True)}
+            assert not part.keys() & found.keys()
+            found |= part
+    assert not scratch.exists()
+    [expected] = whole.parts(order)
+    assert found == {tuple(row): int(n) for row, n in zip(expected.rows.tolist(), expected.counts, strict=True)}
 
 
 @pytest.mark.parametrize("limit", [1, 100, 1000, 1 << 20])

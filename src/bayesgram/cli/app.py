@@ -8,7 +8,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bayesgram.cli import audit, console, demo, evaluate, release, reproduce, text
+from bayesgram.cli import audit, console, demo, evaluate, language_model, release, report, reproduce, serve, text
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
@@ -53,10 +53,15 @@ for command in (
     release.tune,
     release.sensitivity,
     evaluate.evaluate,
+    language_model.export,
+    language_model.predict,
+    report.report,
+    serve.serve,
     reproduce.reproduce,
     audit.audit,
 ):
     app.command()(command)
+app.command("import")(language_model.import_arpa)
 app.add_typer(ledger_app, name="ledger")
 
 

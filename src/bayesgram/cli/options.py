@@ -1,10 +1,13 @@
 """Options that several commands share, said once."""
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bayesgram.engines.choices import EngineName
+from bayesgram.errors import UsageError
 from bayesgram.text.kinds import TokenizerKind
 
 if TYPE_CHECKING:
@@ -45,7 +48,30 @@ Epsilon = Annotated[float | None, typer.Option(help="ε: how much one user may s
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
 ]
+Memory = Annotated[
+    str, typer.Option(help="What is being counted may take this much; the rest waits on disk. From 100MB.")
+]
+Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/spark.md).")]
+Master = Annotated[
+    str | None, typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine")
+]
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False)]
+
+
+def memory(text: str) -> int:
+    """Bytes, from 500MB, 2GB and the like.
+
+    >>> memory("2GB"), memory("1.5gb"), memory("100 MB")
+    (2000000000, 1500000000, 100000000)
+    """
+    found = re.fullmatch(r"([0-9.]+)\s*([MG])B?", text.strip(), re.IGNORECASE)
+    try:
+        size = float(found[1]) * {"M": 1e6, "G": 1e9}[found[2].upper()] if found else 0
+    except ValueError:
+        size = 0
+    if not 1e8 <= size <= 1e13:
+        raise UsageError(f"memory={text!r}: give a size from 100MB to 10000GB, such as 2GB.")
+    return int(size)
 
 
 def tokenizer(kind: TokenizerKind | None, *, keep_case: bool | None) -> "Tokenizer":

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, mechanisms, options
+from bayesgram.cli import console, mechanisms, options, spark
+from bayesgram.cli.typed import typed_command
+from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ ScoreOption = Annotated[
 
 
 def release(
+    context: typer.Context,
     counts: options.Counts,
     vocab: options.Vocab,
     output: options.Output,
@@ -45,6 +48,8 @@ def release(
         Path | None,
         typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
     ] = None,
+    engine: options.Engine = EngineName.LOCAL,
+    master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
     expected_users: mechanisms.ExpectedUsers = None,
@@ -67,6 +72,8 @@ def release(
 
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
+    from dataclasses import replace
+
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms import base
     from bayesgram.privacy.ledger import Ledger
@@ -92,10 +99,11 @@ def release(
         suppressed=suppressed,
     )
     chosen.check_budget(budget)  # what won't do is refused before anything is read
-    user_counts, vocabulary = mechanisms.load(counts, vocab)
-    book = None if ledger is None else Ledger.open(ledger)
-    with console.step(f"Releasing by {mechanism}"):
-        made = base.release(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, output=str(output))
+    with spark.opened(counts, vocab, engine, master) as (user_counts, vocabulary):
+        book = None if ledger is None else Ledger.open(ledger)
+        with console.step(f"Releasing by {mechanism}"):
+            made = base.release(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, output=str(output))
+    made = replace(made, card=replace(made.card, command=typed_command(context)))
     made.save(output, force=force)
     if book is not None and made.card.ledger is not None:
         book.complete(made.card.ledger["entry"])
@@ -172,6 +180,8 @@ def sensitivity(
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     seed: options.Seed = None,
+    engine: options.Engine = EngineName.LOCAL,
+    master: options.Master = None,
     json: options.Json = False,
 ) -> None:
     """Show γ, how far one user moves the paper's log counts: exactly, and by Claim 1's bound.
@@ -186,12 +196,13 @@ def sensitivity(
     from bayesgram.mechanisms.base import Randomness
 
     paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, slope=slope)
-    user_counts, _ = mechanisms.load(counts, vocab)
-    with console.step("Leaving out each user"):
+    with spark.opened(counts, vocab, engine, master) as (user_counts, _), console.step("Leaving out each user"):
         statistics = paper.statistics(user_counts, Randomness.make(seed))
-        statistics.user_shifts(paper.slope)  # compiles the kernel, so that the clock sees only work
+        bound = statistics.bounded_gamma(paper.slope)
+        if engine is EngineName.LOCAL:
+            statistics.exact_gamma(paper.slope)  # compiles the kernel, so that the clock sees only work
         start = perf_counter()
         exact = statistics.exact_gamma(paper.slope)
         seconds = perf_counter() - start
-    report = {"exact": exact, "bound": statistics.bounded_gamma(paper.slope), "seconds": round(seconds, 4)}
+    report = {"exact": exact, "bound": bound, "seconds": round(seconds, 4)}
     console.report({**report, "warning": DISCLOSURE}, json=json)

@@ -1,11 +1,12 @@
 """bayesgram vocab and bayesgram count: from text to counts."""
 
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, options
+from bayesgram.cli import console, options, spark
+from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
 
 
@@ -25,6 +26,9 @@ def vocab(
     tokenizer: options.TokenizerOption = None,
     keep_case: options.KeepCase = None,
     skip_bad_rows: options.SkipBadRows = False,
+    memory: options.Memory = "1GB",
+    engine: options.Engine = EngineName.LOCAL,
+    master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -36,10 +40,17 @@ def vocab(
     from bayesgram.public.vocabulary import Vocabulary
 
     check_free(output, force=force, inputs=public)
-    with console.reading("Reading public text") as bar:
-        records = bar.records(public, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
-        made = Vocabulary.from_records(records, order=_orders(order, orders), size=size, tokenizer=cut)
+    room = options.memory(memory)
+    cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
+    several = _orders(order, orders)
+    rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    if spark.chosen(engine, master):
+        made, bad_rows = spark.vocabulary(public, master, orders=several, size=size, tokenizer=cut, **rows)
+    else:
+        with console.reading("Reading public text") as bar:
+            records = bar.records(public, user_column=None, **rows)
+            made = Vocabulary.from_records(records, order=several, size=size, tokenizer=cut, memory=room)
+        bad_rows = records.bad_rows.by_reason
     made.save(output, force=force)
     console.report(
         {
@@ -48,7 +59,7 @@ def vocab(
             "order": made.order if len(made.parts) == 1 else [part.order for _, part in made.parts],
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
-            "bad_rows_skipped": records.bad_rows.by_reason,
+            "bad_rows_skipped": bad_rows,
         },
         json=json,
     )
@@ -73,6 +84,9 @@ def count(
     tokenizer: options.TokenizerOption = None,
     keep_case: options.KeepCase = None,
     skip_bad_rows: options.SkipBadRows = False,
+    memory: options.Memory = "1GB",
+    engine: options.Engine = EngineName.LOCAL,
+    master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -83,11 +97,12 @@ def count(
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
     from bayesgram.files.writing import check_free
-    from bayesgram.private.counts import count_records
-    from bayesgram.private.store import CONTENTS, save_counts
+    from bayesgram.private.store import CONTENTS
+    from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
     check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    room = options.memory(memory)
     named = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
     vocabulary = Vocabulary.load(vocab, tokenizer=named)
     if vocabulary.finder.repeated:
@@ -99,17 +114,20 @@ def count(
             f"warning: {vocabulary.never_found} n-grams of {vocab} have capitals, and the text is lower-cased:"
             " they are never found; --keep-case keeps capitals."
         )
-    with console.reading("Counting private text") as bar:
-        records = bar.records(private, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
-        counts = count_records(records, vocabulary)
-    with console.step("Writing counts"):
-        save_counts(counts, vocabulary, output, force=force)
+    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    if spark.chosen(engine, master):
+        counted, bad_rows = spark.count_to_folder(private, vocabulary, output, master, force=force, **rows)
+    else:
+        with console.reading("Counting private text") as bar:
+            records = bar.records(private, **rows)
+            counted = count_to_folder(records, vocabulary, output, memory=room, force=force)
+        bad_rows = records.bad_rows.by_reason
     console.report(
         {
             "output": str(output),
-            "users": console.about(len(counts.users)),
-            "nonzeros": console.about(counts.ngrams.size),
-            "bad_rows_skipped": records.bad_rows.by_reason,
+            "users": console.about(counted.users),
+            "nonzeros": console.about(counted.nonzeros),
+            "bad_rows_skipped": bad_rows,
             "note": "private: keep this folder where the text is kept",
         },
         json=json,

@@ -126,15 +126,23 @@ def _aside(target: Path) -> Iterator[Path]:
         aside = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=target.parent))
     except OSError as error:
         raise UsageError(f"{target}: can't be written there ({error.strerror}); choose another --output.") from None
-    _unfinished[aside] = target
     try:
-        yield aside
+        with discarded(aside, target):
+            yield aside
     except OSError as error:
         if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
             raise UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.") from None
         raise BayesgramError(
             f"{target}: writing failed ({error.strerror}); nothing was left behind. Free some space, then run it again."
         ) from error
+
+
+@contextmanager
+def discarded(aside: Path, target: Path) -> Iterator[None]:
+    """Remove a folder at the end, however this process ends (but for kill -9)."""
+    _unfinished[aside] = target
+    try:
+        yield
     finally:
         _discard(aside, target)
         del _unfinished[aside]

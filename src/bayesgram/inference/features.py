@@ -1,12 +1,14 @@
 """What n-grams have in common: the features x of log(λ/(nπ)) = x·β + e.
 
-Three kinds of effect, each a block of β with a ridge of its own:
+Four kinds of effect, each a block of β with a ridge of its own:
+    slope      the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior)
     words      a word lifts all its n-grams, wherever it stands, and more or less so at each position
     meanings   words that public text uses alike move alike: the same, through vectors of the words (K numbers each)
     pieces     every run of 2 tokens of the n-gram, and of n − 1, lifts all n-grams that have it at that place
 The matrix x is never made: its products are sums over index arrays.
 """
 
+import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -21,6 +23,7 @@ from bayesgram.inference.measured import PublicNgrams
 VECTOR_SIZE = 64
 SHORTEST = 0.05
 WORD_RIDGE, MEANING_RIDGE, PIECE_RIDGE = 4.0, 2.0, 10.0  # 1/variance of an effect, before it is scaled to the data
+SLOPE_RIDGE = 30.0  # one number for all n-grams: noise must not tilt them all
 
 
 def word_vectors(public: PublicNgrams) -> Floats:
@@ -57,10 +60,18 @@ def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Products with x and its transpose. β is: words anywhere, words by place, pieces, meanings anywhere, by place."""
+    """Products with x and its transpose. β is: slope, words anywhere, by place, pieces, meanings anywhere, by place."""
 
     public: PublicNgrams
     vectors: Floats
+
+    @cached_property
+    def slope(self) -> Floats:
+        """Log π, of mean 0 and variance 1 under π."""
+        logs = np.log(self.public.prior)
+        centred: Floats = logs - logs @ self.public.prior
+        scaled: Floats = centred / max(math.sqrt(float(centred**2 @ self.public.prior)), 1e-6)
+        return scaled
 
     @cached_property
     def pieces(self) -> list[Integers]:
@@ -76,7 +87,7 @@ class Features:
     def blocks(self) -> list[tuple[slice, float]]:
         """Where each block of β is, and its ridge."""
         places = self.public.words.shape[1]
-        sizes = [(self.public.word_total, WORD_RIDGE)] * (1 + places)
+        sizes = [(1, SLOPE_RIDGE), *[(self.public.word_total, WORD_RIDGE)] * (1 + places)]
         sizes += [(int(piece.max()) + 1, PIECE_RIDGE) for piece in self.pieces]
         sizes += [(self.vectors.shape[1], MEANING_RIDGE)] * (1 + places)
         ends = np.cumsum([size for size, _ in sizes])
@@ -89,10 +100,10 @@ class Features:
 
     def times(self, beta: Floats) -> Floats:
         """x·β for every n-gram."""
-        parts = [beta[block] for block, _ in self.blocks]
+        slope, *parts = [beta[block] for block, _ in self.blocks]
         places = self.public.words.shape[1]
         words, pieces, meanings = parts[: places + 1], parts[places + 1 : -places - 1], parts[-places - 1 :]
-        total = np.zeros(len(self.public.words))
+        total: Floats = slope[0] * self.slope
         for place in range(places):
             effect = words[0] + words[1 + place] + self.vectors @ (meanings[0] + meanings[1 + place])
             total += effect[self.public.words[:, place]]
@@ -102,19 +113,19 @@ class Features:
 
     def transposed(self, values: Floats) -> Floats:
         """xᵀ·values."""
-        return self._sums(values, self.vectors)
+        return self._sums(values, self.vectors, self.slope)
 
     def squared_sums(self, weights: Floats) -> Floats:
         """The diagonal of xᵀ diag(weights) x, but for words that an n-gram has twice: a preconditioner."""
-        return self._sums(weights, self.vectors**2)
+        return self._sums(weights, self.vectors**2, self.slope**2)
 
-    def _sums(self, values: Floats, vectors: Floats) -> Floats:
+    def _sums(self, values: Floats, vectors: Floats, slope: Floats) -> Floats:
         total = self.public.word_total
         words = [np.bincount(column, values, total) for column in self.public.words.T]
         anywhere = np.sum(words, axis=0)
         pieces = [np.bincount(numbers, values) for numbers in self.pieces]
         return np.concatenate(
-            [anywhere, *words, *pieces, vectors.T @ anywhere, *(vectors.T @ place for place in words)]
+            [[values @ slope], anywhere, *words, *pieces, vectors.T @ anywhere, *(vectors.T @ place for place in words)]
         )
 
 

@@ -15,7 +15,7 @@ from bayesgram.inference.measured import Measured
 SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to 1 does
 STEPS = 15
 LARGEST_STEP = 2.0  # no log-ratio moves further in one step
-LARGEST_EFFECT = 6.0  # no n-gram is e⁶ times as frequent as public text and n say, by its features alone
+LARGEST_EFFECT = 12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
 
 
 def pooled_means(measured: Measured, features: Features, *, stiffness: float) -> Floats:
@@ -66,7 +66,7 @@ def _rescaled(measured: Measured, shape: Floats, means: Floats) -> Floats:
 
 
 def _conjugate_gradients(
-    product: Callable[[Floats], Floats], target: Floats, inverse_diagonal: Floats, *, tolerance: float = 3e-3
+    product: Callable[[Floats], Floats], target: Floats, inverse_diagonal: Floats, *, tolerance: float = 0.015
 ) -> Floats:
     """Solve a positive definite system to a relative residual of `tolerance`, preconditioned by its diagonal."""
     solution = np.zeros_like(target)

@@ -1,8 +1,8 @@
 """From noisy counts to a distribution: as Bayesian as we like, at no cost of privacy.
 
-Three answers of growing boldness: the public distribution, flat shrinkage toward it, and pooling (stiff or free)
-followed by shrinkage. Which one to trust is decided by the noisy counts: thinning splits them into two independent
-views, one to fit and one to judge. Where there is no signal the answer is the public distribution.
+Answers of growing boldness: the public distribution, flat shrinkage toward it or toward a level one, and pooling (stiff
+or free) followed by shrinkage. Which one to trust is decided by the noisy counts: thinning splits them into two
+independent views, one to fit and one to judge. Where there is no signal the answer is the public distribution.
 """
 
 from collections.abc import Callable
@@ -53,13 +53,15 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
 
 
 def _models(public: PublicNgrams) -> dict[str, Model]:
-    """Flat always; pooled where n-grams have words in common."""
+    """Flat always, also without the prior, which may be useless; pooled where n-grams have words in common."""
 
-    def flat(measured: Measured) -> tuple[Floats, Floats]:
-        return posterior(measured.counts, measured.noise, flat_means(measured, public.prior))
+    def flat(prior: Floats) -> Model:
+        return lambda measured: posterior(measured.counts, measured.noise, flat_means(measured, prior))
 
+    level = np.full_like(public.prior, 1 / public.prior.size)
+    models = {"flat": flat(public.prior), "level": flat(level)}
     if public.words.shape[1] == 1:
-        return {"flat": flat}
+        return models
     features = Features(public, word_vectors(public))
 
     def pooled(stiffness: float) -> Model:
@@ -69,7 +71,7 @@ def _models(public: PublicNgrams) -> dict[str, Model]:
 
         return model
 
-    return {"flat": flat} | {name: pooled(stiffness) for name, stiffness in STIFFNESS.items()}
+    return models | {name: pooled(stiffness) for name, stiffness in STIFFNESS.items()}
 
 
 def flat_means(measured: Measured, prior: Floats) -> Floats:

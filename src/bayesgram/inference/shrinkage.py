@@ -23,6 +23,8 @@ def posterior(counts: Floats, noise: Floats, means: Floats) -> tuple[Floats, Flo
     """Mean and standard deviation of λ given its noisy count, for every n-gram."""
     expected, deviation = counts.copy(), noise.copy()
     hidden = np.flatnonzero(~is_clear(counts, noise, means))
+    if not hidden.size:
+        return expected, deviation
     parts = max(min(STRATA, hidden.size // SMALLEST_STRATUM), 1)
     for rows in np.array_split(hidden[np.argsort(-means[hidden], kind="stable")], parts):
         weights = _mixture(counts, noise, means, rows)

@@ -13,7 +13,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.release import Release
@@ -56,11 +56,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """θ and what the card says of it."""
 
-    def measure(self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness) -> Any:  # noqa: ANN401
+    def measure(self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness) -> Any:  # noqa: ANN401
         """The part of `distribution` that asks for noise, for audits: what only post-processes may be left out."""
         return self.distribution(counts, vocabulary, budget, chance)
 
@@ -79,7 +79,7 @@ class Mechanism(ABC):
             raise UsageError(f"delta=0: {self.name} needs a delta above 0; 1e-7 is usual.")
         return whole.epsilon, whole.delta
 
-    def check_inputs(self, counts: UserCounts, vocabulary: Vocabulary) -> None:
+    def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Counts and vocabulary belong together, and the mechanism knows what to do with them."""
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if len(vocabulary.parts) > 1 and not self.several_orders:
@@ -89,7 +89,7 @@ class Mechanism(ABC):
 
     def release(
         self,
-        counts: UserCounts,
+        counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None = None,
         *,
@@ -123,7 +123,7 @@ class Mechanism(ABC):
 
 
 def release(
-    counts: UserCounts,
+    counts: PrivateCounts,
     vocabulary: Vocabulary,
     mechanism: Mechanism,
     budget: Budget | None = None,

@@ -12,7 +12,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 
@@ -41,7 +41,7 @@ class Gaussian(Mechanism):
         return self.calibrated(vocabulary, budget).spend
 
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """One user changes the integer sum by at most B in L2."""
         noise = self.calibrated(vocabulary, need(budget, self.name))

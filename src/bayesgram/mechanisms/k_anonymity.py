@@ -9,7 +9,7 @@ from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
 from bayesgram.mechanisms.choices import Suppressed
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -33,7 +33,7 @@ class KAnonymity(Mechanism):
             raise UsageError(f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}.")
 
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
         shown = counts.users_per_ngram >= self.k

@@ -16,7 +16,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.private.clip import check_max_total, clip
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 STATEMENT = "ε-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
@@ -36,7 +36,7 @@ class Laplace(Mechanism):
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
 
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Clip, then noise."""
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)

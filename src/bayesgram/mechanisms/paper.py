@@ -14,7 +14,7 @@ from bayesgram.mechanisms.choices import Sensitivity
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip import check_max_count, check_max_total, clip
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log, softmax
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -68,7 +68,7 @@ class Paper(Mechanism):
         if self.sensitivity not in set(Sensitivity):
             raise UsageError(f"sensitivity={self.sensitivity!r}: choose one of {', '.join(Sensitivity)}.")
 
-    def statistics(self, counts: UserCounts, chance: Randomness) -> Statistics:
+    def statistics(self, counts: PrivateCounts, chance: Randomness) -> Statistics:
         """Algorithm 1, lines 1–4: clamp to C and W, then c, N and x̂."""
         return Statistics(clip(counts, max_count=self.max_count, max_total=self.max_total, key=chance.key))
 
@@ -82,7 +82,7 @@ class Paper(Mechanism):
         return posterior_mean(statistics, centred_log(vocabulary.counts), slope=self.slope, rho=self.rho)
 
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """The whole of Algorithm 1."""
         statistics = self.statistics(counts, chance)

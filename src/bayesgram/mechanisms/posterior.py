@@ -15,24 +15,16 @@ import numpy as np
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.measuring import HISTOGRAM_SHARE, NORM_EDGES, best_clip_norm, shapes
 from bayesgram.inference.posterior import infer
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import UNITS, Coordinates, clipped_sum, norm_histogram
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
-
-SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
-WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
-HISTOGRAM_SHARE = 0.03  # of the budget (of 1/σ²) measures the users' norms
-NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
-# How clipping and noise cost accuracy, for choosing Λ: fitted to Reddit posts, then checked on generated populations.
-BIAS_COST = 0.05  # KL when everything but a vanishing part of the text is clipped away
-DISTINCT = 10  # different n-grams of a user, roughly
-SPREAD = 0.8  # of the log-ratios of private to public frequencies that are left to learn
 
 
 @dataclass(frozen=True)
@@ -65,7 +57,7 @@ class Posterior(Mechanism):
         return self.calibrated(vocabulary, budget).spend
 
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
@@ -77,7 +69,7 @@ class Posterior(Mechanism):
         return Outcome(theta, {"model": models, "expected_counts": totals, **details}, deviation)
 
     def measure(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[list[Measured], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
         parts = [public_ngrams(part) for _, part in vocabulary.parts]
@@ -106,30 +98,16 @@ def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:
     return PublicNgrams(prior, vocabulary.counts.astype(np.float64), words, total)
 
 
-def shape_of(prior: Floats) -> Floats:
-    """S = π^a, scaled so that Σ s²π = 1."""
-    shape = prior**SHAPE_POWER
-    scaled: Floats = shape / math.sqrt(float((shape**2 * prior).sum()))
-    return scaled
-
-
 def coordinates(*parts: PublicNgrams) -> Coordinates:
-    """The n-grams of every order, and the words of the longest at a small weight, in one vector.
-
-    Each order has twice the weight of the one below. Where the longest are unigrams, they are the words.
-    """
-    longest, sizes = parts[-1], [public.prior.size for public in parts]
+    """The n-grams of every order, and the words of the longest, in one vector."""
+    longest, size = parts[-1], sum(public.prior.size for public in parts)
     order = longest.words.shape[1]
-    word_weight = WORD_WEIGHT if order > 1 else 0.0
-    weights = 2.0 ** np.array([public.words.shape[1] for public in parts])
-    weights *= (1 - word_weight) / weights.sum()
-    shapes = [shape_of(public.prior) / math.sqrt(weight) for public, weight in zip(parts, weights, strict=True)]
+    shape = np.concatenate(shapes(parts))
     if order == 1:
-        return Coordinates(np.concatenate(shapes), np.zeros((sum(sizes), 0), np.int32))
-    word_prior = longest.per_word(longest.prior) / order
-    words = np.full((sum(sizes), order), -1, np.int32)
-    words[-sizes[-1] :] = longest.words + sum(sizes)
-    return Coordinates(np.concatenate([*shapes, shape_of(word_prior) / math.sqrt(word_weight)]), words)
+        return Coordinates(shape, np.zeros((size, 0), np.int32))
+    words = np.full((size, order), -1, np.int32)
+    words[-len(longest.words) :] = longest.words + size
+    return Coordinates(shape, words)
 
 
 def as_measured(
@@ -150,26 +128,3 @@ def _noisy_users(histogram: Integers, sigma: float, chance: Randomness) -> Float
     noisy = chance.noise.discrete_gaussian(histogram * UNITS, scale=sigma * UNITS)
     counts: Floats = noisy.astype(np.float64) / UNITS
     return counts
-
-
-def best_clip_norm(noisy_users: Floats, public: PublicNgrams, shape: Floats, sigma: float) -> float:
-    """The Λ with the smallest predicted error, from the noisy histogram and public data alone.
-
-    A user of norm r with m different n-grams adds about min(r, Λ)·√(m/q) to the total, q = Σ π/s²; how often each is
-    repeated shows in r alone. Too small a Λ distorts (a cost that grows with the square of the part lost), too large a
-    one drowns in noise (the expected KL of shrinkage).
-    """
-    norms = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])
-    users = noisy_users * (noisy_users > 3 * sigma / math.sqrt(HISTOGRAM_SHARE))  # not noise alone
-    if not users.any():
-        return 1.0
-    worth = math.sqrt(DISTINCT / float((public.prior / shape**2).sum()))
-
-    def error(clip_norm: float) -> float:
-        kept = float((users * np.minimum(norms, clip_norm)).sum())
-        lost = 1 - kept / float((users * norms).sum())
-        signal = worth * kept * public.prior / (shape * clip_norm * sigma)
-        noise = 0.5 * float((public.prior * SPREAD**2 / (1 + (SPREAD * signal) ** 2)).sum())
-        return BIAS_COST * lost**2 + noise
-
-    return float(min(NORM_EDGES, key=error))

@@ -9,17 +9,16 @@ With ℓ = log(c + 1), without user n: Δℓ_i = log(c_i + 1) − log(c_i − Δ
 so  ‖shift‖² = Σ A² − 2 Δm Σ A w⁻ + Δm² (Σ_all w² + Σ (w⁻² − w²)): five sums over the user's own n-grams.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property
-from os import cpu_count
+from functools import cached_property, partial
 
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.errors import UsageError
 from bayesgram.kernels import inlined, kernel
-from bayesgram.private.clip import ClippedCounts
-from bayesgram.private.counts import user_blocks
+from bayesgram.private.clip import Clipped, ClippedCounts
+from bayesgram.private.over_users import Rows
 from bayesgram.public.prior import centred_log
 
 Terms = tuple[Floats, Floats, Floats, Floats]
@@ -34,7 +33,7 @@ def weights(users_per_ngram: Integers, *, slope: float, max_count: int) -> Float
 class Statistics:
     """c, N and x̂ of clipped counts: what Algorithm 1 reads, and all that its grid shares."""
 
-    clipped: ClippedCounts
+    clipped: Clipped
 
     @cached_property
     def x_hat(self) -> Floats:
@@ -51,23 +50,18 @@ class Statistics:
 
     def user_shifts(self, slope: float) -> Floats:
         """‖w⊙x̂ − w₋ₙ⊙x̂₋ₙ‖₂ for every user n."""
-        clipped, w, w_less = self.clipped, self.weights(slope), self.weights_without_one(slope)
-        terms = (clipped.totals.astype(np.float64) + 1, (w - w_less) * self.x_hat, w_less, w)
-        once = _terms_of_count_one(*terms)
-        parts = user_blocks(clipped.starts, cpu_count() or 1)
-        shifts = np.empty(clipped.starts.size - 1)
-
-        def run(first: int, last: int) -> None:
-            rows = clipped.starts[first : last + 1]
-            _shifts(rows, clipped.ngrams, clipped.counts, terms, once, shifts[first:last])
-
-        with ThreadPoolExecutor(len(parts)) as pool:  # the kernels release the GIL
-            list(pool.map(run, *zip(*parts, strict=True)))
-        return shifts
+        if not isinstance(self.clipped, ClippedCounts):
+            raise UsageError("user_shifts: a shift for every user is made on one machine only; ask for exact_gamma.")
+        return np.concatenate(self.clipped.blocks(partial(_row_shifts, terms=self._terms(slope))))
 
     def exact_gamma(self, slope: float) -> float:
         """γ by brute force: the largest shift."""
-        return float(self.user_shifts(slope).max(initial=0.0))
+        return float(self.clipped.over_users(partial(_largest_shift, terms=self._terms(slope)), np.maximum)[0])
+
+    def _terms(self, slope: float) -> Terms:
+        """What every user's shift is made of, for each n-gram: log terms, gap, w⁻ and w."""
+        w, w_less = self.weights(slope), self.weights_without_one(slope)
+        return self.clipped.totals.astype(np.float64) + 1, (w - w_less) * self.x_hat, w_less, w
 
     def bounded_gamma(self, slope: float) -> float:
         """γ by Claim 1, repaired: w(N) − w(N − 1) for the indicator (E6), no 1/N where N = 0 (E5).
@@ -80,6 +74,14 @@ class Statistics:
         lipschitz = (1 - share) * inverse + share * (inverse.sum() - inverse)  # L
         w, w_less = self.weights(slope), self.weights_without_one(slope)
         return float(np.linalg.norm(w * lipschitz * self.clipped.max_count + (w - w_less) * np.abs(self.x_hat)))
+
+
+def _row_shifts(rows: Rows, terms: Terms) -> Floats:
+    return _shifts(rows.starts, rows.ngrams, rows.counts, terms, _terms_of_count_one(*terms))
+
+
+def _largest_shift(rows: Rows, terms: Terms) -> Floats:
+    return np.array([_row_shifts(rows, terms).max(initial=0.0)])
 
 
 @inlined
@@ -107,8 +109,8 @@ def _shifts(
     counts: Ids,
     terms: Terms,
     once: Floats,
-    shifts: Floats,
-) -> None:
+) -> Floats:
+    shifts = np.empty(starts.size - 1)
     raised, gap, w_less, w = terms
     all_squares = (w * w).sum()
     for user in range(starts.size - 1):
@@ -126,3 +128,4 @@ def _shifts(
         mean = deltas / raised.size
         total = squares - 2 * mean * products + mean * mean * (all_squares + others)
         shifts[user] = np.sqrt(max(total, 0.0))
+    return shifts

@@ -22,8 +22,9 @@ from bayesgram.mechanisms.choices import ScoreSensitivity
 from bayesgram.mechanisms.paper import Paper, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import ClippedCounts, user_keys
-from bayesgram.private.counts import UserCounts
+from bayesgram.private.clip import ClippedCounts, clip, user_keys
+from bayesgram.private.counts import UserCounts, on_one_machine
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -104,7 +105,7 @@ def tune(
     grid: Grid,
 ) -> Tuned:
     """The (S, ρ) of the smallest noisy score. Only the choice may be told: the scores themselves are not covered."""
-    clipped = paper.statistics(counts, chance).clipped
+    clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=chance.key)
     scoring = held_out(counts, key=chance.key)
     first, second = clipped.select(scoring), Statistics(clipped.select(~scoring))
     prior = centred_log(vocabulary.counts)
@@ -138,13 +139,19 @@ class TunedPaper(Mechanism):
         grid = {**asdict(self.grid), "slopes": list(self.grid.slopes), "rhos": list(self.grid.rhos)}
         return {name: knobs[name] for name in knobs if name not in {"slope", "rho"}} | grid
 
+    def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
+        """Algorithm 2 splits the users in memory."""
+        on_one_machine(counts, f"mechanism={self.name}")
+        super().check_inputs(counts, vocabulary)
+
     def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
+        here = on_one_machine(counts, f"mechanism={self.name}")
         whole = need(budget, self.name)
         release_epsilon, tuning_epsilon = (part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING))
-        tuned = tune(counts, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
+        tuned = tune(here, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
         theta = tuned.paper.sample(tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance)
         found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
         parts = {"epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}

@@ -8,17 +8,18 @@ Does not choose the bounds: they are public.
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
-from os import cpu_count
+from functools import partial
+from typing import overload
 
 import numpy as np
+import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import whole_number
 from bayesgram.kernels import kernel, mix
-from bayesgram.private.counts import MAX_COUNT, UserCounts, totals_of, user_blocks
+from bayesgram.private.counts import MAX_COUNT, UserCounts
+from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
 from bayesgram.text.tables import hash_rows
 from bayesgram.text.tokens import buffers
 
@@ -28,9 +29,19 @@ UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 Csr = tuple[Integers, Ids, Ids]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ClippedCounts:
+class Clipped(OverUsers):
     """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
+
+    max_count: int
+    max_total: int
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private, C = {self.max_count}, W = {self.max_total})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClippedCounts(Clipped):
+    """Clipped counts in memory."""
 
     starts: Integers
     ngrams: Ids
@@ -39,18 +50,14 @@ class ClippedCounts:
     max_count: int
     max_total: int
 
-    @cached_property
-    def totals(self) -> Integers:
-        """c: how often each n-gram occurs over all users."""
-        return totals_of(self.ngrams, self.counts, self.vocabulary_size)
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Block by block on all cores."""
+        merged: Array = merge.reduce(self.blocks(measure))
+        return merged
 
-    @cached_property
-    def users_per_ngram(self) -> Integers:
-        """N: how many users have each n-gram, after clipping."""
-        return np.bincount(self.ngrams, minlength=self.vocabulary_size)
-
-    def __repr__(self) -> str:
-        return f"ClippedCounts(private, C = {self.max_count}, W = {self.max_total})"
+    def blocks(self, measure: Callable[[Rows], Array]) -> list[Array]:
+        """The answers of runs of users, in order."""
+        return in_blocks(Rows(self.starts, self.ngrams, self.counts), measure)
 
     def select(self, users: Bools) -> "ClippedCounts":
         """The chosen users' rows."""
@@ -61,9 +68,35 @@ class ClippedCounts:
         return ClippedCounts(starts, self.ngrams[rows], self.counts[rows], *bounds)
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class ClippedWhenAsked(Clipped):
+    """Counts that are elsewhere: every user is clipped anew, and the same way, each time that all are asked."""
+
+    counts: PrivateCounts
+    vocabulary_size: int
+    max_count: int
+    max_total: int
+    key: int
+
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Ask clipped users."""
+        clipped_first = partial(_measure_clipped, measure, self.max_count, self.max_total, self.key)
+        return self.counts.over_users(clipped_first, merge)
+
+
+def _measure_clipped(measure: Callable[[Rows], Array], max_count: int, max_total: int, key: int, rows: Rows) -> Array:
+    keys = id_keys(rows.users, key=key)
+    return measure(Rows(*_clip(rows.starts, rows.ngrams, rows.counts, max_count, max_total, keys)))
+
+
 def user_keys(counts: UserCounts, *, key: int) -> Hashes:
     """A number for each user that depends on the user's id and the run's key, and on nobody else."""
-    return mix_all(hash_rows(*buffers(counts.users)), np.uint64(key))
+    return id_keys(counts.users, key=key)
+
+
+def id_keys(users: pa.LargeBinaryArray, *, key: int) -> Hashes:
+    """A number for each of these ids."""
+    return mix_all(hash_rows(*buffers(users)), np.uint64(key))
 
 
 @kernel
@@ -84,10 +117,16 @@ def check_max_total(value: int) -> int:
     return whole_number("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
 
 
-def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts:
+@overload
+def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts: ...
+@overload
+def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: int) -> Clipped: ...
+def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: int) -> Clipped:
     """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
     largest = MAX_COUNT if max_count is None else check_max_count(max_count)
     max_total = check_max_total(max_total)
+    if not isinstance(counts, UserCounts):
+        return ClippedWhenAsked(counts, counts.vocabulary_size, largest, max_total, key)
     csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
     return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
 
@@ -156,34 +195,31 @@ class Coordinates:
         return self.shape.tobytes(), self.words.tobytes()
 
 
-def clipped_sum(counts: UserCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
+def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
     """Σ over users of z, where z = counts/shape, clipped to the L2 norm Λ, in units of Λ/B, truncated toward zero.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_clipped_sum, shape=measured.shape, words=measured.words, clip_norm=clip_norm)
-    return counts.once(("sum", clip_norm, *measured.content), lambda: _over_users(counts, summed))
+    summed = partial(_clipped_rows, measured=measured, clip_norm=clip_norm)
+    return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
 
 
-def norm_histogram(counts: UserCounts, measured: Coordinates, edges: Floats) -> Integers:
+def norm_histogram(counts: PrivateCounts, measured: Coordinates, edges: Floats) -> Integers:
     """How many users have a norm ‖counts/shape‖₂ below each edge and not below the one before, and above the last.
 
     Formal guarantee: adding or removing one user changes one entry by one.
     """
-    summed = partial(_norm_histogram, shape=measured.shape, words=measured.words, edges=edges)
-    return counts.once(("norms", edges.tobytes(), *measured.content), lambda: _over_users(counts, summed))
+    summed = partial(_norms_of_rows, measured=measured, edges=edges)
+    return counts.once(("norms", edges.tobytes(), *measured.content), lambda: counts.over_users(summed))
 
 
-def _over_users(counts: UserCounts, summed: Callable[[Integers, Ids, Ids], Integers]) -> Integers:
-    """A sum over users, block by block on all cores: of integers, so the same whatever the blocks are."""
+# What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
+def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
+    return _clipped_sum(rows.starts, rows.ngrams, rows.counts, measured.shape, measured.words, clip_norm)
 
-    def block(first: int, last: int) -> Integers:
-        return summed(counts.starts[first : last + 1], counts.ngrams, counts.counts)
 
-    blocks = user_blocks(counts.starts, cpu_count() or 1)
-    with ThreadPoolExecutor(len(blocks)) as pool:  # the kernels release the GIL
-        total: Integers = np.sum(list(pool.map(block, *zip(*blocks, strict=True))), axis=0)
-    return total
+def _norms_of_rows(rows: Rows, measured: Coordinates, edges: Floats) -> Integers:
+    return _norm_histogram(rows.starts, rows.ngrams, rows.counts, measured.shape, measured.words, edges)
 
 
 @kernel

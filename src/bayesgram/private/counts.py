@@ -6,8 +6,6 @@ All records of a user are merged, over all files, before anything else happens t
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from bayesgram.arrays import Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.kernels import inlined, kernel
+from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tables import StringTable
 from bayesgram.text.tokens import buffers
@@ -27,7 +26,7 @@ PENDING = 1 << 24  # occurrences kept before they are merged
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UserCounts:
+class UserCounts(PrivateCounts):
     """A sparse matrix in CSR form; row u holds `ngrams[starts[u] : starts[u + 1]]`, ascending, with `counts` ≥ 1."""
 
     users: pa.LargeBinaryArray  # ids, distinct
@@ -36,16 +35,6 @@ class UserCounts:
     counts: Ids
     vocabulary_size: int
     vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
-
-    @cached_property
-    def totals(self) -> Integers:
-        """c: how often each n-gram occurs over all users."""
-        return totals_of(self.ngrams, self.counts, self.vocabulary_size)
-
-    @cached_property
-    def users_per_ngram(self) -> Integers:
-        """N: how many users have each n-gram."""
-        return np.bincount(self.ngrams, minlength=self.vocabulary_size)
 
     def __post_init__(self) -> None:
         """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
@@ -56,18 +45,17 @@ class UserCounts:
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
 
-    def once(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
-        """A sum over these users. A subclass may remember it by its name, where many releases share it (figures)."""
-        return make()
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Block by block on all cores."""
+        merged: Array = merge.reduce(in_blocks(Rows(self.starts, self.ngrams, self.counts, self.users), measure))
+        return merged
 
-    def check_vocabulary(self, size: int, fingerprint: str) -> None:
-        """Refuse a vocabulary that these counts were not made with."""
-        if self.vocabulary_size != size or self.vocabulary_fingerprint not in {None, fingerprint}:
-            mine = "unknown" if self.vocabulary_fingerprint is None else f"{self.vocabulary_fingerprint[:12]}…"
-            raise UsageError(
-                f"the counts belong to the vocabulary {mine} of {self.vocabulary_size:,} n-grams, and this one is"
-                f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
-            )
+
+def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
+    """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
+    if not isinstance(counts, UserCounts):
+        raise UsageError(f"{what}: looks at single users, which only the local engine can; leave --engine spark out.")
+    return counts
 
 
 def count(
@@ -86,29 +74,41 @@ def count(
 def count_records(records: Iterable[Records], vocabulary: Vocabulary) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
     names = StringTable()
-    merged = _Merger()
+    merged = Merger()
     for batch in records:
         codes = names.add(*buffers(batch.user))
         for rows, ngrams in vocabulary.finder.find(batch.text):
             merged.add(codes[rows], ngrams)
-    counts = user_counts(names.strings(), *merged.arrays(), vocabulary_size=len(vocabulary))
+    counts = user_counts(names.strings(), *merged.take(), vocabulary_size=len(vocabulary))
     return _by_name(counts, vocabulary.fingerprint)
 
 
-class _Merger:
+class Merger:
     """(user, n-gram) occurrences as (user, n-gram, count) rows, merged whenever many are waiting."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[Ids, Ids, Ids]] = []
         self._waiting = 0
 
+    @property
+    def rows(self) -> int:
+        """How many rows it holds, merged and waiting."""
+        return sum(users.size for users, _, _ in self._parts)
+
     def add(self, users: Ids, ngrams: Ids) -> None:
+        """One occurrence each."""
         self._parts.append((users, ngrams, np.ones(ngrams.size, np.int32)))
         self._waiting += ngrams.size
         if self._waiting > PENDING:
-            self._parts, self._waiting = [self.arrays()], 0
+            self._parts = [self.take()]
 
-    def arrays(self) -> tuple[Ids, Ids, Ids]:
+    def take(self) -> tuple[Ids, Ids, Ids]:
+        """All rows, merged; none are left."""
+        rows = self._merged()
+        self._parts, self._waiting = [], 0
+        return rows
+
+    def _merged(self) -> tuple[Ids, Ids, Ids]:
         empty = np.zeros(0, np.int32)
         users, ngrams, counts = (np.concatenate(column) for column in zip((empty,) * 3, *self._parts, strict=True))
         starts, ngrams, counts = _rows(users, ngrams, counts, int(users.max(initial=-1)) + 1)
@@ -146,15 +146,6 @@ def _by_name(counts: UserCounts, fingerprint: str) -> UserCounts:
         counts.vocabulary_size,
         fingerprint,
     )
-
-
-@kernel
-def totals_of(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
-    """How often each n-gram occurs."""
-    totals = np.zeros(vocabulary_size, np.int64)
-    for at in range(ngrams.size):
-        totals[ngrams[at]] += counts[at]
-    return totals
 
 
 @kernel
@@ -240,10 +231,3 @@ def with_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCount
         counts.vocabulary_size,
         counts.vocabulary_fingerprint,
     )
-
-
-def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:
-    """Runs of whole users with about as many nonzeros each."""
-    edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
-    edges[0], edges[-1] = 0, starts.size - 1
-    return [(int(first), int(last)) for first, last in pairwise(edges)]

@@ -5,6 +5,8 @@ made elsewhere needs the same three columns, in any order of rows.
 """
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Ids
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import MAX_COUNT, UserCounts, user_blocks, user_counts
+from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
+from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.version import VERSION
 
@@ -27,6 +30,29 @@ ROWS_AT_ONCE = 1 << 22
 
 def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
     """Write a counts folder; it is private."""
+    with counts_folder(vocabulary, path, force=force) as write:
+        write(counts)
+
+
+@contextmanager
+def counts_folder(
+    vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+) -> Iterator[Callable[[UserCounts], None]]:
+    """A counts folder to write to, some users at a time; it appears when the block ends well."""
+    with unwritten_counts(vocabulary, path, force=force) as file:
+        schema = pa.schema({"user": pa.large_string(), "ngram": pa.int32(), "count": pa.int32()})
+        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+
+            def write(counts: UserCounts) -> None:
+                for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+                    writer.write_table(_table(counts, first, last, schema))
+
+            yield write
+
+
+@contextmanager
+def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> Iterator[Path]:
+    """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
         "format": FORMAT,
         "software": f"bayesgram {VERSION}",
@@ -38,10 +64,7 @@ def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *,
         },
     }
     with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
-        schema = pa.schema({"user": pa.large_string(), "ngram": pa.int32(), "count": pa.int32()})
-        with pq.ParquetWriter(folder / COUNTS, schema, compression="zstd") as writer:
-            for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
-                writer.write_table(_table(counts, first, last, schema))
+        yield folder / COUNTS
         (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
 
@@ -54,10 +77,7 @@ def _table(counts: UserCounts, first: int, last: int, schema: pa.Schema) -> pa.T
 
 def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     """Read a counts folder or a Parquet file of counts over a vocabulary of this size."""
-    folder = Path(path)
-    if not folder.exists():
-        raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
-    file, fingerprint = (folder / COUNTS, _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
+    file, fingerprint = find_counts(path, vocabulary_size)
     table = _read(file)
     users = table["user"].combine_chunks().dictionary_encode()
     return user_counts(
@@ -68,6 +88,14 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
         vocabulary_size=vocabulary_size,
         vocabulary_fingerprint=fingerprint,
     )
+
+
+def find_counts(path: str | Path, vocabulary_size: int) -> tuple[Path, str | None]:
+    """The Parquet file (or a folder of them), and the vocabulary it says it was made with."""
+    folder = Path(path)
+    if not folder.exists():
+        raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
+    return (folder / COUNTS, _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
 
 
 def _fingerprint(folder: Path, vocabulary_size: int) -> str:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
+from bayesgram.files.scratch import scratch_folder
 from bayesgram.files.writing import publish_file
 from bayesgram.public.prior import public_distribution
 from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders
@@ -27,6 +28,7 @@ from bayesgram.text.tokens import Tokenizer, buffers
 
 MAX_SIZE = 100_000_000
 MAX_TOTAL = 2**53
+MEMORY = 1 << 30  # bytes for n-grams that are being counted
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,27 +115,34 @@ class Vocabulary:
         text_column: str = "text",
         tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
+        memory: int = MEMORY,
     ) -> "Vocabulary":
         """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables."""
         records = read_records(inputs, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        return cls.from_records(records, order=order, size=size, tokenizer=tokenizer)
+        return cls.from_records(records, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
     def from_records(
-        cls, records: Iterable[Records], *, order: int | Sequence[int], size: int, tokenizer: Tokenizer
+        cls,
+        records: Iterable[Records],
+        *,
+        order: int | Sequence[int],
+        size: int,
+        tokenizer: Tokenizer,
+        memory: int = MEMORY,
     ) -> "Vocabulary":
-        """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token."""
-        _check_size(size)
+        """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token.
+
+        N-grams beyond `memory` bytes wait on disk, and the answer stays exact; the distinct tokens stay in memory.
+        """
+        check_size(size)
         orders = sorted({order} if isinstance(order, int) else set(order))
-        counter = NgramCounter(orders, tokenizer)
-        for batch in records:
-            counter.add(batch.text)
-        for short, table in counter.windows.items():
-            if not len(table):
-                raise BayesgramError(
-                    f"the public text has no n-gram of order {short}: give more text, or a smaller --order."
-                )
-        ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
+        with scratch_folder() as scratch:
+            limit = windows_in(memory, orders)
+            counter = NgramCounter(orders, tokenizer, scratch=scratch, limit=limit)
+            for batch in records:
+                counter.add(batch.text)
+            ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
         return cls(pa.concat_arrays(ngrams), np.concatenate(counts), orders[-1], tokenizer)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -163,24 +172,40 @@ class Vocabulary:
         return cls(ngrams, counts, _longest(path, ngrams), cut)
 
 
+def windows_in(memory: int, orders: Sequence[int]) -> int:
+    """How many distinct n-grams of each order fit: their tokens, a count, two to four slots, and room to grow."""
+    return max(memory // sum(2 * (4 * order + 8 + 16) for order in orders), 1 << 16)
+
+
 def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
     """The most frequent windows of one length as strings, with their counts, in order."""
-    rows, counts = counter.windows[length].rows, counter.windows[length].counts
     tokens = counter.tokens.strings()
-    if length == 1 and counter.tokenizer.boundaries:  # a sentence's start is given, never predicted
-        predicted = rows[:, 0] != pc.index(tokens, START.encode()).as_py()
-        rows, counts = rows[predicted], counts[predicted]
+    rank = np.empty(len(tokens), np.int64)
+    rank[pc.sort_indices(tokens).to_numpy()] = np.arange(len(tokens))
+    start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
+    rows, counts = np.zeros((0, length), np.int32), np.zeros(0, np.int64)
+    for table in counter.parts(length):
+        told = table.rows[:, 0] != start  # a sentence's start is given, never predicted
+        best = _first(table.rows[told], table.counts[told], rank, size)
+        rows, counts = np.concatenate([rows, best[0]]), np.concatenate([counts, best[1]])
+    rows, counts = _first(rows, counts, rank, size)
+    if not len(rows):
+        raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
+    words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
+    return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts
+
+
+def _first(rows: Ids, counts: Integers, rank: Integers, size: int) -> tuple[Ids, Integers]:
+    """The `size` most frequent rows, in order; of equal counts, those whose tokens come first."""
     if counts.size > size:  # all that tie with the last one stay in the race
         kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
         rows, counts = rows[kept], counts[kept]
-    rank = np.empty(len(tokens), np.int64)
-    rank[pc.sort_indices(tokens).to_numpy()] = np.arange(len(tokens))
     order = np.lexsort([*(rank[column] for column in rows.T[::-1]), -counts])[:size]
-    words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[order].T]
-    return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts[order]
+    return rows[order], counts[order]
 
 
-def _check_size(size: int) -> None:
+def check_size(size: int) -> None:
+    """Refuse a size that no vocabulary has."""
     if not 1 <= size <= MAX_SIZE:
         raise UsageError(f"size={size}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
 

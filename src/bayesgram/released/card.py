@@ -32,6 +32,7 @@ class Card:
     vocabulary: dict[str, Any]
     seeded: bool
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
+    command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -88,6 +89,7 @@ class Card:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
         """The inverse of `to_json`."""
+        values = {"command": None, **values}  # cards of earlier versions have none
         known = {field.name: values[field.name] for field in fields(cls)}
         return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})
 

@@ -4,8 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Integers
+from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.released.release import Release
+
+SMALLEST = np.finfo(np.float64).tiny  # stands for a probability of 0, which has no logarithm
 
 
 @dataclass(frozen=True)
@@ -15,16 +17,27 @@ class Moved:
     ngram: str
     before: float
     after: float
+    row: int  # its id
 
 
-def most_moved(release: Release, before: Floats, *, how_many: int) -> tuple[list[Moved], list[Moved]]:
-    """The n-grams lifted and lowered most: those with the largest parts θ log(θ/π) and π log(π/θ)."""
-    after = release.probabilities
-    ratio = np.log(after) - np.log(before)
-    lifted = np.argsort(-after * ratio, kind="stable")[:how_many]
-    lowered = np.argsort(before * ratio, kind="stable")[:how_many]
+def most_moved(
+    release: Release, before: Floats, *, how_many: int, among: Bools | None = None
+) -> tuple[list[Moved], list[Moved]]:
+    """The n-grams lifted and lowered most: those with the largest parts θ log(θ/π) and π log(π/θ).
 
-    def rows(ids: Integers) -> list[Moved]:
-        return [Moved(release.ngrams[int(i)].as_py(), float(before[i]), float(after[i])) for i in ids]
+    `among`: of these n-grams only, such as those of one order.
+    """
+    rows = np.arange(before.size) if among is None else np.flatnonzero(among)
+    old, new = before[rows], release.probabilities[rows]
+    ratio = np.log(np.maximum(new, SMALLEST)) - np.log(np.maximum(old, SMALLEST))
+    lifted = np.argsort(-new * ratio, kind="stable")
+    lowered = np.argsort(old * ratio, kind="stable")
 
-    return rows(lifted), rows(lowered)
+    def first(places: Integers) -> list[Moved]:
+        return [_moved(release, before, int(row)) for row in rows[places[:how_many]]]
+
+    return first(lifted[ratio[lifted] > 0]), first(lowered[ratio[lowered] < 0])
+
+
+def _moved(release: Release, before: Floats, row: int) -> Moved:
+    return Moved(release.ngrams[row].as_py(), float(before[row]), float(release.probabilities[row]), row)

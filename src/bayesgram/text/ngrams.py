@@ -5,6 +5,7 @@ No window crosses a sentence end or a row; with boundaries, a sentence begins wi
 """
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,14 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
 from bayesgram.errors import UsageError
+from bayesgram.files.scratch import Buckets
 from bayesgram.kernels import kernel
-from bayesgram.text.tables import ABSENT, StringTable, WindowTable
+from bayesgram.text.tables import ABSENT, StringTable, WindowTable, hash_windows
 from bayesgram.text.tokens import Tokenizer, buffers
 
 MAX_ORDER = 6
+BUCKET_BITS = 6
+BUCKETS = 1 << BUCKET_BITS
 START, END = "<s>", "</s>"
 
 
@@ -34,13 +38,20 @@ def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
 
 
 class NgramCounter:
-    """Counts all n-grams of these orders in text that is added batch by batch."""
+    """Counts all n-grams of these orders in text that is added batch by batch.
 
-    def __init__(self, orders: Sequence[int], tokenizer: Tokenizer) -> None:
+    A table of more than `limit` distinct n-grams goes to the scratch folder; `parts` brings all together, exactly.
+    """
+
+    def __init__(
+        self, orders: Sequence[int], tokenizer: Tokenizer, *, scratch: Path | None = None, limit: int = 1 << 62
+    ) -> None:
         self.tokenizer = tokenizer
         self.tokens = StringTable()
         self.windows = {check_order(order): WindowTable(order) for order in orders}
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
+        self._limit, self._scratch = limit, scratch
+        self._spilled: dict[int, Buckets] = {}
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Count the n-grams of these rows."""
@@ -50,6 +61,31 @@ class NgramCounter:
                 stream, _ = _with_boundaries(stream, ends, *self._marks)
             for table in self.windows.values():
                 table.add(stream)
+                if self._scratch and len(table) > self._limit:
+                    self._spill(table, self._scratch)
+
+    def _spill(self, table: WindowTable, scratch: Path) -> None:
+        """Move a table to disk, dealt out by hash: equal windows meet again in the same bucket."""
+        name = f"windows-{table.order}"
+        spilled = self._spilled.setdefault(table.order, Buckets(scratch, name, buckets=BUCKETS, columns=2))
+        spilled.add(
+            (hash_windows(table.rows) >> np.uint64(64 - BUCKET_BITS)).astype(np.int64), [table.rows, table.counts]
+        )
+        table.clear()
+
+    def parts(self, order: int) -> Iterator[WindowTable]:
+        """The counts of one order: all at once, or a bucket at a time where they did not fit in memory."""
+        table = self.windows[order]
+        if order not in self._spilled:
+            yield table
+            return
+        if self._scratch and len(table):
+            self._spill(table, self._scratch)
+        for bucket in range(BUCKETS):
+            table.clear()
+            for rows, counts in self._spilled[order].parts(bucket):
+                table.merge(rows, counts)
+            yield table
 
 
 class NgramFinder:

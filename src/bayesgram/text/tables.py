@@ -190,6 +190,29 @@ def _count_windows(ids: Ids, order: int, rows: Ids, counts: Integers, slots: Ids
 
 
 @kernel
+def _add_rows(new: Ids, numbers: Integers, rows: Ids, counts: Integers, slots: Ids, size: int) -> int:
+    """Add windows that were counted before."""
+    for at in range(numbers.size):
+        slot = _probe(new[at], 0, rows.shape[1], rows, slots)
+        if slots[slot] == _EMPTY:
+            slots[slot] = size
+            rows[size] = new[at]
+            counts[size] = 0
+            size += 1
+        counts[slots[slot]] += numbers[at]
+    return size
+
+
+@kernel
+def hash_windows(rows: Ids) -> Hashes:
+    """The hash of each window."""
+    found = np.empty(rows.shape[0], np.uint64)
+    for at in range(found.size):
+        found[at] = mix(_hash_window(rows[at], 0, rows.shape[1]))
+    return found
+
+
+@kernel
 def _find_windows(ids: Ids, order: int, rows: Ids, slots: Ids) -> tuple[Ids, Ids]:
     """The number of each known window, and where it ends."""
     found = np.empty(ids.size, np.int32)
@@ -242,13 +265,26 @@ class WindowTable:
 
     def add(self, ids: Ids) -> None:
         """Count the windows of a stream of token numbers; ABSENT interrupts a window."""
-        needed = self._size + max(ids.size + 1 - self.order, 0)
+        self._reserve(max(ids.size + 1 - self.order, 0))
+        self._size = _count_windows(ids, self.order, self._rows, self._counts, self._slots, self._size)
+
+    def merge(self, rows: Ids, counts: Integers) -> None:
+        """Add windows that were counted before."""
+        self._reserve(len(rows))
+        self._size = _add_rows(rows, counts, self._rows, self._counts, self._slots, self._size)
+
+    def clear(self) -> None:
+        """Forget all windows, but keep the room."""
+        self._slots[:] = _EMPTY
+        self._size = 0
+
+    def _reserve(self, more: int) -> None:
+        needed = self._size + more
         self._rows = _grown(self._rows, needed)
         self._counts = _grown(self._counts, needed)
         if 2 * needed > self._slots.size:
             self._slots = np.full(_power_of_two(2 * needed), _EMPTY, np.int32)
             _place_windows(self._rows, self._size, self._slots)
-        self._size = _count_windows(ids, self.order, self._rows, self._counts, self._slots, self._size)
 
     def find(self, ids: Ids) -> tuple[Ids, Ids]:
         """The numbers of the known windows of a stream, in order, and the position of each one's last token."""

@@ -14,31 +14,9 @@ from bayesgram.experiments.reproduce.bench import Row
 from bayesgram.experiments.reproduce.experiment import Experiment, Finding
 from bayesgram.experiments.reproduce.lines import marks
 from bayesgram.experiments.reproduce.meter import Cost
+from bayesgram.pages import head
 from bayesgram.version import VERSION
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2127; --dim: #5d6470; --paper: #fff; --line: #d9dde3; --soft: #f4f5f7;
-  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --dim: #a3aab6; --paper: #16181c; --line: #343941;
-  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; } }
-* { box-sizing: border-box }
-body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--paper); color: var(--ink);
-  font: 16px/1.55 system-ui, sans-serif }
-h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem } h2 { font-size: 1.25rem; margin: 0 }
-section { border-top: 1px solid var(--line); padding-top: 1.4rem; margin-top: 2rem }
-.warning { border-left: 4px solid var(--bad); background: var(--soft); padding: .6rem .9rem }
-.dim, figcaption { color: var(--dim); font-size: .92rem }
-.verdict { font-weight: 600 } .reproduced { color: var(--good) } .partly { color: var(--half) }
-.not { color: var(--bad) }
-blockquote { margin: .8rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--dim) }
-figure { margin: 1rem 0; overflow-x: auto } img { background: #fff; border-radius: 6px; max-width: 100%; height: auto;
-  border: 1px solid var(--line) }
-table { border-collapse: collapse; font-size: .92rem; font-variant-numeric: tabular-nums }
-th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left } .scroll { overflow-x: auto }
-li { margin: .3rem 0 } .mark { display: inline-block; width: 1.4em; font-weight: 700 }
-@media print { :root { --paper: #fff; --ink: #000 } section { break-inside: avoid } details { display: none } }
-"""
 READING = """
 <p>Numbers are medians of {seeds} seed{s}; bands go from the smallest to the largest. The noise is seeded, so that the
 page can be made again: it is not the noise of a release. The paper never states its δ. C = 1 below a million users and
@@ -64,9 +42,7 @@ def page(results: Sequence[Result], folder: Path, *, setting: str, seeds: int) -
     """The whole document; pictures are read from the folder."""
     title = "The paper's experiments, made again"
     parts = [
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-        '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{STYLE}</style></head><body><h1>{title}</h1>",
+        f"{head(title)}<body><h1>{title}</h1>",
         f'<p class="dim">Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}.</p>',
         f'<p class="warning"><b>Private.</b> The numbers on this page are {escape(DISCLOSURE)}.</p>',
         READING.format(seeds=seeds, s="s" if seeds > 1 else ""),

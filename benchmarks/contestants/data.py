@@ -1,0 +1,126 @@
+"""What the contestants work on.
+
+    python data.py text OUT --megabytes 10            made-up messages: Parquet with user and text
+    python data.py copy OUT PATH --megabytes 10       (the beginning of) a Parquet file of somebody's text
+    python data.py lines OUT TEXT                     the same text as plain lines, for wc
+    python data.py crowd OUT --users 100000           counts of made-up users: vocab.parquet, matrix.npz
+    python data.py given OUT COUNTS VOCAB             the same from counts that are there
+    python data.py counts OUT CROWD                   those counts as a counts folder
+
+Prints a line of JSON that says how much there is.
+"""
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayesgram.experiments.crowd import Crowd
+from bayesgram.experiments.population import Population
+from bayesgram.private.counts import UserCounts
+from bayesgram.private.store import load_counts, save_counts
+from bayesgram.public.vocabulary import Vocabulary
+
+SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
+
+
+def text(options: argparse.Namespace) -> dict[str, Any]:
+    """Messages of a made-up population, until there is enough."""
+    people = Population(users=10_000_000, seed=7, batch_users=2_000)
+    return _write(options.out, people.messages(), options.megabytes)
+
+
+def copy(options: argparse.Namespace) -> dict[str, Any]:
+    """The same columns from a file that is there."""
+    return _write(options.out, _batches(options), options.megabytes)
+
+
+def _batches(options: argparse.Namespace) -> Iterator[pa.RecordBatch]:
+    file = pq.ParquetFile(options.inputs[0])
+    for batch in file.iter_batches(16_384, columns=[options.user_column, options.text_column]):
+        columns = [batch[name].cast(pa.string()) for name in (options.user_column, options.text_column)]
+        yield pa.record_batch(columns, schema=SCHEMA)
+
+
+def _write(out: Path, batches: Iterable[pa.RecordBatch], megabytes: float) -> dict[str, Any]:
+    size = rows = 0
+    with pq.ParquetWriter(out, SCHEMA) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+            size += pc.sum(pc.binary_length(batch["text"])).as_py() or 0
+            rows += batch.num_rows
+            if size >= megabytes * 1e6:
+                break
+    return {"megabytes": size / 1e6, "rows": rows}
+
+
+def lines(options: argparse.Namespace) -> dict[str, Any]:
+    """One text a line."""
+    with options.out.open("w", encoding="utf-8") as out:
+        for batch in pq.ParquetFile(options.inputs[0]).iter_batches(16_384, columns=["text"]):
+            out.writelines(f"{text}\n" for text in batch["text"].to_pylist())
+    return {}
+
+
+def crowd(options: argparse.Namespace) -> dict[str, Any]:
+    """Straight to counts, with the vocabulary that they are over."""
+    people = Crowd(users=options.users)
+    return _matrix(options.out, people.counts(), people.vocabulary)
+
+
+def given(options: argparse.Namespace) -> dict[str, Any]:
+    """Counts and a vocabulary from files."""
+    vocabulary = Vocabulary.load(options.inputs[1])
+    return _matrix(options.out, load_counts(options.inputs[0], vocabulary_size=len(vocabulary)), vocabulary)
+
+
+def _matrix(out: Path, counts: UserCounts, vocabulary: Vocabulary) -> dict[str, Any]:
+    out.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(out / "vocab.parquet", force=True)
+    np.savez(out / "matrix.npz", starts=counts.starts, ngrams=counts.ngrams, counts=counts.counts)
+    return {"users": len(counts.users), "nonzeros": int(counts.ngrams.size), "ngrams": len(vocabulary)}
+
+
+def load(crowd: Path) -> tuple[UserCounts, Vocabulary]:
+    """A matrix back; users are numbered."""
+    vocabulary = Vocabulary.load(crowd / "vocab.parquet")
+    with np.load(crowd / "matrix.npz") as file:
+        starts, ngrams, counts = file["starts"], file["ngrams"], file["counts"]
+    names = pa.array(np.arange(starts.size - 1)).cast(pa.large_string()).cast(pa.large_binary())
+    return UserCounts(names, starts, ngrams, counts, len(vocabulary), vocabulary.fingerprint), vocabulary
+
+
+def counts(options: argparse.Namespace) -> dict[str, Any]:
+    """A counts folder of the first so many users."""
+    matrix, vocabulary = load(Path(options.inputs[0]))
+    users = min(options.users, len(matrix.users))
+    end = int(matrix.starts[users])
+    names, starts = matrix.users[:users], matrix.starts[: users + 1]
+    cut = UserCounts(names, starts, matrix.ngrams[:end], matrix.counts[:end], len(vocabulary), vocabulary.fingerprint)
+    save_counts(cut, vocabulary, options.out, force=True)
+    return {"users": users, "nonzeros": end}
+
+
+def main() -> None:
+    """Make one thing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    makers = {made.__name__: made for made in (text, copy, lines, crowd, given, counts)}
+    parser.add_argument("what", choices=makers)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("inputs", nargs="*")
+    parser.add_argument("--megabytes", type=float, default=100)
+    parser.add_argument("--users", type=int, default=10_000_000)
+    parser.add_argument("--user-column", default="user")
+    parser.add_argument("--text-column", default="text")
+    options = parser.parse_args()
+    print(json.dumps(makers[options.what](options)))
+
+
+if __name__ == "__main__":
+    main()

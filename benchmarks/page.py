@@ -1,0 +1,158 @@
+"""docs/benchmarks.md from docs/benchmarks.json: tables, what was compared with what, and on which machine."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from measure import CommandFailedError, run
+
+Result = dict[str, Any]
+
+ORDER = ("vocabulary", "counts", "gamma", "clip", "noise", "histogram", "grid", "growth", "startup", "scale")
+INTRODUCTION = """# Benchmarks
+
+Bayesgram beside the tools one would otherwise take for the same work. Written by `make bench`
+(`benchmarks/speed.py`): all contestants in one run, in turns, each repeat in a process of its own. Times are wall time
+of the whole process, from Parquet to a written result, unless said otherwise; *best* is the fastest repeat, *spread*
+the fastest and the slowest; *memory* is the peak of the largest repeat. A *ratio* of 3 means that Bayesgram took a
+third of that contestant's time, both at their best. Where a time is in ns a nonzero, or is that of noise or of
+Algorithm 2, it is the work alone, once the data are loaded and the kernels compiled; *memory* is still that of the
+whole process. Generated text has few different words, which suits every hash table; `--text` takes real text.
+"""
+DIFFERENCES = """## What the peers compute differently
+
+- All cut words as runs of letters and digits with inner apostrophes, lower-cased, and end sentences at `. ! ? ; : …`
+  and line ends. Bayesgram does more: NFC, all sentence ends and joiners of Unicode ([text.md](text.md)), invalid UTF-8
+  refused, apostrophes folded. So a few n-grams differ; the notes say how many agree.
+- Of n-grams with equal counts at the 50,000th place the peers keep any, Bayesgram those that come first in byte order:
+  on generated text, nothing else differs between the vocabularies of polars, DuckDB, Counter and Bayesgram.
+- scikit-learn's n-grams cross sentence ends, and its words follow Python's `\\w`.
+- `bayesgram count` writes users in byte order of their ids with their n-grams ascending; polars and DuckDB write rows
+  in any order.
+- scipy's sums are floating point, and depend on the order of users in the last bits; Bayesgram's are integers.
+- OpenDP and PipelineDP bound a user to 10 n-grams, each counted once: OpenDP the first ones (`keep="sample"` raised an
+  error of Polars in this query), PipelineDP random ones. `laplace` keeps 10 random occurrences and `gaussian` scales a
+  user down to an L2 norm of 4, so more of what people wrote is left. All add noise to every n-gram of the vocabulary,
+  also to those that nobody wrote; OpenDP's and Bayesgram's noise is exact on integers.
+- PipelineDP's local backend is plain Python, so it gets fewer users, and so does Bayesgram in the row above it.
+"""
+
+
+def write(docs: Path, results: dict[str, Result], *, drawn_by: Path) -> None:
+    """Put new results beside the old ones, and write page and picture."""
+    kept = docs / "benchmarks.json"
+    all_results = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
+    all_results |= results
+    kept.write_text(json.dumps(all_results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    if "growth" in results:
+        _draw(kept, docs / "images" / "growth.svg", drawn_by)
+    parts = [INTRODUCTION.splitlines()]
+    parts += [section(name, all_results[name]) for name in ORDER if name in all_results]
+    parts += [DIFFERENCES.splitlines(), _versions(all_results)]
+    (docs / "benchmarks.md").write_text("\n\n".join("\n".join(part).strip() for part in parts) + "\n", encoding="utf-8")
+
+
+def _draw(kept: Path, picture: Path, python: Path) -> None:
+    try:
+        run([str(python), str(Path(__file__).parent / "picture.py"), str(kept), str(picture)])
+    except CommandFailedError as failure:
+        print(failure, file=sys.stderr)
+
+
+def section(name: str, result: Result) -> list[str]:
+    """One task: a heading, how much work it was, a table."""
+    tables = {"growth": _growth, "startup": _startup, "scale": _scale}
+    table = tables.get(name, _table)(result)
+    load = " and ".join(f"{value:g}" for value in result["load"])
+    under = f"{_size(result)}{result['repeats']} repeats; load of the machine before and after: {load}."
+    return [f"## {result['title']}", "", under, "", *table]
+
+
+def _size(result: Result) -> str:
+    size = result.get("size", {})
+    said = []
+    if "megabytes" in size:
+        said.append(f"{size['megabytes']:.1f} MB of {result['text']} text in {size['rows']:,} rows")
+    if "nonzeros" in size:
+        said.append(f"{size['users']:,} users, {size['nonzeros']:,} nonzeros")
+    return "; ".join(said) + "; " if said else ""
+
+
+def _table(result: Result) -> list[str]:
+    unit, size = result["unit"], result["size"]
+    found = ["| | best | spread, s | ratio | CPU, s | memory | |", "|---|--:|--:|--:|--:|--:|---|"]
+    ours = None
+    for row in result["rows"]:
+        if row["missing"]:
+            found.append(f"| {row['name']} | {row['missing']} | | | | | {row['note']} |")
+            continue
+        best, worst = min(row["seconds"]), max(row["seconds"])
+        pace = best / (row["said"]["nonzeros"] if unit == "ns a nonzero" else 1)
+        ours = pace if row["ours"] else ours
+        ratio = _number(pace / ours) if ours and not row["ours"] else ""
+        found.append(
+            f"| {row['name']} | {_in_unit(best, unit, size, row['said'])} | {_number(best)}–{_number(worst)} | {ratio}"
+            f" | {_number(min(row['cpu']))} | {_memory(max(row['peak_mb']))} | {row['note']} |"
+        )
+    return found
+
+
+def _in_unit(seconds: float, unit: str, size: Result, said: Result) -> str:
+    if unit == "MB/s":
+        return f"{size['megabytes'] / seconds:.1f} MB/s"
+    if unit == "ns a nonzero":
+        return f"{seconds * 1e9 / said['nonzeros']:.2f} ns a nonzero"
+    return f"{_number(seconds)} s"
+
+
+def _number(value: float) -> str:
+    return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _memory(megabytes: float) -> str:
+    return f"{megabytes / 1000:.2f} GB"
+
+
+def _growth(result: Result) -> list[str]:
+    found = ["| | text | best, s | CPU, s | rate | memory |", "|---|--:|--:|--:|--:|--:|"]
+    for point in result["points"]:
+        rate = point["megabytes"] / point["seconds"]
+        found.append(
+            f"| `bayesgram {point['command']}` | {point['megabytes']:.0f} MB | {_number(point['seconds'])}"
+            f" | {_number(point['cpu'])} | {rate:.1f} MB/s | {_memory(point['peak_mb'])} |"
+        )
+    return [*found, "", "![Time and peak memory as the text grows](images/growth.svg)"]
+
+
+def _startup(result: Result) -> list[str]:
+    low, high = result["help_spread"]
+    said = (
+        f"`bayesgram --help` takes {result['help_median']:.2f} s (median of 20; {low:.2f}–{high:.2f}). The first run of"
+        f" `vocab`, `count` and `release` compiles {result['compiled_first']} kernels, the second"
+        f" {result['compiled_second']}."
+    )
+    return [said]
+
+
+def _scale(result: Result) -> list[str]:
+    found = ["| step | seconds | CPU, s | memory |", "|---|--:|--:|--:|"]
+    found += [
+        f"| {step['step']} | {_number(step['seconds'])} | {_number(step['cpu'])} | {_memory(step['peak_mb'])} |"
+        for step in result["steps"]
+    ]
+    return [*found, "", f"The counts folder takes {result['size']['megabytes_on_disk']:,.0f} MB on disk."]
+
+
+def _versions(results: dict[str, Result]) -> list[str]:
+    """Of the latest result; a page of several runs says so for each machine."""
+    found = ["## Machine and versions", ""]
+    for told in {json.dumps(result["machine"]): result for result in results.values()}.values():
+        of = told["machine"]
+        found.append(
+            f"- {of['processor']}, {of['cores']} cores, {of['memory_gb']} GB; {of['system']}, Python {of['python']}"
+        )
+        for name, packages in told["versions"].items():
+            listed = ", ".join(f"{package} {version}" for package, version in packages.items())
+            found.append(f"- environment of {name}: {listed or 'not installed'}")
+    return found

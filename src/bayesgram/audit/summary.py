@@ -1,0 +1,82 @@
+"""The private numbers that a report shows when it is asked to: KL of each release by order, and what audits found.
+
+In:  private counts and releases; audit folders.   Out: what `released.report` draws. Every number here is a disclosure.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Integers
+from bayesgram.audit.pictures import CLAIM, allowed_misses
+from bayesgram.audit.report import CONTENTS
+from bayesgram.audit.utility import kl_divergence
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.released.drawings import Trace
+from bayesgram.released.release import Release
+from bayesgram.released.report import Attacks, Score, printable
+
+COLOURS = ("bad", "half")
+FINDING = ("attack", "neighbour", "caught", "sentence")
+
+
+def scores(totals: Integers, releases: Sequence[tuple[str, Release]], public: Floats | None) -> list[Score]:
+    """KL of public text, where it is known, and of every release, each order by itself; orders nobody wrote are out."""
+    orders = releases[0][1].orders
+    present = [int(order) for order in np.unique(orders) if totals[orders == order].any()]
+    if not present:
+        raise BayesgramError("the private counts are empty: there is nothing to compare with; leave --against out.")
+    found: list[Score] = []
+    for order in present:
+        rows = orders == order
+        if public is not None:
+            nobody = ("public text alone", "no private data", "PROVED", 0.0, 0.0)
+            found.append(Score(*nobody, order, _finite(kl_divergence(totals[rows], public[rows]))))
+        for name, release in releases:
+            card, kl = release.card, kl_divergence(totals[rows], release.probabilities[rows])
+            told = (printable(name), card.mechanism, card.guarantee.name, card.epsilon, card.delta)
+            found.append(Score(*told, order, _finite(kl)))
+    return found
+
+
+def _finite(value: float) -> float | None:
+    return value if value < float("inf") else None
+
+
+def load_attacks(path: Path) -> Attacks:
+    """What an audit folder says."""
+    file = path / CONTENTS[0]
+    if not file.is_file():
+        raise UsageError(f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`.")
+    try:
+        document = json.loads(file.read_text(encoding="utf-8"))
+        return Attacks(
+            name=printable(str(path)),
+            mechanism=str(document["mechanism"]),
+            guarantee=str(document["guarantee"]),
+            epsilon=document["epsilon"],
+            delta=document["delta"],
+            verdict=str(document["verdict"]),
+            caught=bool(document["caught"]),
+            findings=[{name: item[name] for name in FINDING} for item in document["findings"]],
+            traces=_traces(document),
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        raise BayesgramError(f"{path}: the audit is damaged or of another version; audit again.") from None
+
+
+def _traces(document: dict[str, Any]) -> list[Trace]:
+    """The curves that the audit kept, and the edge of what its claim allows."""
+    curves = document["trade_offs"].items()
+    traces = [
+        Trace(name, list(map(float, curve["false_alarms"])), list(map(float, curve["misses"])), colour)
+        for (name, curve), colour in zip(curves, COLOURS, strict=False)
+    ]
+    if not traces or document["epsilon"] is None:
+        return []
+    alarms = np.linspace(0, 1, 201)
+    allowed = allowed_misses(alarms, float(document["epsilon"]), float(document["delta"]))
+    return [*traces, Trace(CLAIM, alarms.tolist(), allowed.tolist(), "ink")]

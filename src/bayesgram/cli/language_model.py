@@ -1,0 +1,153 @@
+"""bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayesgram.cli import console, options
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.released.language_model import LanguageModel
+
+
+class Format(StrEnum):
+    """What `export` writes."""
+
+    ARPA = "arpa"
+    TSV = "tsv"
+    JSONL = "jsonl"
+    PARQUET = "parquet"
+    MODEL = "model"
+
+
+MODELS = (Format.ARPA, Format.MODEL)
+Source = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.", show_default=False)]
+
+
+def export(
+    release: Source,
+    output: options.Output,
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams.",
+            show_default=False,
+        ),
+    ],
+    public: Annotated[
+        Path | None,
+        typer.Option(help="A larger vocabulary, whose other n-grams a model gets too; it is free.", show_default=False),
+    ] = None,
+    prune: Annotated[
+        int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Export a release: as a language model, or as a table. Post-processing, so at no privacy cost.
+
+    Example: bayesgram export out --format arpa -o model.arpa.gz
+    """
+    from bayesgram.files.writing import check_free
+    from bayesgram.released.language_model import CONTENTS, LanguageModel
+    from bayesgram.released.release import Release
+
+    contents = CONTENTS if format_ is Format.MODEL else None
+    check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
+    if format_ not in MODELS and (public or prune is not None):
+        raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    loaded = Release.load(release)
+    report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
+    if format_ in MODELS:
+        with console.step("Building the model"):
+            model = LanguageModel.from_release(loaded, public=_table(public), prune=prune)
+        report |= {"order": model.order, "ngrams": model.sizes}
+    with console.step("Writing"):
+        if format_ in MODELS:
+            _write_model(model, output, format_, force=force)
+        else:
+            from bayesgram.released import tables
+
+            {"tsv": tables.write_tsv, "jsonl": tables.write_jsonl, "parquet": tables.write_parquet}[format_](
+                loaded, output, force=force
+            )
+            report["ngrams"] = len(loaded.ngrams)
+    console.report(report, json=json)
+
+
+def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is imported late
+    from bayesgram.public.vocabulary import Vocabulary
+
+    return None if path is None else Vocabulary.load(path)
+
+
+def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force: bool) -> None:
+    from bayesgram.released.arpa import write_arpa
+
+    if format_ is Format.MODEL:
+        model.save(output, force=force)
+    else:
+        write_arpa(model, output, force=force)
+
+
+def import_arpa(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An ARPA file, also .gz.", show_default=False)],
+    output: options.Output,
+    tokenizer: options.TokenizerOption = None,
+    keep_case: options.KeepCase = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Check an ARPA file strictly and keep it as a model folder, which loads at once.
+
+    ARPA files don't say how text was cut for them: --tokenizer and --keep-case do, if not into lower-case words.
+
+    Example: bayesgram import model.arpa.gz -o model
+    """
+    from bayesgram.files.writing import check_free
+    from bayesgram.released.arpa import read_arpa
+    from bayesgram.released.language_model import CONTENTS
+
+    check_free(output, force=force, contents=CONTENTS, inputs=[file])
+    with console.step("Reading"):
+        model = read_arpa(file, tokenizer=options.tokenizer(tokenizer, keep_case=keep_case))
+    model.save(output, force=force)
+    report = {"output": str(output), "order": model.order, "ngrams": model.sizes, "tokenizer": model.tokenizer.name}
+    console.report(report, json=json)
+
+
+def predict(
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A release, a model folder or an ARPA file.", show_default=False)
+    ],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What stands before the next word.", show_default=False)],
+    k: Annotated[int, typer.Option("-k", help="How many words.")] = 5,
+    typed: Annotated[str, typer.Option(help="How the next word begins.", show_default=False)] = "",
+    json: options.Json = False,
+) -> None:
+    """Show the likeliest next words. A release is made into a model first; `export --format model` saves that.
+
+    Example: bayesgram predict out "thank you"
+    """
+    from time import perf_counter
+
+    from bayesgram.released.language_model import ABOUT, LanguageModel
+
+    start = perf_counter()
+    opened = LanguageModel.open(model)
+    if not (model / ABOUT).is_file():
+        console.say(
+            f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
+            f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
+        )
+    found = opened.predict(text, k, typed=typed)
+    if json:
+        console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
+        return
+    console.print_table(
+        f"After {text!r}", ("word", "p"), [(each.word, f"{each.probability:.4f}") for each in found], right=("p",)
+    )

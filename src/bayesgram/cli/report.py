@@ -1,0 +1,100 @@
+"""bayesgram report: releases on one page, for people who decide about them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayesgram.cli import console, options
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.arrays import Floats
+    from bayesgram.released.release import Release
+    from bayesgram.released.report import PrivatePart
+
+    Named = list[tuple[str, Release]]
+
+
+def report(
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False)],
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="Their vocabulary: shows what private text changed.", show_default=False),
+    ] = None,
+    against: Annotated[
+        Path | None,
+        typer.Option(help="Private counts: adds KL against ε, stamped as not for publication.", show_default=False),
+    ] = None,
+    audit: Annotated[
+        list[Path] | None,
+        typer.Option(help="An audit folder to add, stamped likewise; may be repeated.", show_default=False),
+    ] = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Write one page about releases that opens offline: who is protected, what ε means, what changed, how sure it is.
+
+    Numbers computed from private data are shown only with --against or --audit; the file is then for its owner alone.
+
+    Example: bayesgram report out --vocab vocab.parquet -o report.html
+    """
+    from bayesgram.files.writing import check_free, publish_file
+    from bayesgram.released.release import Release
+    from bayesgram.released.report import ReleaseView, page
+
+    audits = audit or []
+    given = [path for path in (vocab, against) if path is not None]
+    check_free(output, force=force, inputs=[*releases, *audits, *given])
+    loaded = [(str(path), Release.load(path)) for path in releases]
+    public = None if vocab is None else _public(vocab, loaded)
+    private = _private(loaded, public, against, audits)
+    document = page([ReleaseView(name, release, public) for name, release in loaded], private)
+    with publish_file(output, force=force) as file:
+        file.touch(mode=0o600 if private else 0o666)
+        file.write_text(document, encoding="utf-8")
+    told = {"output": str(output), "releases": len(loaded), "private": "no" if private is None else private.warning}
+    console.report(told, json=json)
+
+
+def _public(vocab: Path, releases: "Named") -> "Floats":
+    """π, if all releases were made with it."""
+    from bayesgram.public.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary.load(vocab)
+    for name, release in releases:
+        stated = release.card.vocabulary
+        if stated["fingerprint"] != vocabulary.fingerprint:
+            raise UsageError(
+                f"{name}: was made with the vocabulary {stated['fingerprint'][:12]}…, and {vocab} is"
+                f" {vocabulary.fingerprint[:12]}…; give the one it was made with, or leave --vocab out."
+            )
+        if stated.get("prior_fingerprint", vocabulary.prior_fingerprint) != vocabulary.prior_fingerprint:
+            raise UsageError(
+                f"{name}: was made with the n-grams of {vocab}, but with other public counts; give the one it was made"
+                " with, or leave --vocab out."
+            )
+    return vocabulary.prior
+
+
+def _private(
+    releases: "Named", public: "Floats | None", against: Path | None, audits: list[Path]
+) -> "PrivatePart | None":
+    """What was asked for of private numbers; nothing unless it was."""
+    from bayesgram.audit import summary
+    from bayesgram.audit.utility import DISCLOSURE
+    from bayesgram.private.store import load_counts
+    from bayesgram.released.report import PrivatePart
+
+    if against is None and not audits:
+        return None
+    found = []
+    if against is not None:
+        if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
+            raise UsageError("--against: the releases have different vocabularies; report those of one together.")
+        with console.step("Reading counts"):
+            counts = load_counts(against, vocabulary_size=len(releases[0][1].ngrams))
+        counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
+        found = summary.scores(counts.totals, releases, public)
+    return PrivatePart(DISCLOSURE, found, [summary.load_attacks(path) for path in audits])

@@ -1,0 +1,75 @@
+"""bayesgram serve: releases on a page in the browser."""
+
+import sys
+import threading
+import webbrowser
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayesgram.cli import console, options
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.web.server import Place
+
+PORT = 8765
+MOST_RELEASES = 12  # side by side
+EXPOSED = (
+    "warning: the page can be reached from other machines. Whoever has the token sees these releases, and the"
+    " connection is not encrypted: for people you don't trust, put it behind a proxy with TLS or an SSH tunnel."
+)
+
+
+def serve(
+    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.", show_default=False)],
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="Their vocabulary: adds public text to compare with, and planning.", show_default=False),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine, with a token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = PORT,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            help="What a visitor must know.", envvar="BAYESGRAM_TOKEN", show_default="made where one is needed"
+        ),
+    ] = None,
+    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    json: options.Json = False,
+) -> None:
+    """Show releases on a page: type with them, look through them, read their privacy cards, plan the next one.
+
+    Only this machine can reach it, unless --host says otherwise. It reads releases and public text, nothing else.
+
+    Example: bayesgram serve out --vocab vocab.parquet
+    """
+    from bayesgram.cli.vocabularies import matching
+    from bayesgram.released.release import Release
+    from bayesgram.web.api import build
+    from bayesgram.web.server import open_place, run
+    from bayesgram.web.shelf import Builder
+
+    if len(releases) > MOST_RELEASES:
+        raise UsageError(f"{len(releases)} releases: give 1 to {MOST_RELEASES}.")
+    loaded = [(str(path), Release.load(path)) for path in releases]
+    vocabulary = None if vocab is None else matching(vocab, loaded)
+    place = open_place(host, port, token)
+    guard = build(Builder(console.step, vocabulary).shelf(loaded), place.entry)
+    run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
+    console.say("Stopped.")
+
+
+def _tell(place: "Place", *, open_: bool, json: bool) -> None:
+    """Where the page is, and who can see it."""
+    if not place.loopback:
+        console.say(EXPOSED)
+    if json:
+        console.print_json({"address": place.address, "token": place.entry.token, "loopback": place.loopback})
+        sys.stdout.flush()  # whoever started this waits for it
+    else:
+        console.out.print(f"The page is at {place.address}", markup=False, soft_wrap=True)
+    console.say("Ctrl-C ends it.")
+    if open_:
+        threading.Thread(target=webbrowser.open, args=(place.address,), daemon=True).start()

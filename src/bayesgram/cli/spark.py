@@ -1,0 +1,88 @@
+"""The parts of commands that differ with --engine spark."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bayesgram.cli import console
+from bayesgram.cli.mechanisms import load
+from bayesgram.engines.choices import EngineName
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.private.over_users import PrivateCounts
+    from bayesgram.private.streaming import Counted
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.text.tokens import Tokenizer
+
+BadRows = dict[str, int]
+
+
+def chosen(engine: EngineName, master: str | None) -> bool:
+    """Whether it is Spark; an option of Spark without it is refused, not ignored."""
+    if master is not None and engine is not EngineName.SPARK:
+        raise UsageError(f"--master {master}: has a meaning only with --engine spark; add it or leave this out.")
+    return engine is EngineName.SPARK
+
+
+def vocabulary(
+    public: Sequence[str],
+    master: str | None,
+    *,
+    orders: Sequence[int],
+    size: int,
+    tokenizer: "Tokenizer",
+    text_column: str,
+    skip_bad_rows: bool,
+) -> "tuple[Vocabulary, BadRows]":
+    """The vocabulary, and why rows were skipped."""
+    from bayesgram.engines.session import session
+    from bayesgram.engines.spark import of_inputs, vocabulary_of
+    from bayesgram.files.columns import Columns
+
+    with session(master) as spark, console.step("Reading public text on Spark"):
+        texts = of_inputs(spark, public, Columns(text_column, None))
+        made, bad = vocabulary_of(texts, order=orders, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
+    return made, bad.by_reason
+
+
+def count_to_folder(
+    private: Sequence[str],
+    vocabulary: "Vocabulary",
+    output: Path,
+    master: str | None,
+    *,
+    user_column: str,
+    text_column: str,
+    skip_bad_rows: bool,
+    force: bool,
+) -> "tuple[Counted, BadRows]":
+    """Write a counts folder; say how much was counted, and why rows were skipped."""
+    from bayesgram.engines.session import session
+    from bayesgram.engines.spark import count_of, of_inputs, save_counts
+    from bayesgram.files.columns import Columns
+    from bayesgram.private.streaming import Counted
+
+    with session(master) as spark, console.step("Counting private text on Spark"):
+        texts = of_inputs(spark, private, Columns(text_column, user_column))
+        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows)
+        save_counts(counts, vocabulary, output, force=force)
+        return Counted(*counts.sizes()), counts.bad_rows.by_reason
+
+
+@contextmanager
+def opened(
+    counts: Path, vocab: Path, engine: EngineName, master: str | None
+) -> "Iterator[tuple[PrivateCounts, Vocabulary]]":
+    """The private counts, in memory or on Spark, and the vocabulary they are over."""
+    if not chosen(engine, master):
+        yield load(counts, vocab)
+        return
+    from bayesgram.engines.session import session
+    from bayesgram.engines.spark import load_counts
+    from bayesgram.public.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary.load(vocab)
+    with session(master) as spark:
+        yield load_counts(spark, counts, vocabulary_size=len(vocabulary)), vocabulary

@@ -1,0 +1,296 @@
+"""Vocabulary, counts and what mechanisms ask of them, on Spark: for text that outgrows one machine.
+
+In:  a Spark DataFrame.   Out: a `Vocabulary`; `SparkCounts`, which every mechanism but Algorithm 2 takes in place of
+`UserCounts`. One shuffle brings a user's rows together; the driver sees sums over users, never a user. All sums are of
+integers, so they equal those of one machine bit for bit; noise is drawn once, by the mechanism, on the driver.
+
+Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.arrays import Integers
+from bayesgram.engines import tasks
+from bayesgram.engines.session import explained, without_warnings
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files import BadRows, Source, find_sources
+from bayesgram.files.columns import Columns
+from bayesgram.private import store
+from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
+from bayesgram.public.vocabulary import Vocabulary, check_size
+from bayesgram.text.ngrams import check_order
+from bayesgram.text.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FAN_IN = 64  # answers that the driver merges itself; more are merged by tasks first
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Text that Spark can reach, and how a task reads it. `DataFrame` columns, or files one by one."""
+
+    frame: "DataFrame"
+    read: tasks.Read
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkCounts(PrivateCounts):
+    """Counts per user in a DataFrame. Only `count` and `load_counts` make them."""
+
+    kept: "DataFrame"  # user, ngram, count; all rows of a user in one partition, sorted by user; and notes of tasks
+    vocabulary_size: int
+    vocabulary_fingerprint: str | None
+    bad_rows: BadRows = field(default_factory=BadRows)
+
+    def __repr__(self) -> str:
+        return f"SparkCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    @cached_property
+    def frame(self) -> "DataFrame":
+        """The rows, without the notes."""
+        return self.kept.filter(f"not (ngram <=> {tasks.NOTE})")  # a null stays, and is refused
+
+    @cached_property
+    def _partitions(self) -> int:
+        return explained(lambda: int(self.frame.rdd.getNumPartitions()))
+
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """One answer a task, merged by tasks while there are many, then here."""
+        size = self.vocabulary_size
+        answers = _mapped(self.frame, lambda batches: tasks.measured(batches, measure, merge, size), tasks.ANSWER_ROWS)
+        if self._partitions > FAN_IN:
+            fewer = answers.repartition(FAN_IN)
+            answers = _mapped(fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS)
+        found = explained(answers.collect)
+        merged: Array = merge.reduce([measure(NOBODY), *(tasks.unpacked(row.answer) for row in found)])
+        return merged
+
+    def sizes(self) -> tuple[int, int]:
+        """How many users and nonzeros there are: exact private numbers, not for publication."""
+        users, nonzeros = self.over_users(_sizes).tolist()
+        return users, nonzeros
+
+    def unpersist(self) -> None:
+        """Let Spark forget what it keeps of these counts."""
+        self.kept.unpersist()
+
+
+def vocabulary(
+    df: "DataFrame",
+    *,
+    order: int | Sequence[int] = 3,
+    size: int = 50_000,
+    tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
+    text_column: str = "text",
+    skip_bad_rows: bool = False,
+) -> Vocabulary:
+    """The `size` most frequent n-grams (of each order) of public text, as `Vocabulary.from_public` finds them."""
+    texts = [of_columns(df, Columns(text_column, None))]
+    return vocabulary_of(texts, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)[0]
+
+
+def count(
+    df: "DataFrame",
+    vocabulary: Vocabulary,
+    *,
+    user_column: str = "user",
+    text_column: str = "text",
+    skip_bad_rows: bool = False,
+) -> SparkCounts:
+    """Count the vocabulary's n-grams in every user's text. Spark keeps the result until `unpersist`."""
+    return count_of([of_columns(df, Columns(text_column, user_column))], vocabulary, skip_bad_rows=skip_bad_rows)
+
+
+def vocabulary_of(
+    texts: Sequence[Texts], *, order: int | Sequence[int], size: int, tokenizer: Tokenizer, skip_bad_rows: bool
+) -> tuple[Vocabulary, BadRows]:
+    """The vocabulary of several texts, and the rows that were skipped."""
+    check_size(size)
+    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer)
+
+    counted = _union([_mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in texts])
+    summed = _kept(counted.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "count"))
+    try:
+        bad = _bad_rows(summed.filter("order = 0").select("ngram", "count"), skip=skip_bad_rows)
+        tops = [_top(summed, each, size) for each in orders]
+    finally:
+        summed.unpersist()
+    ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
+    return Vocabulary(ngrams, np.concatenate([counts for _, counts in tops]), orders[-1], tokenizer), bad
+
+
+def count_of(texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool) -> SparkCounts:
+    """Counts of several texts; a user may be in all of them."""
+    plain = Vocabulary(vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer)  # no caches travel
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_users(batches, read, plain)
+
+    kept = _together(_union([_mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
+    notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
+    try:
+        bad = _bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
+    except BayesgramError:
+        kept.unpersist()
+        raise
+    return SparkCounts(kept, len(vocabulary), vocabulary.fingerprint, bad)
+
+
+def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int) -> SparkCounts:
+    """Read a counts folder, or Parquet of user, ngram, count: the path is one that the executors see as well."""
+    if "://" in str(path):
+        file, fingerprint = str(path), None
+    else:
+        found, fingerprint = store.find_counts(path, vocabulary_size)
+        file = found.resolve().as_uri()
+    frame = _parquet(spark, [file], str(path))
+    return counts_of_rows(frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path))
+
+
+def counts_of_rows(
+    df: "DataFrame", *, vocabulary_size: int, vocabulary_fingerprint: str | None = None, name: str = "the DataFrame"
+) -> SparkCounts:
+    """Counts from rows (user, ngram, count) in any order; equal ones are added up."""
+    kinds = {"user": ("string", "byte", "short", "integer", "long"), "ngram": (), "count": ()}
+    whole = ("byte", "short", "integer", "long", "decimal")
+    types = {column.name: column.dataType.typeName() for column in df.schema.fields}
+    for column, allowed in kinds.items():
+        if column not in types:
+            listed = ", ".join(map(repr, df.columns))
+            raise UsageError(
+                f"{name}: no column {column!r}; counts have the columns 'user', 'ngram', 'count', these have {listed}."
+            )
+        if types[column] not in (allowed or whole):
+            meaning = "ids must be text or whole numbers" if allowed else "it must hold whole numbers"
+            raise UsageError(f"{name}: the column {column!r} is {types[column]}; {meaning}.")
+    rows = df.selectExpr("cast(user as string) user", "cast(ngram as long) ngram", "cast(count as long) count")
+    return SparkCounts(_together(rows), vocabulary_size, vocabulary_fingerprint)
+
+
+def save_counts(counts: SparkCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
+    """Write a counts folder, in which counts.parquet is a folder of parts; the executors must see the path as well."""
+    size = counts.vocabulary_size
+    merged = _mapped(counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS)
+    rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
+    no_mark = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
+    with store.unwritten_counts(vocabulary, path, force=force) as file:
+        explained(lambda: rows.write.options(**no_mark).parquet(file.resolve().as_uri()), f"{path}: ")
+
+
+def of_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -> Texts:
+    """Text in columns of a DataFrame."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    columns.require(name, df.columns)
+    chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
+    columns.require_types(name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: "))
+    texts = df.select(*(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False)))
+    return Texts(texts, tasks.from_columns)
+
+
+def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) -> list[Texts]:
+    """Text in files, folders, patterns or URLs: Parquet as Spark reads it; a task for each file of another format."""
+    remote = [one for one in inputs if "://" in one]
+    local = [one for one in inputs if "://" not in one]
+    sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
+    tables = [source for source in sources if source.format == "parquet"]
+    others = [source for source in sources if source.format != "parquet"]
+    found = [of_columns(_parquet(spark, [url], url), columns, url) for url in remote]
+    if tables:
+        found += _tables(spark, tables, columns)
+    if others:
+        numbers = spark.range(len(others), numPartitions=len(others))
+        anywhere = [replace(source, path=source.path and source.path.resolve()) for source in others]
+        found.append(Texts(numbers, tasks.FromFiles(anywhere, columns)))
+    return found
+
+
+def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -> Iterator[Texts]:
+    """Files of one schema together: Spark would take the first file's for all of them."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    alike: dict[str, list[Source]] = {}
+    for source in tables:
+        try:
+            schema = pq.read_schema(source.path)
+        except (OSError, pa.ArrowException):
+            raise BayesgramError(
+                f"{source.name}: can't be read as parquet; the file is damaged or cut short."
+            ) from None
+        columns.require_types(source.name, schema)
+        alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
+    for group in alike.values():
+        frame = _parquet(spark, [str(source.path.resolve().as_uri()) for source in group if source.path], group[0].name)
+        yield of_columns(frame, columns, group[0].name)
+
+
+def _parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "DataFrame":
+    return explained(lambda: spark.read.parquet(*paths), f"{name}: ")
+
+
+def _mapped(df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str) -> "DataFrame":
+    with without_warnings():
+        return df.mapInArrow(task, schema)
+
+
+def _union(frames: Sequence["DataFrame"]) -> "DataFrame":
+    return reduce(lambda first, second: first.unionAll(second), frames)
+
+
+def _together(rows: "DataFrame") -> "DataFrame":
+    """The shuffle: all rows of a user in one partition, side by side; kept, since several questions follow."""
+    return _kept(rows.repartition("user").sortWithinPartitions("user"))
+
+
+def _kept(df: "DataFrame") -> "DataFrame":
+    """What Spark keeps once it is made, in as few partitions as its size asks for.
+
+    Unless told, Spark would keep all 200 of a shuffle, and a task for each takes longer than the work.
+    """
+    settings, name = df.sparkSession.conf, "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+    before = settings.get(name)
+    settings.set(name, "true")
+    try:
+        return df.persist()
+    finally:
+        settings.set(name, before)
+
+
+def _bad_rows(notes: "DataFrame", *, skip: bool) -> BadRows:
+    """(reason, rows) notes of the tasks, added up; or refuse them."""
+    found = explained(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
+    bad = BadRows({row[0]: int(row[1]) for row in sorted(found)})
+    if bad.by_reason and not skip:
+        raise BayesgramError(
+            f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or count and skip such rows with"
+            " --skip-bad-rows."
+        )
+    return bad
+
+
+def _top(summed: "DataFrame", order: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
+    """The most frequent n-grams of one order; of equal counts, the first in byte order token by token."""
+    race = summed.filter(f"order = {order}").selectExpr("ngram", "count", "split(ngram, ' ') tokens")
+    first = race.orderBy("count", "tokens", ascending=[False, True]).limit(size).select("ngram", "count")
+    table = explained(first.toArrow)
+    if not table.num_rows:
+        raise BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller --order.")
+    ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
+    return ngrams, table["count"].combine_chunks().to_numpy().astype(np.int64)
+
+
+def _sizes(rows: Rows) -> Any:  # noqa: ANN401 - two whole numbers
+    return np.array([rows.starts.size - 1, rows.starts[-1] - rows.starts[0]])

@@ -1,0 +1,216 @@
+"""What a Spark task runs: Arrow batches in, Arrow batches out, by the kernels of one machine.
+
+Counting merges a task's rows before anything leaves it, so that however much a user writes, the shuffle sees a user's
+n-gram once for every RUN_BYTES of text. Asking streams over users and holds a block of them. All of it is a function
+of the rows alone: a task that is run twice gives the same bytes. Does not know Spark, and raises no error with text.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayesgram.errors import BayesgramError
+from bayesgram.files import BadRows, RecordReader, Records, Source
+from bayesgram.files.columns import Columns, as_bytes
+from bayesgram.files.records import Chunk, clean
+from bayesgram.private.counts import MAX_COUNT, UserCounts, count_records, user_counts
+from bayesgram.private.over_users import Array, Rows, user_blocks
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.ngrams import START, NgramCounter
+from bayesgram.text.tokens import Tokenizer
+
+RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
+BLOCK_ROWS = 1 << 20  # of users asked at a time
+ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
+NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
+
+COUNT_ROWS = "user string, ngram long, count long"
+NGRAM_ROWS = "order int, ngram string, count long"
+ANSWER_ROWS = "answer binary"
+
+Batches: TypeAlias = Iterator[pa.RecordBatch]
+Read: TypeAlias = Callable[[Batches, BadRows], Iterator[Records]]
+
+
+def from_columns(batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
+    """Records of a DataFrame with the columns text and, for private text, user."""
+    for batch in batches:
+        user = as_bytes(batch.column("user")) if "user" in batch.schema.names else None
+        chunk = Chunk(as_bytes(batch.column("text")), user, range(1, len(batch) + 1))
+        yield from clean(chunk, "the DataFrame", bad_rows, skip=True)
+
+
+@dataclass(frozen=True)
+class FromFiles:
+    """Records of files that Spark does not cut: a row of the DataFrame is the number of a file."""
+
+    sources: Sequence[Source]
+    columns: Columns
+
+    def __call__(self, batches: Batches, bad_rows: BadRows) -> Iterator[Records]:
+        """Read the files whose numbers come."""
+        for batch in batches:
+            for number in batch.column("id").to_pylist():
+                reader = RecordReader([self.sources[number]], self.columns, skip_bad_rows=True, on_progress=None)
+                yield from reader
+                for reason, rows in reader.bad_rows.by_reason.items():
+                    bad_rows.by_reason[reason] = bad_rows.by_reason.get(reason, 0) + rows
+
+
+def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer: Tokenizer) -> Batches:
+    """Public text as n-grams of each order with their counts."""
+    bad = BadRows()
+    for run in _runs(read(batches, bad)):
+        counter = NgramCounter(orders, tokenizer)
+        for records in run:
+            counter.add(records.text)
+        for order in orders:
+            yield from _ngram_batches(counter, order)
+    for reason, rows in bad.by_reason.items():
+        yield _batch(order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows]))
+
+
+def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:
+    """Private text as (user, n-gram, count) rows, merged."""
+    bad = BadRows()
+    for run in _runs(read(batches, bad)):
+        yield from _row_batches(count_records(run, vocabulary))
+    for reason, rows in bad.by_reason.items():
+        yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
+
+
+def merged_rows(batches: Batches, vocabulary_size: int) -> Batches:
+    """The rows of whole users, with each n-gram once."""
+    for counts in whole_users(batches, vocabulary_size):
+        yield from _row_batches(counts)
+
+
+def measured(batches: Batches, measure: Callable[[Rows], Array], merge: np.ufunc, vocabulary_size: int) -> Batches:
+    """One answer for all users of the task."""
+    answer = None
+    for counts in whole_users(batches, vocabulary_size):
+        part = measure(Rows(counts.starts, counts.ngrams, counts.counts, counts.users))
+        answer = part if answer is None else merge(answer, part)
+    if answer is not None:
+        yield _answer(answer)
+
+
+def merged_answers(batches: Batches, merge: np.ufunc) -> Batches:
+    """One answer for several."""
+    answers = [unpacked(answer) for batch in batches for answer in batch.column("answer").to_pylist()]
+    if answers:
+        yield _answer(merge.reduce(answers))
+
+
+def unpacked(answer: bytes) -> Any:  # noqa: ANN401 - an array of the kind that was packed
+    """The array of an answer."""
+    return np.load(BytesIO(answer), allow_pickle=False)
+
+
+def whole_users(batches: Iterable[pa.RecordBatch], vocabulary_size: int) -> Iterator[UserCounts]:
+    """Blocks of users from rows sorted by user, in any order of n-grams; memory is that of a block, or of one user."""
+    waiting: list[pa.Table] = []
+    size, limit, last = 0, BLOCK_ROWS, b""
+    for batch in batches:
+        waiting.append(_checked(batch, vocabulary_size))
+        size += len(batch)
+        if size < limit:
+            continue
+        rows = pa.concat_tables(waiting)
+        whole = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user's rows may go on
+        if whole:
+            block = _block(rows[:whole], vocabulary_size, after=last)
+            last = block.users[-1].as_py()
+            yield block
+        rest = _as_table(_block(rows[whole:], vocabulary_size, after=last))  # merged: at most 𝒱 rows
+        waiting, size = [rest], len(rest)
+        limit = max(BLOCK_ROWS, 2 * size)
+    if size:
+        yield _block(pa.concat_tables(waiting), vocabulary_size, after=last)
+
+
+def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
+    """Records, about RUN_BYTES of text at a time."""
+    run: list[Records] = []
+    size = 0
+    for batch in records:
+        run.append(batch)
+        size += batch.text.nbytes
+        if size >= RUN_BYTES:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
+    """The n-grams of one order as strings."""
+    table, tokens = counter.windows[order], counter.tokens.strings()
+    for first in range(0, len(table), ROWS_AT_ONCE):
+        part = slice(first, first + ROWS_AT_ONCE)
+        words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in table.rows[part].T]
+        ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(pa.string())
+        orders = pa.array(np.full(len(ngrams), order, np.int32))
+        batch = _batch(order=orders, ngram=ngrams, count=pa.array(table.counts[part]))
+        starts = order == 1 and counter.tokenizer.boundaries  # a sentence's start is given, never predicted
+        yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
+
+
+def _row_batches(counts: UserCounts) -> Batches:
+    for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+        rows = slice(counts.starts[first], counts.starts[last])
+        codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
+        users = counts.users.take(pa.array(codes)).cast(pa.large_string()).cast(pa.string())
+        numbers = (pa.array(column[rows].astype(np.int64)) for column in (counts.ngrams, counts.counts))
+        yield _batch(user=users, **dict(zip(("ngram", "count"), numbers, strict=True)))
+
+
+def _checked(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
+    """The rows in the types of the kernels, which trust them; no value is shown."""
+    ranges: Mapping[str, tuple[int, int, str]] = {
+        "ngram": (0, vocabulary_size - 1, "an n-gram id is a row number of the vocabulary"),
+        "count": (1, int(MAX_COUNT), "a count is a whole number"),
+    }
+    for name, (low, high, meaning) in ranges.items():
+        inside = pc.and_(pc.greater_equal(batch[name], low), pc.less_equal(batch[name], high))
+        if not pc.all(pc.fill_null(inside, False), min_count=0).as_py():
+            raise BayesgramError(f"the counts: a {name} is not in {low} … {high}; {meaning}. Are they the right ones?")
+    users = as_bytes(batch["user"])
+    if users.null_count or not pc.all(pc.greater(pc.binary_length(users), 0), min_count=0).as_py():
+        raise BayesgramError("the counts: a row has no user id. Every row of counts needs one.")
+    return pa.table({"user": users, "ngram": batch["ngram"].cast(pa.int32()), "count": batch["count"].cast(pa.int32())})
+
+
+def _block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
+    """Rows sorted by user as sparse counts; that nobody comes twice is checked, since every bound rests on it."""
+    users = rows["user"].combine_chunks()
+    users = pa.concat_arrays(users.chunks) if isinstance(users, pa.ChunkedArray) else users
+    changes = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
+    firsts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    names = users.take(pa.array(firsts))
+    ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
+    if not ascending or names[0].as_py() <= after:
+        raise BayesgramError("the counts: the rows of a user are not together; load them anew with load_counts().")
+    codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
+    ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
+    return user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
+
+
+def _as_table(counts: UserCounts) -> pa.Table:
+    codes = np.repeat(np.arange(len(counts.users)), np.diff(counts.starts))
+    return pa.table({"user": counts.users.take(pa.array(codes)), "ngram": counts.ngrams, "count": counts.counts})
+
+
+def _answer(answer: Any) -> pa.RecordBatch:  # noqa: ANN401 - an array of any kind
+    packed = BytesIO()
+    np.save(packed, answer, allow_pickle=False)
+    return _batch(answer=pa.array([packed.getvalue()], pa.binary()))
+
+
+def _batch(**columns: Any) -> pa.RecordBatch:  # noqa: ANN401 - Arrow arrays
+    return pa.RecordBatch.from_pydict(columns)

@@ -1,0 +1,84 @@
+"""How every page looks: one stylesheet, one head. A page is one file that opens offline, prints, and follows dark mode.
+
+Does not write pages: `released.report` and `experiments.reproduce.page` do. No page loads anything: its own policy
+forbids that, and scripts too, whatever strings stand in it.
+"""
+
+from bayesgram.charts import COLOURS
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+BADGES = "".join(
+    f".badge.{name} {{ background: {colour}; color: {'#fff' if name == 'PROVED' else '#14171b'} }}\n"
+    for name, colour in COLOURS.items()
+)
+STYLE = (
+    """
+:root { color-scheme: light dark; --ink: #1d2127; --dim: #5d6470; --paper: #fff; --line: #d9dde3; --soft: #f4f5f7;
+  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6 }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --dim: #a3aab6; --paper: #16181c; --line: #343941;
+  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; --mute: #5d6470 } }
+* { box-sizing: border-box }
+body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--paper); color: var(--ink);
+  font: 16px/1.55 system-ui, sans-serif }
+h1 { font-size: 1.7rem; line-height: 1.2; margin: 0 0 .4rem } h2 { font-size: 1.25rem; margin: 0 }
+h3 { font-size: 1.05rem; margin: 1.6rem 0 .4rem }
+a { color: inherit } a:focus-visible, .scroll:focus-visible { outline: 2px solid var(--good); outline-offset: 2px }
+section { border-top: 1px solid var(--line); padding-top: 1.4rem; margin-top: 2rem }
+.warning { border-left: 4px solid var(--bad); background: var(--soft); padding: .6rem .9rem }
+.dim, figcaption { color: var(--dim); font-size: .92rem }
+.verdict { font-weight: 600 } .reproduced { color: var(--good) } .partly { color: var(--half) }
+.not { color: var(--bad) }
+blockquote { margin: .8rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--dim) }
+figure { margin: 1rem 0; overflow-x: auto } img { background: #fff; border-radius: 6px; max-width: 100%; height: auto;
+  border: 1px solid var(--line) }
+table { border-collapse: collapse; margin: .6rem 0 1rem; font-size: .92rem; font-variant-numeric: tabular-nums }
+caption { text-align: left; color: var(--dim); padding-bottom: .3rem }
+th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
+th:first-child, td:first-child { text-align: left } .scroll { overflow-x: auto }
+th { font-weight: 600 } td.words, th.words { text-align: left; white-space: normal; min-width: 9rem }
+li { margin: .3rem 0 } .mark { display: inline-block; width: 1.4em; font-weight: 700 }
+code, pre { font: .92em/1.5 ui-monospace, monospace } bdi { overflow-wrap: anywhere }
+pre { background: var(--soft); padding: .7rem .9rem; border-radius: 6px; white-space: pre-wrap;
+  overflow-wrap: anywhere }
+dl { display: grid; grid-template-columns: 11rem 1fr; gap: .5rem 1rem; margin: 1rem 0 }
+dt { font-weight: 600 } dd { margin: 0 } dd p { margin: 0 0 .5rem } dd pre { margin: 0 }
+dd ul { margin: 0; padding-left: 1.1rem }
+.badge { display: inline-block; padding: .05rem .6rem; border-radius: 1rem; font-size: .85rem; font-weight: 700;
+  letter-spacing: .03em; vertical-align: .1em }
+"""
+    + BADGES
+    + """.private { border: 2px solid var(--bad); border-radius: 6px; padding: 1.2rem; margin-top: 2rem }
+.stamp { color: var(--bad); font-weight: 700; letter-spacing: .04em; text-transform: uppercase; margin: 0 0 .4rem }
+svg { display: block; width: 100%; max-width: 40rem; min-width: 28rem; height: auto; font: 12px system-ui, sans-serif }
+svg text { fill: var(--ink); unicode-bidi: isolate } svg .dimmed { fill: var(--dim) }
+svg .grid { stroke: var(--line) } svg .link { stroke: var(--mute); stroke-width: 1.5 }
+svg .whisker { stroke: var(--dim); stroke-width: 1.5 } svg .dashed { stroke: var(--dim); stroke-dasharray: 4 3 }
+svg .good { fill: var(--good) } svg .bad { fill: var(--bad) } svg .half { fill: var(--half) }
+svg .mute { fill: var(--mute) }
+svg .hollow { fill: var(--paper); stroke: var(--dim); stroke-width: 1.5 }
+svg .line { fill: none; stroke-width: 2 } svg .line.good { fill: none; stroke: var(--good) }
+svg .line.bad { fill: none; stroke: var(--bad) } svg .line.half { fill: none; stroke: var(--half) }
+svg .line.ink { stroke: var(--ink) }
+@media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
+  dd { margin-bottom: .8rem } .private { padding: .9rem } }
+@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7;
+  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6 }
+  @page { margin: 16mm 14mm }
+  body { max-width: none; padding: 0; font-size: 10.5pt; print-color-adjust: exact; -webkit-print-color-adjust: exact }
+  figure, tr, dl > *, .stamp { break-inside: avoid } h2, h3 { break-after: avoid } details, nav { display: none }
+  .scroll, figure { overflow: visible } th, td { padding: .15rem .5rem }
+  svg { max-width: 30rem; min-width: 0 } table { font-size: 9pt } }
+"""
+)
+
+
+def head(title: str) -> str:
+    """From the doctype to the end of the head; the title is already escaped."""
+    return "\n".join(
+        [
+            f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+            f"<style>{STYLE}</style></head>",
+        ]
+    )

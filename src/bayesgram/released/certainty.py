@@ -1,0 +1,46 @@
+"""How sure a release is of its numbers: intervals, and how many n-grams are known within a factor.
+
+An interval is two standard deviations to each side, about 95%. It is about noise and inference, not about what
+clipping took from heavy users. Released data only.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesgram.arrays import Bools, Floats
+from bayesgram.released.release import Release
+
+FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
+WIDTH = 2.0  # standard deviations
+
+
+@dataclass(frozen=True)
+class Known:
+    """How much is known within a factor."""
+
+    factor: float
+    ngrams: float  # share of the n-grams
+    mass: float  # share of what people write: the probability of those n-grams
+
+
+def interval(release: Release, row: int) -> tuple[float, float] | None:
+    """From where to where an n-gram's probability lies; None where the mechanism doesn't say."""
+    if release.deviations is None:
+        return None
+    middle, reach = float(release.probabilities[row]), WIDTH * float(release.deviations[row])
+    return max(middle - reach, 0.0), min(middle + reach, 1.0)
+
+
+def known_within(release: Release, rows: Bools) -> list[Known]:
+    """Among these n-grams (of one order), those whose whole interval lies between p/factor and p·factor."""
+    if release.deviations is None:
+        return []
+    middle, reach = release.probabilities[rows], WIDTH * release.deviations[rows]
+    mass = float(middle.sum())
+    return [_known(factor, middle, reach, mass) for factor in FACTORS]
+
+
+def _known(factor: float, middle: Floats, reach: Floats, mass: float) -> Known:
+    sure = reach <= (1 - 1 / factor) * middle  # the lower side is the narrower one
+    return Known(factor, float(np.mean(sure)), float(middle[sure].sum()) / mass)

@@ -1,0 +1,217 @@
+"""Pictures of a report as inline SVG, in the colours of the page's stylesheet, so that they follow dark mode and print.
+
+Draws what it is given; computes nothing but places. Every string goes through `Markup.format`, which escapes it:
+n-grams are strings from the internet.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from bayesgram.released.certainty import Known
+from bayesgram.released.norms import NormBin
+
+WIDTH = 560
+ROW = 20
+LABELS = 190  # room for n-grams, left of the axis
+LONGEST = 27  # characters of a label
+
+TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>')
+LINE = Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>')
+DOT = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4.5" class="{}"><title>{}</title></circle>')
+BAR = Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5" class="{}"/>')
+PATH = Markup('<polyline points="{}" class="line {}"><title>{}</title></polyline>')
+
+
+@dataclass(frozen=True)
+class Mark:
+    """An n-gram on the axis of probabilities: where it is, where public text had it, how sure that is."""
+
+    ngram: str
+    after: float
+    before: float | None = None
+    interval: tuple[float, float] | None = None
+    colour: str = "good"
+
+
+@dataclass(frozen=True)
+class Point:
+    """A release on the plane of ε and KL."""
+
+    name: str
+    epsilon: float
+    kl: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A line on the unit square."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+    colour: str
+
+
+@dataclass(frozen=True)
+class LogAxis:
+    """Values on a logarithmic scale between two places of the drawing."""
+
+    low: float
+    high: float
+    first: float
+    last: float
+
+    @classmethod
+    def around(cls, values: Iterable[float], first: float, last: float) -> "LogAxis":
+        """From a bit below the smallest to a bit above the largest; 0 has no place and does not count."""
+        seen = [value for value in values if value > 0]
+        return cls(min(seen, default=0.1) / 1.6, max(seen, default=1.0) * 1.6, first, last)
+
+    def at(self, value: float) -> float:
+        """The place of a value; what is beyond the ends stands at the end."""
+        inside = min(max(value, self.low), self.high)
+        share = math.log(inside / self.low) / math.log(self.high / self.low)
+        return self.first + share * (self.last - self.first)
+
+    @property
+    def ticks(self) -> list[float]:
+        """1, 2 and 5 times powers of ten; powers of ten alone where those are many."""
+        powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+        fine = [step * 10.0**power for power in powers for step in (1, 2, 5)]
+        coarse = [10.0**power for power in powers]
+        shown = [tick for tick in fine if self.low <= tick <= self.high]
+        return shown if len(shown) <= 6 else [tick for tick in coarse if self.low <= tick <= self.high]
+
+
+def svg(height: float, title: str, parts: Iterable[Markup]) -> Markup:
+    """A drawing with words for those who can't see it."""
+    opening = Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">').format(WIDTH, height, title)
+    return opening + Markup("").join(parts) + Markup("</svg>")
+
+
+def short(text: str) -> str:
+    """A label that fits.
+
+    >>> short("the quick brown fox jumps over it")
+    'the quick brown fox jumps …'
+    """
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def percent(share: float) -> str:
+    """A share for a person: 0% and 100% only where it is exactly that.
+
+    >>> percent(0.123), percent(0.0004), percent(0.9999), percent(1.0)
+    ('12%', '<1%', '>99%', '100%')
+    """
+    if 0 < share < 0.005 or 0.995 <= share < 1:
+        return "<1%" if share < 0.5 else ">99%"
+    return f"{100 * share:.0f}%"
+
+
+def marks_drawing(title: str, marks: Sequence[Mark]) -> Markup:
+    """One row an n-gram: ○ public, ● released, a thin line from the one to the other, whiskers for the interval."""
+    ends = [mark.interval for mark in marks if mark.interval]
+    values = [mark.after for mark in marks] + [mark.before for mark in marks if mark.before]
+    values += [high for _, high in ends] + [max(low, min(values) / 2) for low, _ in ends]
+    axis = LogAxis.around(values, LABELS + 10, WIDTH - 10)
+    bottom = len(marks) * ROW + 8
+    parts = [LINE.format(axis.at(tick), 0, axis.at(tick), bottom, "grid") for tick in axis.ticks]
+    parts += [TEXT.format(axis.at(tick), bottom + 15, "middle", "dimmed", f"{tick:.0e}") for tick in axis.ticks]
+    for at, mark in enumerate(marks):
+        parts += _mark_row(axis, mark, at * ROW + 14)
+    return svg(bottom + 22, title, parts)
+
+
+def _mark_row(axis: LogAxis, mark: Mark, y: float) -> list[Markup]:
+    label = Markup('<text x="{}" y="{}" text-anchor="end">{}<title>{}</title></text>')
+    parts = [label.format(LABELS, y + 4, short(mark.ngram), mark.ngram)]
+    if mark.before is not None:
+        parts.append(LINE.format(axis.at(mark.before), y, axis.at(mark.after), y, "link"))
+    if mark.interval is not None:
+        low, high = (axis.at(end) for end in mark.interval)
+        parts.append(LINE.format(low, y, high, y, "whisker"))
+        parts += [LINE.format(end, y - 4, end, y + 4, "whisker") for end in (low, high)]
+    if mark.before is not None:
+        parts.append(DOT.format(axis.at(mark.before), y, "hollow", f"public: {mark.before:.2e}"))
+    return [*parts, DOT.format(axis.at(mark.after), y, mark.colour, f"released: {mark.after:.2e}")]
+
+
+def norms_drawing(title: str, bins: Sequence[NormBin], doubt: float) -> Markup:
+    """Bars of users by the norm of their counts; grey ones are clipped. One that noise took below 0 is not drawn."""
+    most = max([1.0, *(found.users for found in bins)])
+    room = WIDTH - LABELS - 70
+    parts: list[Markup] = []
+    for at, found in enumerate(bins):
+        y, length = at * ROW, room * max(found.users, 0) / most
+        upper = "more" if math.isinf(found.high) else f"{found.high:.3g}"
+        parts += [
+            TEXT.format(LABELS - 60, y + 14, "end", "", f"{found.low:.3g} – {upper}"),
+            BAR.format(LABELS - 50, y + 4, length, ROW - 6, "mute" if found.clipped else "good"),
+            TEXT.format(LABELS - 44 + length, y + 14, "start", "dimmed", _users(found.users, doubt)),
+        ]
+    return svg(len(bins) * ROW + 6, title, parts)
+
+
+def _users(number: float, doubt: float) -> str:
+    """No more digits than the noise leaves.
+
+    >>> _users(1234.5, 27.0), _users(-3.0, 27.0)
+    ('about 1,230', 'about 0')
+    """
+    step = 10 ** math.floor(math.log10(max(doubt, 1.0)))
+    return f"about {round(max(number, 0) / step) * step:,.0f}"
+
+
+def known_drawing(title: str, known: Sequence[Known]) -> Markup:
+    """Two bars a factor: the share of n-grams, and of what people write."""
+    room = WIDTH - LABELS - 60
+    parts: list[Markup] = []
+    for at, found in enumerate(known):
+        y = at * 40
+        parts.append(TEXT.format(LABELS - 10, y + 24, "end", "", f"within a factor of {found.factor:g}"))
+        for down, share, colour in ((6, found.mass, "good"), (22, found.ngrams, "mute")):
+            parts.append(BAR.format(LABELS, y + down, room * share, 12, colour))
+            parts.append(TEXT.format(LABELS + 6 + room * share, y + down + 10, "start", "dimmed", percent(share)))
+    return svg(len(known) * 40 + 6, title, parts)
+
+
+def utility_drawing(title: str, points: Sequence[Point], public: float | None) -> Markup:
+    """KL against ε, both logarithmic; dashed is public text alone."""
+    across = LogAxis.around([point.epsilon for point in points], 60, WIDTH - 150)
+    levels = [point.kl for point in points] + ([public] if public else [])
+    down = LogAxis.around(levels, 250, 14)
+    parts = [LINE.format(60, down.at(tick), WIDTH - 150, down.at(tick), "grid") for tick in down.ticks]
+    parts += [TEXT.format(52, down.at(tick) + 4, "end", "dimmed", f"{tick:g}") for tick in down.ticks]
+    parts += [TEXT.format(across.at(tick), 268, "middle", "dimmed", f"ε = {tick:g}") for tick in across.ticks]
+    if public:
+        parts.append(LINE.format(60, down.at(public), WIDTH - 150, down.at(public), "dashed"))
+        parts.append(TEXT.format(WIDTH - 144, down.at(public) + 4, "start", "dimmed", "public text alone"))
+    for point in points:
+        x, y = across.at(point.epsilon), down.at(point.kl)
+        parts.append(DOT.format(x, y, point.colour, f"{point.name}: {point.kl:.4g}"))
+        parts.append(TEXT.format(x + 8, y + 4, "start", "", short(point.name)))
+    return svg(276, title, parts)
+
+
+def square_drawing(title: str, traces: Sequence[Trace], axes: tuple[str, str]) -> Markup:
+    """Lines on the unit square, with their names below."""
+    left, side = 70, 300
+    parts = [LINE.format(left, 10 + side * k / 4, left + side, 10 + side * k / 4, "grid") for k in range(5)]
+    parts += [TEXT.format(left - 8, 14 + side * (1 - k / 4), "end", "dimmed", f"{k / 4:g}") for k in range(5)]
+    parts += [TEXT.format(left + side * k / 4, 28 + side, "middle", "dimmed", f"{k / 4:g}") for k in range(5)]
+    parts.append(TEXT.format(left + side / 2, 46 + side, "middle", "dimmed", axes[0]))
+    upright = Markup('<text transform="translate(20 {}) rotate(-90)" text-anchor="middle" class="dimmed">{}</text>')
+    parts.append(upright.format(10 + side / 2, axes[1]))
+    for at, trace in enumerate(traces):
+        places = zip(trace.x, trace.y, strict=True)
+        points = " ".join(f"{left + side * x:.1f},{10 + side * (1 - y):.1f}" for x, y in places)
+        parts.append(PATH.format(points, trace.colour, trace.name))
+        y = 72 + side + 18 * at
+        parts.append(PATH.format(f"{left},{y - 4} {left + 24},{y - 4}", trace.colour, ""))
+        parts.append(TEXT.format(left + 32, y, "start", "", trace.name))
+    return svg(76 + side + 18 * len(traces), title, parts)

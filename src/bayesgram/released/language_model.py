@@ -1,0 +1,276 @@
+"""A language model from a release: what keyboards and recognisers ship. Post-processing, so at no privacy cost.
+
+In:  a `Release`, perhaps with a larger table of public n-grams.   Out: a back-off model that scores and predicts.
+The estimate is in `estimate`, the arrays in `trie`, other people's format in `arpa`. Every sentence has a probability
+above 0: words that the model lacks are <unk>, which stands for all of them together.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from bayesgram.arrays import Bytes, Floats, Ids, Integers
+from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.files.writing import publish_folder
+from bayesgram.released.estimate import estimate
+from bayesgram.released.release import CARD, Release
+from bayesgram.released.trie import SENTENCE_END, Trie, Words, frozen
+from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.ngrams import END, ngram_orders
+from bayesgram.text.tables import StringTable
+from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.version import VERSION
+
+ABOUT = "model.json"
+FORMAT = 1
+ARRAYS = {
+    "word_bytes": np.uint8,
+    "word_ends": np.int64,
+    "level_starts": np.int64,
+    "word": np.int32,
+    "first_child": np.int32,
+    "suffix": np.int32,
+    "log_probability": np.float32,
+    "log_backoff": np.float32,
+    "ranked": np.int32,
+}
+CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
+MOST_PREDICTIONS = 1000
+
+
+class NgramTable(Protocol):
+    """Public n-grams and how often they occur: a `Vocabulary` is one."""
+
+    @property
+    def ngrams(self) -> pa.LargeStringArray:
+        """Tokens joined by one space."""
+
+    @property
+    def counts(self) -> Integers:
+        """How often public text has each."""
+
+
+class WordScore(NamedTuple):
+    """What a model says of one word."""
+
+    word: str
+    log10: float
+    order: int  # of the n-gram that was used
+    known: bool
+
+
+class Prediction(NamedTuple):
+    """A next word and its probability."""
+
+    word: str
+    probability: float
+
+
+@dataclass(frozen=True, eq=False)
+class LanguageModel:
+    """A back-off model.
+
+    >>> import pyarrow as pa
+    >>> model = LanguageModel.from_counts(pa.array(["red fish", "blue fish", "fish swim"]), [4, 2, 3])
+    >>> model.predict("A red", 1)[0].word
+    'fish'
+    >>> model.score("blue fish") < 0 < model.perplexity(["Red fish swim.", "Green fish swim."])
+    True
+    """
+
+    trie: Trie
+    tokenizer: Tokenizer
+    about: dict[str, Any] = field(default_factory=dict)  # where it is from and what that is worth
+
+    @classmethod
+    def from_release(
+        cls, release: Release, *, public: NgramTable | None = None, prune: int | None = None
+    ) -> "LanguageModel":
+        """The model of a release.
+
+        `public` adds n-grams that the release lacks, as often as in public text; `prune` is how many n-grams, of all
+        orders together, may stay.
+        """
+        ngrams, expected = release.ngrams, expected_counts(release)
+        if public is not None:
+            ngrams, expected = _joined(ngrams, expected, public)
+        card = release.card
+        about: dict[str, Any] = {
+            "mechanism": card.mechanism,
+            "claim": card.claim,
+            "protects": card.protects,
+            "software": card.software,
+        }
+        tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
+        about |= {"public_ngrams_added": public is not None, "pruned_to": prune}
+        return cls(estimate(ngrams, expected, keep=prune), tokenizer, about)
+
+    @classmethod
+    def from_counts(
+        cls,
+        ngrams: pa.LargeStringArray,
+        counts: Sequence[float] | NDArray[np.floating[Any]],
+        tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
+        *,
+        prune: int | None = None,
+    ) -> "LanguageModel":
+        """The model of any counts; that of private ones is private."""
+        expected = np.asarray(counts, np.float64)
+        return cls(estimate(ngrams.cast(pa.large_string()), expected, keep=prune), tokenizer)
+
+    @property
+    def order(self) -> int:
+        """The number of words in the longest n-grams."""
+        return self.trie.order
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many n-grams there are of each order, from 1."""
+        return [int(size) for size in np.diff(self.trie.level_starts)[1:]]
+
+    def __repr__(self) -> str:
+        return f"LanguageModel(order {self.order}, {sum(self.sizes):,} n-grams)"
+
+    def score(self, sentence: str | Sequence[str]) -> float:
+        """log10 of the probability of a text, its sentence ends included; a list of words is one sentence."""
+        return float(self.trie.walk(self._numbers(sentence))[0].sum())
+
+    def score_words(self, sentence: str | Sequence[str]) -> list[WordScore]:
+        """log10 of each word's probability after the words before it; </s> is where a sentence ends."""
+        stream = self._numbers(sentence)
+        scores, orders, _ = self.trie.walk(stream)
+        unknown = self.trie.special[2]
+        names = [END if number == SENTENCE_END else self.trie.words[number] for number in stream.tolist()]
+        rows = zip(names, scores.tolist(), orders.tolist(), (stream != unknown).tolist(), strict=True)
+        return [WordScore(*row) for row in rows]
+
+    def perplexity(self, texts: str | Iterable[str]) -> float:
+        """10 to the mean −log10 probability of all words and sentence ends of these texts."""
+        given = [texts] if isinstance(texts, str) else list(texts)
+        scores = self.trie.walk(self.stream(pa.array(given, pa.large_string()).cast(pa.large_binary())))[0]
+        if not scores.size:
+            raise UsageError("texts: no words in them; give some text.")
+        return float(10 ** -scores.mean())
+
+    def predict(self, context: str | Sequence[str], k: int = 5, *, typed: str = "") -> list[Prediction]:
+        """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin."""
+        how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
+        words = self._context(context) if isinstance(context, str) else list(context)
+        state = self.trie.state(np.append(self.trie.special[0], self._find(words)).astype(np.int32))
+        found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(typed) if typed else None)
+        return [
+            Prediction(self.trie.words[int(word)], float(10**score)) for word, score in zip(found, scores, strict=True)
+        ]
+
+    def stream(self, texts: pa.LargeBinaryArray) -> Ids:
+        """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
+        parts = [self.numbers(data, ends) for data, ends, _ in self.tokenizer.scan(texts)]
+        return np.concatenate([np.zeros(0, np.int32), *parts])
+
+    def numbers(self, tokens: Bytes, ends: Ids) -> Ids:
+        """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
+        offsets = np.concatenate([np.zeros(1, np.int64), ends.astype(np.int64)])
+        distinct = StringTable()  # each word is looked up once
+        which = distinct.add(tokens, offsets)
+        found = self._known(self.trie.words.find(*buffers(distinct.strings())))
+        return np.append(found, np.int32(SENTENCE_END))[which]  # an empty token is number −1: the last
+
+    def _numbers(self, sentence: str | Sequence[str]) -> Ids:
+        if isinstance(sentence, str):
+            return self.stream(pa.array([sentence.encode()], pa.large_binary()))
+        return np.append(self._find(sentence), SENTENCE_END).astype(np.int32)
+
+    def _find(self, words: Sequence[str]) -> Ids:
+        encoded = [word.encode() for word in words]
+        ends = np.cumsum([0, *map(len, encoded)])
+        return self._known(self.trie.words.find(np.frombuffer(b"".join(encoded), np.uint8), ends))
+
+    def _known(self, numbers: Ids) -> Ids:
+        """<unk> for what is not known, and for a <s> or </s> that stands in a text: boundaries are ours to set."""
+        start, end, unknown = self.trie.special
+        return np.where((numbers < 0) | (numbers == start) | (numbers == end), np.int32(unknown), numbers)
+
+    def _context(self, text: str) -> list[str]:
+        """The words since the last sentence began: a word is added and taken off, so that a full stop counts."""
+        probe = "x" if self.tokenizer.kind is TokenizerKind.CHARACTERS else " x"
+        return self.tokenizer.sentences(text + probe)[-1][:-1]
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the model folder: arrays that `load` maps into memory."""
+        words = self.trie.words
+        arrays: dict[str, Any] = {**vars(self.trie), "word_bytes": words.data, "word_ends": words.ends}
+        about = {"format": FORMAT, "order": self.order, "ngrams": self.sizes, "tokenizer": self.tokenizer.name}
+        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+            for name in ARRAYS:
+                np.save(folder / f"{name}.npy", arrays[name])
+            text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
+            (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "LanguageModel":
+        """Map a model folder into memory."""
+        folder = Path(path)
+        if not (folder / ABOUT).is_file():
+            raise UsageError(
+                f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."
+            )
+        try:
+            about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
+            known = about["format"] == FORMAT and all(arrays[name].dtype == kind for name, kind in ARRAYS.items())
+            words = Words(arrays.pop("word_bytes"), arrays.pop("word_ends"))
+            trie = frozen(Trie(words, **arrays))
+            tokenizer, described = Tokenizer.from_name(about["tokenizer"]), dict(about["about"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            known = False
+        if not known or not trie.is_sound():
+            raise BayesgramError(f"{path}: the model is damaged or of another version; export it again.")
+        return cls(trie, tokenizer, described)
+
+    @classmethod
+    def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
+        """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer."""
+        from bayesgram.released.arpa import read_arpa  # noqa: PLC0415 - it makes models, so it imports this module
+
+        folder = Path(path)
+        if (folder / CARD).is_file():
+            return cls.from_release(Release.load(folder))
+        return cls.load(folder) if folder.is_dir() else read_arpa(folder, tokenizer=tokenizer or Tokenizer())
+
+
+def expected_counts(release: Release) -> Floats:
+    """How often people wrote each n-gram: θ times the noisy total of its order, or a share where only that is known."""
+    totals = release.card.details.get("expected_counts")
+    orders = release.orders
+    if totals is None and orders.size and orders.min() < orders.max():
+        raise UsageError("the card doesn't say expected_counts, so orders can't be compared; release again.")
+    scale = np.array([0.0 if totals is None else totals.get(str(order), 0.0) for order in range(orders.max() + 1)])
+    expected: Floats = release.probabilities * (1.0 if totals is None else scale[orders])
+    return expected
+
+
+def _joined(ngrams: pa.LargeStringArray, expected: Floats, public: NgramTable) -> tuple[pa.LargeStringArray, Floats]:
+    """The release's n-grams, and the others of the public table in the same scale.
+
+    Of an order that both have, the release speaks for the share c that public text gives to its n-grams; the others
+    have 1 − c. An order that only the public table has is scaled as the longest one in common.
+    """
+    known = pc.is_in(public.ngrams, ngrams).to_numpy(zero_copy_only=False)
+    counts, orders, mine = public.counts.astype(np.float64), ngram_orders(public.ngrams), ngram_orders(ngrams)
+    scales = {}
+    for order in np.intersect1d(orders, mine).tolist():
+        shared = counts[known & (orders == order)].sum()
+        if shared > 0:
+            scales[order] = expected[mine == order].sum() / shared
+    if not scales:
+        raise UsageError("public: has none of the release's n-grams; give a table made with the same tokenizer.")
+    scale = np.array([scales.get(order, scales[max(scales)]) for order in orders.tolist()])
+    added = pa.array(~known)
+    return pa.concat_arrays([ngrams, public.ngrams.filter(added)]), np.append(expected, (counts * scale)[~known])

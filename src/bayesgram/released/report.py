@@ -1,0 +1,334 @@
+"""One page about releases for a privacy officer, a product manager or a curious engineer.
+
+In:  releases, public text's distribution where it is known, and private numbers only if somebody hands them over.
+Out: HTML that stands alone (report.html beside this file is its template). Computes from releases and public numbers;
+does not read private data, and stamps what was computed from it. Jinja escapes every string.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from bayesgram.arrays import Bools, Floats
+from bayesgram.pages import head
+from bayesgram.released import drawings
+from bayesgram.released.card import Card
+from bayesgram.released.certainty import Known, interval, known_within
+from bayesgram.released.drawings import Mark, Point, Trace, percent
+from bayesgram.released.meaning import not_covered, odds_factor, what_epsilon_means
+from bayesgram.released.moved import Moved, most_moved
+from bayesgram.released.norms import norm_bins
+from bayesgram.released.release import Release
+from bayesgram.version import VERSION
+
+MOST_MOVED, MOST_FREQUENT = 12, 15
+COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}
+SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
+
+
+@dataclass(frozen=True)
+class Score:
+    """How far a release is from private text, for one order. Private."""
+
+    release: str
+    mechanism: str
+    guarantee: str
+    epsilon: float | None
+    delta: float | None
+    order: int
+    kl: float | None  # None: infinite
+
+
+@dataclass(frozen=True)
+class Attacks:
+    """What an audit found. Private."""
+
+    name: str
+    mechanism: str
+    guarantee: str
+    epsilon: float | None
+    delta: float | None
+    verdict: str
+    caught: bool
+    findings: list[dict[str, Any]]
+    traces: list[Trace]
+
+    @property
+    def about(self) -> str:
+        """What was attacked."""
+        claim = "no ε" if self.epsilon is None else f"ε = {self.epsilon:g}, δ = {self.delta or 0:g}"
+        return f"{self.mechanism}, {claim} ({self.guarantee})"
+
+    def fits(self, card: Card) -> bool:
+        """Whether a release was made by what was attacked, with the same claim."""
+        return (card.mechanism, card.epsilon, card.delta) == (self.mechanism, self.epsilon, self.delta)
+
+
+@dataclass(frozen=True)
+class PrivatePart:
+    """Numbers computed from private data, shown because somebody asked, and what must be said of them."""
+
+    warning: str
+    scores: Sequence[Score] = ()
+    audits: Sequence[Attacks] = ()
+
+    @property
+    def drawing(self) -> Markup | None:
+        """KL against ε of the longest n-grams, where there are several."""
+        longest = max((score.order for score in self.scores), default=0)
+        shown = [score for score in self.scores if score.order == longest and score.kl]
+        points = [
+            Point(printable(score.release), score.epsilon, score.kl, COLOURS[score.guarantee])
+            for score in shown
+            if score.epsilon and score.kl
+        ]
+        if len(points) < 2:
+            return None
+        public = next((score.kl for score in shown if score.epsilon == 0), None)
+        return drawings.utility_drawing("KL against ε, lower is better", points, public)
+
+
+@dataclass(frozen=True)
+class Row:
+    """An n-gram in a table."""
+
+    ngram: str
+    before: float | None
+    after: float
+    interval: tuple[float, float] | None
+
+    @property
+    def clear(self) -> bool | None:
+        """Whether public text's number lies outside the interval."""
+        if self.interval is None or self.before is None:
+            return None
+        return not self.interval[0] <= self.before <= self.interval[1]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderView:
+    """What a release says about its n-grams of one order."""
+
+    release: Release
+    public: Floats | None
+    order: int
+    among: Bools
+
+    @property
+    def size(self) -> int:
+        """How many n-grams."""
+        return int(self.among.sum())
+
+    @cached_property
+    def moved(self) -> tuple[list[Row], list[Row]] | None:
+        """Lifted and lowered most, where public text is known."""
+        if self.public is None:
+            return None
+        lifted, lowered = most_moved(self.release, self.public, how_many=MOST_MOVED, among=self.among)
+        return [self._row(item) for item in lifted], [self._row(item) for item in lowered]
+
+    @cached_property
+    def frequent(self) -> list[Row]:
+        """The most probable n-grams."""
+        rows = np.flatnonzero(self.among)
+        best = rows[np.argsort(-self.release.probabilities[rows], kind="stable")[:MOST_FREQUENT]]
+        return [self._row_of(int(row)) for row in best]
+
+    @cached_property
+    def known(self) -> list[Known]:
+        """How many n-grams are known within a factor."""
+        return known_within(self.release, self.among)
+
+    @property
+    def moved_drawing(self) -> Markup:
+        """Both, one row an n-gram."""
+        lifted, lowered = self.moved or ([], [])
+        marks = [_mark(row, "good") for row in lifted] + [_mark(row, "bad") for row in lowered]
+        return drawings.marks_drawing("Public and released probability of the n-grams that moved most", marks)
+
+    @property
+    def frequent_drawing(self) -> Markup:
+        """With intervals, where they are known."""
+        marks = [_mark(row, "good") for row in self.frequent]
+        return drawings.marks_drawing("Released probability of the most frequent n-grams, with its interval", marks)
+
+    @property
+    def known_drawing(self) -> Markup:
+        """Shares within a factor."""
+        return drawings.known_drawing("How much is known within a factor", self.known)
+
+    def _row(self, item: Moved) -> Row:
+        return Row(printable(item.ngram), item.before, item.after, interval(self.release, item.row))
+
+    def _row_of(self, row: int) -> Row:
+        before = None if self.public is None else float(self.public[row])
+        ngram = printable(self.release.ngrams[row].as_py())
+        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row))
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseView:
+    """A release, as the page tells it."""
+
+    name: str  # as its folder was given
+    release: Release
+    public: Floats | None = None  # π, where the vocabulary was given
+
+    @property
+    def card(self) -> Card:
+        """What the release says of itself."""
+        return self.release.card
+
+    @property
+    def shown_name(self) -> str:
+        """The name, without what does not print."""
+        return printable(self.name)
+
+    @property
+    def factor(self) -> str:
+        """e^ε, where it is a limit."""
+        proved = self.card.guarantee.name == "PROVED" and self.card.epsilon is not None
+        return odds_factor(self.card.epsilon or 0.0) if proved else "–"
+
+    @property
+    def meaning(self) -> list[str]:
+        """ε and δ in words."""
+        return what_epsilon_means(self.card)
+
+    @property
+    def not_covered(self) -> tuple[str, ...]:
+        """What it says nothing about."""
+        return not_covered(self.card)
+
+    @cached_property
+    def orders(self) -> list[OrderView]:
+        """One a length of n-grams, short ones first."""
+        orders = self.release.orders
+        return [OrderView(self.release, self.public, int(n), orders == n) for n in np.unique(orders)]
+
+    @property
+    def known_mass(self) -> str:
+        """Of what people write in the longest n-grams, how much is known within a factor of 2."""
+        found = next((known for known in self.orders[-1].known if known.factor == 2), None)
+        return "–" if found is None else percent(found.mass)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What an engineer asks for."""
+        card, vocabulary = self.card, self.card.vocabulary
+        orders = ", ".join(str(view.order) for view in self.orders)
+        told = {"mechanism": card.mechanism, **_plain(card.settings), **_plain(card.details)}
+        told["vocabulary"] = f"{vocabulary['size']:,} n-grams of order {orders}, public text only"
+        told |= {"tokenizer": str(vocabulary["tokenizer"]), "fingerprint": str(vocabulary["fingerprint"])}
+        return {**told, "software": card.software}
+
+    @property
+    def clipping(self) -> "Clipping":
+        """How many users wrote more than one user may add."""
+        return Clipping(self.card)
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """The noisy histogram of norms on the card, in words and as a picture."""
+
+    card: Card
+
+    @property
+    def sentence(self) -> str:
+        """How many, or why nobody knows."""
+        bins = norm_bins(self.card)
+        if not bins:
+            return self._unknown
+        users = [max(found.users, 0.0) for found in bins]
+        clipped = sum(number for number, found in zip(users, bins, strict=True) if found.clipped)
+        limit, share = self.card.details["clip_norm_used"], clipped / sum(users)
+        return (
+            f"About {percent(share)} of the users who are seen here write more than one user may add"
+            f" (norm Λ = {limit:.3g}); their counts are scaled down to it. The others count in full. The numbers are"
+            f" noisy, by about {self.doubt:,.0f} users a bar: the histogram is part of the release and inside its ε."
+        )
+
+    @property
+    def _unknown(self) -> str:
+        if "norm_edges" in self.card.details:
+            return "Noise hides how much users write: there are too few of them for this ε."
+        bounds = {name: self.card.settings[name] for name in ("clip_norm", "max_count", "max_total") if self._has(name)}
+        if not bounds:
+            return "Nobody's counts are bounded by this mechanism."
+        given = ", ".join(f"{name} = {value:g}" for name, value in bounds.items())
+        return f"Not measured: the bound on what one user adds was given ({given}), so no budget was spent to look."
+
+    def _has(self, name: str) -> bool:
+        return self.card.settings.get(name) is not None
+
+    @property
+    def doubt(self) -> float:
+        """Standard deviation of each bar."""
+        return float(self.card.details.get("histogram_multiplier", 0.0))
+
+    @property
+    def drawing(self) -> Markup | None:
+        """Users by norm."""
+        bins = norm_bins(self.card)
+        return drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt) if bins else None
+
+
+def page(releases: Sequence[ReleaseView], private: PrivatePart | None = None) -> str:
+    """The whole document."""
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": _number, "probability": _probability, "percent": percent}
+    template = environment.from_string(files("bayesgram.released").joinpath("report.html").read_text("utf-8"))
+    title = "PRIVATE – release report" if private else "Release report"
+    audits = private.audits if private else []
+    strangers = [audit for audit in audits if not any(audit.fits(item.card) for item in releases)]
+    return template.render(
+        head=Markup(head(title)),  # noqa: S704 - ours, without a string from outside
+        releases=releases,
+        private=private,
+        version=VERSION,
+        strangers=strangers,
+        square=lambda traces: drawings.square_drawing("Trade-off of the strongest attacks", traces, SQUARE),
+    )
+
+
+def printable(text: str) -> str:
+    """Characters that do not print, such as those that turn the direction of text, become �.
+
+    >>> printable("a" + chr(0x202E) + "b")
+    'a�b'
+    """
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def _mark(row: Row, colour: str) -> Mark:
+    return Mark(row.ngram, row.after, row.before, row.interval, colour)
+
+
+def _plain(values: dict[str, Any]) -> dict[str, str]:
+    """Settings and details that fit in a line; a histogram is drawn instead."""
+    short = {name: value for name, value in values.items() if not isinstance(value, list) and value is not None}
+    return {name.replace("_", " "): _number(value) for name, value in short.items()}
+
+
+def _number(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_number(each)}" for name, each in value.items())
+    if value is None:
+        return "–"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _probability(value: float) -> str:
+    """Three digits.
+
+    >>> _probability(0.00012345), _probability(0.0)
+    ('1.23e-04', '0')
+    """
+    return f"{value:.2e}" if value else "0"

@@ -1,0 +1,208 @@
+"""What the page asks for: JSON for each part, and the files of the page itself.
+
+Every number is checked; every string from a release or a person goes out as JSON, never as HTML.
+"""
+
+import threading
+from dataclasses import asdict
+from functools import lru_cache
+from importlib.resources import files
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.inference.planning import Assumed
+from bayesgram.pages import STYLE
+from bayesgram.privacy.budget import Budget
+from bayesgram.version import VERSION
+from bayesgram.web import cards
+from bayesgram.web.guard import Entry, Guard, Rates
+from bayesgram.web.keyboard import suggest
+from bayesgram.web.plan import MOST_DRAWS, Planner, Wish
+from bayesgram.web.shelf import PUBLIC, Item, Shelf
+from bayesgram.web.table import Sort
+
+MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
+MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
+MOST_PAGES = 10_000_000
+# Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
+TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+SCRIPTS = ("page.js", "dom.js", "keyboard.js", "browse.js", "privacy.js", "plan.js", "charts.js")
+TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+Text = Annotated[str, Field(max_length=MOST_TEXT)]
+Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
+
+
+class Typed(BaseModel):
+    """A text, and how many words to suggest."""
+
+    text: Text = ""
+    k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5
+
+
+class Asked(BaseModel):
+    """What somebody would like to plan."""
+
+    users: float
+    ngrams_a_user: float
+    unevenness: float
+    difference: float
+    epsilon: float
+    delta: float
+    size: int
+    draw: int = 0
+
+
+def build(shelf: Shelf, entry: Entry, rates: Rates | None = None) -> Guard:
+    """The application behind its guard."""
+    app = FastAPI(title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY)
+    _add_page(app)
+    _add_releases(app, shelf)
+    _add_keyboard(app, shelf)
+    _add_plan(app, shelf)
+    _add_errors(app)
+    return Guard(app, entry, rates or Rates())
+
+
+def _add_page(app: FastAPI) -> None:
+    """Every file by its own name: no path is ever looked up."""
+    for name in ("index.html", "icon.svg", *SCRIPTS):
+        path = "/" if name == "index.html" else f"/{name}"
+        app.get(path)(_file(name, _read(name)))
+    app.get("/page.css")(_file("page.css", STYLE + _read("page.css")))
+
+
+def _read(name: str) -> str:
+    return files("bayesgram.web").joinpath("static", name).read_text("utf-8")
+
+
+def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
+    kind = TYPES[name[name.rindex(".") :]]
+
+    async def answer() -> Response:
+        return Response(content, media_type=kind)
+
+    return answer
+
+
+def _add_releases(app: FastAPI, shelf: Shelf) -> None:
+    told = lru_cache(maxsize=len(shelf.items))(lambda at: cards.full(shelf.items[at].view))
+
+    @app.get("/api/about")
+    async def about() -> dict[str, Any]:
+        public = None if shelf.vocabulary is None else {"name": PUBLIC, "size": len(shelf.vocabulary)}
+        return {"version": VERSION, "releases": [cards.brief(item) for item in shelf.items], "public": public}
+
+    @app.get("/api/trade")
+    async def trade() -> list[dict[str, Any]]:
+        return [cards.trade(item) for item in shelf.items]
+
+    @app.get("/api/card")
+    async def card(release: int = 0) -> dict[str, Any]:
+        _item(shelf, release)
+        return told(release)
+
+    @app.get("/api/ngrams")
+    async def ngrams(
+        release: int = 0,
+        order: int | None = None,
+        sort: Sort = Sort.PROBABILITY,
+        text: Searched = "",
+        page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
+        size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
+    ) -> Response:
+        item = _item(shelf, release)
+        wanted = (order or max(item.tables), sort, text, (page - 1) * size, size)
+        return JSONResponse(await run_in_threadpool(_rows, item, *wanted) if text else _rows(item, *wanted))
+
+
+def _item(shelf: Shelf, release: int) -> Item:
+    if not 0 <= release < len(shelf.items):
+        raise UsageError(f"release={release}: give a number from 0 to {len(shelf.items) - 1}.")
+    return shelf.items[release]
+
+
+def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) -> dict[str, Any]:
+    if order not in item.tables:
+        raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
+    table = item.tables[order]
+    if sort not in table.orderings:
+        raise UsageError(f"sort={sort}: needs public text; start the page with --vocab.")
+    clean = _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
+    page = table.page(sort, clean, first, size)
+    return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
+
+
+def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
+    @app.post("/api/predict")
+    async def predict(typed: Typed) -> Response:
+        answer = suggest(shelf, _encodable(typed.text), typed.k)
+        columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
+        return JSONResponse({"typed": answer.typed, "columns": columns})
+
+
+def _encodable(text: str) -> str:
+    """Half a character, which JSON can carry and UTF-8 can't, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def _add_plan(app: FastAPI, shelf: Shelf) -> None:
+    """One simulation at a time: it takes a core for seconds."""
+    planner = None if shelf.vocabulary is None else Planner(shelf.vocabulary)
+    one = threading.Lock()
+
+    @app.get("/api/plan")
+    async def bounds() -> dict[str, Any]:
+        if planner is None:
+            return {"possible": False}
+        return {"possible": True, "smallest": planner.smallest, "largest": planner.largest, "draws": MOST_DRAWS}
+
+    @app.post("/api/plan")
+    async def plan(asked: Asked) -> Response:
+        if planner is None:
+            raise UsageError("plan: needs public text; start the page with --vocab.")
+        assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
+        wish = Wish(assumed, Budget(asked.epsilon, asked.delta), asked.size)
+        if not one.acquire(blocking=False):
+            return _error(503, "another plan is being made; try again in a moment.", {"retry-after": "5"})
+        try:
+            return JSONResponse(asdict(await run_in_threadpool(planner.expect, wish, asked.draw)))
+        finally:
+            one.release()
+
+
+def _add_errors(app: FastAPI) -> None:
+    """Short JSON; nothing that was sent is repeated but numbers out of range."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_request: Request, error: RequestValidationError) -> Response:
+        where = {str(part) for found in error.errors() for part in found["loc"][1:2] if isinstance(part, str)}
+        known = sorted(name for name in where if name in {*Typed.model_fields, *Asked.model_fields, *QUERY})
+        return _error(422, f"out of range or of the wrong kind: {', '.join(known) or 'the request'}.")
+
+    @app.exception_handler(BayesgramError)
+    async def wrong(_request: Request, error: BayesgramError) -> Response:
+        return _error(422 if isinstance(error, UsageError) else 500, str(error))
+
+    @app.exception_handler(HTTPException)
+    async def refused(_request: Request, error: HTTPException) -> Response:
+        told = {404: "there is nothing here.", 405: "this can't be done here."}
+        return _error(error.status_code, told.get(error.status_code, "the request can't be read."))
+
+    @app.exception_handler(Exception)
+    async def failed(_request: Request, _failure: Exception) -> Response:
+        return _error(500, "something went wrong inside bayesgram.")
+
+
+QUERY = ("release", "order", "sort", "page", "size", "text")
+
+
+def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": reason}, status, headers)

@@ -1,0 +1,96 @@
+"""The privacy cards and what the releases trade for their ε, in the words of the report. Released data only."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bayesgram.released.card import Card
+from bayesgram.released.moved import SMALLEST
+from bayesgram.released.norms import norm_bins
+from bayesgram.released.report import ReleaseView, printable
+from bayesgram.web.shelf import Item
+
+
+def brief(item: Item) -> dict[str, Any]:
+    """A release in a line."""
+    card = item.view.card
+    return {
+        "name": item.view.shown_name,
+        "mechanism": printable(card.mechanism),
+        "guarantee": card.guarantee.name,
+        "claim": card.claim,
+        "epsilon": card.epsilon,
+        "delta": card.delta,
+        "factor": item.view.factor,
+        "orders": sorted(item.tables),
+        "size": len(item.view.release.ngrams),
+        "sorts": [str(sort) for sort in item.tables[max(item.tables)].sorts],
+        "intervals": item.view.release.deviations is not None,
+    }
+
+
+def full(view: ReleaseView) -> dict[str, Any]:
+    """The card in plain words, and the histogram of norms."""
+    card = view.card
+    return {
+        "name": view.shown_name,
+        "guarantee": card.guarantee.name,
+        "claim": card.claim,
+        "statement": printable(card.statement),
+        "protects": card.protects,
+        "meaning": view.meaning,
+        "not_covered": list(view.not_covered),
+        "assumes": list(card.assumes),
+        "composition": card.composition,
+        "ledger": _ledger(card),
+        "command": None if card.command is None else printable(card.command),
+        "clipping": view.clipping.sentence,
+        "norms": _norms(card),
+        "norm_doubt": view.clipping.doubt,
+        "facts": {printable(name): printable(value) for name, value in view.facts.items()},
+    }
+
+
+def trade(item: Item) -> dict[str, Any]:
+    """What an ε bought: how much is known within a factor, and how far the release went from public text."""
+    view = item.view
+    longest = view.orders[-1]
+    return {
+        "name": view.shown_name,
+        "guarantee": view.card.guarantee.name,
+        "claim": view.card.claim,
+        "epsilon": view.card.epsilon,
+        "order": longest.order,
+        "known": [{"factor": known.factor, "ngrams": known.ngrams, "mass": known.mass} for known in longest.known],
+        "learnt": _learnt(view),
+    }
+
+
+def _learnt(view: ReleaseView) -> float | None:
+    """KL(θ ‖ π) of the longest n-grams: how much the release says that public text did not."""
+    if view.public is None:
+        return None
+    among = view.orders[-1].among
+    theta, prior = view.release.probabilities[among], view.public[among]
+    logs = np.log(np.maximum(theta, SMALLEST)) - np.log(np.maximum(prior, SMALLEST))
+    return float(theta @ logs)
+
+
+def _norms(card: Card) -> list[dict[str, Any]]:
+    """Without infinity, which JSON lacks."""
+    return [
+        {
+            "low": found.low,
+            "high": None if math.isinf(found.high) else found.high,
+            "users": found.users,
+            "clipped": found.clipped,
+        }
+        for found in norm_bins(card)
+    ]
+
+
+def _ledger(card: Card) -> str | None:
+    if not card.ledger:
+        return None
+    return f"charged to the population {printable(str(card.ledger['population']))}, entry {card.ledger['entry']}"

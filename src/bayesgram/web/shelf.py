@@ -1,0 +1,91 @@
+"""Everything the page shows, in memory: releases, their models and tables, and public text where it is given.
+
+Built once at start. Does not change afterwards, so that threads may read it.
+"""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.arrays import Floats
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.release import Release
+from bayesgram.released.report import ReleaseView
+from bayesgram.text.tokens import buffers
+from bayesgram.web.table import Index, OrderTable
+
+PUBLIC = "public text"
+
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Item:
+    """A release, as the page has it."""
+
+    view: ReleaseView
+    model: LanguageModel
+    tables: dict[int, OrderTable]  # by order
+
+
+@dataclass(frozen=True, eq=False)
+class Shelf:
+    """What the page reads."""
+
+    items: list[Item]
+    vocabulary: Vocabulary | None = None
+    public_model: LanguageModel | None = None
+
+
+@dataclass
+class Builder:
+    """Loads a shelf release by release; says what it is doing."""
+
+    step: Step
+    vocabulary: Vocabulary | None = None
+    _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
+
+    def shelf(self, releases: Sequence[tuple[str, Release]]) -> Shelf:
+        """The page's data; models are tried once, so that the first person doesn't wait for a compiler."""
+        public_model = None
+        if self.vocabulary is not None:
+            with self.step("Building the model of public text"):
+                public_model = LanguageModel.from_counts(
+                    self.vocabulary.ngrams, self.vocabulary.counts.astype(np.float64), self.vocabulary.tokenizer
+                )
+                public_model.predict("a", 1)
+        return Shelf([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
+
+    def _item(self, name: str, release: Release) -> Item:
+        public = None if self.vocabulary is None else self.vocabulary.prior
+        view = ReleaseView(name, release, public)
+        with self.step(f"Building the model of {view.shown_name}"):
+            model = LanguageModel.from_release(release)
+            model.predict("a", 1)
+        with self.step(f"Sorting the n-grams of {view.shown_name}"):
+            tables = self._tables(release, public)
+        return Item(view, model, tables)
+
+    def _tables(self, release: Release, public: Floats | None) -> dict[int, OrderTable]:
+        indices = self._indices.setdefault(_content(release.ngrams), {})
+        orders, tables = release.orders, {}
+        for order in np.unique(orders).tolist():
+            if order not in indices:
+                indices[order] = Index.of(release.ngrams, np.flatnonzero(orders == order))
+            tables[order] = OrderTable(release, public, indices[order])
+            tables[order].index.find("")  # builds what a search needs
+            tables[order].orderings  # noqa: B018 - builds what paging needs
+        return tables
+
+
+def _content(ngrams: pa.LargeStringArray) -> str:
+    """What two releases share if they have the same n-grams in the same rows."""
+    data, offsets = buffers(ngrams.cast(pa.large_binary()))
+    digest = hashlib.sha256((offsets - offsets[0]).tobytes())
+    digest.update(data[offsets[0] : offsets[-1]].tobytes())
+    return digest.hexdigest()

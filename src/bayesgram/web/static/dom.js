@@ -1,0 +1,79 @@
+// Building blocks: elements from text (never from markup), questions to the server, numbers for people.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+export const find = (id) => document.getElementById(id);
+
+function filled(node, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : String(value));
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+// Strings among the children become text nodes: whatever stands in them is shown, not read.
+export const el = (tag, properties = {}, ...children) =>
+  filled(document.createElement(tag), properties, children);
+export const svg = (tag, properties = {}, ...children) =>
+  filled(document.createElementNS(SVG, tag), properties, children);
+
+export const badge = (guarantee) => el("span", { class: `badge ${guarantee}` }, guarantee);
+
+export function options(select, pairs) {
+  const before = select.value;
+  select.replaceChildren(...pairs.map(([value, text]) => el("option", { value }, text)));
+  if (pairs.some(([value]) => String(value) === before)) select.value = before;
+}
+
+// Ask the server; what it refuses is an Error with its words. Too fast: waits as long as it says, once.
+export async function ask(path, body = undefined, signal = undefined) {
+  for (let turn = 0; ; turn += 1) {
+    const sent = body === undefined ? {} : posted(body);
+    const answer = await fetch(path, { ...sent, signal, credentials: "same-origin" });
+    const told = await answer.json().catch(() => ({ error: "the answer can't be read." }));
+    if (answer.ok) return told;
+    if (![429, 503].includes(answer.status) || turn >= 3) throw new Error(told.error ?? "the request failed.");
+    await new Promise((go) => setTimeout(go, 1000 * Number(answer.headers.get("retry-after") ?? 1)));
+  }
+}
+
+const posted = (body) =>
+  ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+
+export function trouble(error) {
+  if (error.name === "AbortError") return;
+  const place = find("trouble");
+  const silent = error instanceof TypeError;
+  place.textContent = silent ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
+  place.hidden = false;
+}
+
+export const fine = () => { find("trouble").hidden = true; };
+
+export const later = (wait, work) => {
+  let timer = 0;
+  return (...given) => { clearTimeout(timer); timer = setTimeout(() => work(...given), wait); };
+};
+
+export const number = (value) => value.toLocaleString("en");
+export const digits = (value, count = 3) => String(Number(value.toPrecision(count)));
+
+// As the report writes probabilities: 1.23e-04.
+export function probability(value) {
+  const [head, power] = value.toExponential(2).split("e");
+  return `${head}e${power[0]}${power.slice(1).padStart(2, "0")}`;
+}
+
+export function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.01) return "<0.01%";
+  return `${value >= 10 ? value.toFixed(1) : value.toFixed(2)}%`;
+}
+
+export function share(part) {
+  if ((part > 0 && part < 0.005) || (part >= 0.995 && part < 1)) return part < 0.5 ? "<1%" : ">99%";
+  return `${(100 * part).toFixed(0)}%`;
+}

@@ -1,0 +1,128 @@
+// The privacy card in plain words, and what each ε bought.
+
+import { ask, badge, digits, el, find, fine, number, options, share, trouble } from "./dom.js";
+import { bars, linearAxis, logAxis, plane } from "./charts.js";
+
+const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
+const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
+  + "Point at a release, or move to it with the tab key, to read it here:";
+const NOTHING = "Nothing to draw: these releases don't say how sure they are. Start with --vocab to see how far they "
+  + "went from public text.";
+const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
+const NO_COMMAND = "not noted: made from Python, or by an earlier version";
+let trades = [];
+let releases = [];
+
+export async function begin(about) {
+  releases = about.releases;
+  options(find("card-release"), releases.map((release, at) => [at, `${release.name} · ${release.claim}`]));
+  find("card-release").addEventListener("change", card);
+  find("trade-measure").addEventListener("change", trade);
+  for (const form of find("privacy").querySelectorAll("form"))
+    form.addEventListener("submit", (event) => event.preventDefault());
+  card();
+  try {
+    trades = await ask("api/trade");
+    options(find("trade-measure"), measures());
+    trade();
+    glance();
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+function measures() {
+  const known = trades.find((item) => item.known.length)?.known ?? [];
+  const words = (factor) => `what is known within a factor of ${digits(factor)}`;
+  const found = known.map(({ factor }, at) => ({ factor, option: [`known ${at}`, words(factor)] }));
+  const first = (each) => (each.factor === 2 ? -1 : each.factor); // the report's factor leads
+  const sorted = found.sort((a, b) => first(a) - first(b)).map((each) => each.option);
+  if (trades.every((item) => item.learnt === null)) return sorted;
+  return [...sorted, ["learnt", "how far the release went from public text"]];
+}
+
+function measured(item) {
+  const [kind, at] = find("trade-measure").value.split(" ");
+  return kind === "learnt" ? item.learnt : item.known[Number(at)]?.mass ?? null;
+}
+
+function trade() {
+  const learnt = find("trade-measure").value === "learnt";
+  const drawn = trades.filter((item) => item.epsilon && measured(item) !== null);
+  const figure = find("trade-figure");
+  if (!drawn.length) {
+    figure.replaceChildren(el("p", { class: "dim" }, NOTHING));
+    return;
+  }
+  const words = (value) => (learnt ? `${digits(value)} nats from public text` : `${share(value)} of what people write`);
+  const points = drawn.map((item) => {
+    const values = `${item.name}, ${item.claim}: ${words(measured(item))}.`;
+    return { x: item.epsilon, y: measured(item), colour: COLOURS[item.guarantee], name: item.name, values };
+  }).sort((a, b) => a.x - b.x);
+  const most = learnt ? 1.15 * Math.max(...points.map((point) => point.y)) || 1 : 1;
+  const ticks = learnt ? [0, 1, 2, 3, 4].map((step) => (step * most) / 4) : [0, 0.25, 0.5, 0.75, 1];
+  figure.replaceChildren(...[plane({ title: "Trade-off", points, readout: find("trade-readout"),
+    x: (from, to) => logAxis(points.map((point) => point.x), from, to),
+    y: (from, to) => linearAxis(most, from, to, ticks),
+    xName: "ε: more is less private", yName: learnt ? "KL(release ‖ public), nats" : "share of what people write",
+    yText: learnt ? (tick) => digits(tick, 2) : share }),
+  el("figcaption", {}, CAPTION), silent(drawn)].filter(Boolean));
+  find("trade-readout").textContent = points.at(-1).values;
+}
+
+function silent(drawn) {
+  const names = trades.filter((item) => !drawn.includes(item)).map((item) => item.name);
+  if (!names.length) return null;
+  return el("p", { class: "dim" }, `Not drawn: ${names.join(", ")}, without an ε or a word on how sure it is.`);
+}
+
+function glance() {
+  const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most", "n-grams"];
+  const shownNumber = (value) => (value === null ? "–" : String(value));
+  find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
+    el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
+    el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,
+      badge(item.guarantee), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
+      number(item.size)].map((cell) => el("td", {}, cell)))))));
+}
+
+async function card() {
+  try {
+    const told = await ask(`api/card?release=${find("card-release").value}`);
+    find("card").replaceChildren(...described(told));
+    fine();
+  } catch (error) {
+    trouble(error);
+  }
+}
+
+function described(told) {
+  const list = (lines) => el("ul", {}, lines.map((line) => el("li", {}, line)));
+  const pairs = [
+    ["Who is protected", told.protects],
+    ["What ε means", told.meaning.map((line) => el("p", {}, line))],
+    ["What is not covered", list(told.not_covered)],
+    told.assumes.length ? ["What it rests on", list(told.assumes)] : null,
+    ["With other releases", told.composition],
+    ["Ledger", told.ledger ?? NO_LEDGER],
+    ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],
+  ].filter(Boolean);
+  return [el("h4", {}, el("bdi", {}, told.name), " ", badge(told.guarantee)), el("p", {}, told.statement),
+    el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
+    el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...histogram(told),
+    el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
+}
+
+function settings(facts) {
+  const row = ([name, value]) =>
+    el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "words" }, el("bdi", {}, value)));
+  return el("table", {}, el("tbody", {}, Object.entries(facts).map(row)));
+}
+
+function histogram(told) {
+  if (!told.norms.length) return [];
+  const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
+  return [el("figure", {}, bars(told.norms, told.norm_doubt, readout),
+    el("figcaption", {}, "Users by the norm of their counts, noisy. Green counts in full, grey is scaled down.")),
+  readout];
+}

@@ -1,0 +1,229 @@
+"""export, import, predict and evaluate --text: through the installed entry point, and in this process to save time."""
+
+import contextlib
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bayesgram as bg
+from bayesgram.cli.app import app
+from bayesgram.errors import BayesgramError
+from language_models import START, release_of
+
+ENTRY = Path(sys.executable).parent / "bayesgram"
+SECRET = "zanzibarmagicpassword"  # only a private user writes this
+
+
+def bayesgram(*arguments, cwd):
+    return subprocess.run(
+        [ENTRY, *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+        timeout=120,
+        check=False,
+    )
+
+
+def succeed(*arguments, cwd):
+    done = bayesgram(*arguments, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def fail(*arguments, cwd, code):
+    """The message of a command that fails; never a traceback, never something secret."""
+    done = bayesgram(*arguments, cwd=cwd)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert SECRET not in done.stdout + done.stderr
+    return " ".join(done.stderr.split())
+
+
+def inside(*arguments, cwd):
+    """The same command in this process, which need not start."""
+    with contextlib.chdir(cwd):
+        app([*map(str, arguments)], standalone_mode=False)
+
+
+def refused(*arguments, cwd, code):
+    with pytest.raises(BayesgramError) as caught:
+        inside(*arguments, cwd=cwd)
+    assert caught.value.exit_code == code
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with public text, private messages, counts, a release, and a release of several orders."""
+    folder = tmp_path_factory.mktemp("models with spaces")
+    (folder / "public.txt").write_text(
+        "the red fish swims. the blue fish sleeps.\nthe red fish eats the blue fish.\n" * 20
+    )
+    rng = np.random.default_rng(1)
+    phrases = ["The red fish!", "the blue fish sleeps", "red fish eats the blue", f"my {SECRET} is the red fish"]
+    texts = [phrases[n] for n in rng.integers(0, 4, 300)]
+    messages = pa.table({"user": [f"person-{n}" for n in rng.integers(0, 40, 300)], "text": texts})
+    pq.write_table(pa.table({"body": texts[:50]}), folder / "held out.parquet")
+    for name, size in (("vocab", 100), ("few", 3)):
+        vocabulary = bg.Vocabulary.from_public(folder / "public.txt", order=2, size=size)
+        vocabulary.save(folder / f"{name}.parquet")
+        counts = bg.count(messages, vocabulary)
+        bg.save_counts(counts, vocabulary, folder / f"{name} counts")
+        bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7)).save(folder / f"{name} out")
+    table = {
+        ("the",): 9.0,
+        ("red",): 5.0,
+        ("fish",): 6.0,
+        (START, "the"): 5.0,
+        ("the", "red"): 4.0,
+        ("the", "red", "fish"): 3.0,
+    }
+    release_of(table, tokenizer="words").save(folder / "several")
+    return folder
+
+
+def test_from_release_to_arpa_to_model(work, tmp_path):
+    arpa, model = tmp_path / "model.arpa.gz", tmp_path / "model"
+    exported = json.loads(succeed("export", "vocab out", "--format", "arpa", "-o", arpa, "--json", cwd=work))
+    assert exported["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
+    assert gzip.decompress(arpa.read_bytes()).startswith(b"\\data\\\nngram 1=")
+    imported = json.loads(succeed("import", arpa, "-o", model, "--json", cwd=work))
+    assert imported["ngrams"] == exported["ngrams"]
+    assert imported["tokenizer"] == "words"
+    answers = [
+        json.loads(succeed("predict", source, "The red", "-k", 3, "--json", cwd=work))
+        for source in ("vocab out", arpa, model)
+    ]
+    assert answers[0] == answers[1] == answers[2]
+    assert answers[0]["predictions"][0]["word"] == "fish"
+
+
+def test_predict_for_people(work, tmp_path, capsys):
+    done = bayesgram("predict", "several", "the", "--typed", "r", cwd=work)
+    assert done.returncode == 0
+    assert "│ red  │" in done.stdout
+    assert "fish" not in done.stdout
+    assert "export several --format model -o model" in done.stderr
+    inside("export", "several", "--format", "model", "-o", tmp_path / "model", cwd=work)
+    capsys.readouterr()
+    inside("predict", tmp_path / "model", "", cwd=work)
+    assert capsys.readouterr().err == ""
+
+
+def test_tables(work, tmp_path):
+    for kind in ("tsv", "jsonl", "parquet"):
+        inside("export", "several", "--format", kind, "-o", tmp_path / kind, cwd=work)
+    assert (tmp_path / "tsv").read_text() == "fish\t6\nred\t5\nthe\t9\n<s> the\t5\nthe red\t4\nthe red fish\t3\n"
+    lines = [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()]
+    assert lines[0] == {"ngram": "fish", "probability": 0.3, "count": 6.0}
+    table = pq.read_table(tmp_path / "parquet")
+    assert table.to_pylist() == lines
+    assert table.schema.metadata[b"bayesgram.claim"].decode() == "ε = 1, δ = 1e-07 (PROVED)"
+    inside("export", "vocab out", "--format", "jsonl", "-o", tmp_path / "out.jsonl", cwd=work)
+    assert "standard_deviation" in (tmp_path / "out.jsonl").read_text()
+
+
+def test_a_table_without_totals_counts_per_million(work, tmp_path):
+    release_of({("a", "b"): 3.0, ("b", "c"): 1.0}, totals=False).save(tmp_path / "out")
+    inside("export", "out", "--format", "tsv", "-o", "table.tsv", cwd=tmp_path)
+    assert (tmp_path / "table.tsv").read_text() == "a b\t750000\nb c\t250000\n"
+
+
+def test_pruned_and_with_public_ngrams(work, tmp_path, capsys):
+    sizes = {}
+    public = ["--public", "vocab.parquet"]
+    for name, extra in (("few", []), ("public", public), ("small", [*public, "--prune", 12])):
+        inside("export", "few out", "--format", "arpa", "-o", tmp_path / name, "--json", *extra, cwd=work)
+        sizes[name] = json.loads(capsys.readouterr().out)["ngrams"]
+    assert sizes["few"][1] == 3 < sizes["public"][1]
+    assert sum(sizes["small"]) == 12 < sum(sizes["public"])
+
+
+def test_evaluate_on_text(work, tmp_path, capsys):
+    inside("export", "vocab out", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
+    arguments = (
+        "evaluate",
+        "vocab out",
+        tmp_path / "model.arpa",
+        "--text",
+        "held out.parquet",
+        "--text-column",
+        "body",
+    )
+    baselines = ("--against", "vocab counts", "--vocab", "vocab.parquet")
+    found = json.loads(succeed(*arguments, *baselines, "--json", cwd=work))
+    assert "not for publication" in found["warning"]
+    assert [row["release"] for row in found["releases"]] == ["public text alone", "vocab out"]
+    rows = {row.pop("model"): row for row in found["text"]}
+    names = ["public text alone", "private counts (not for publication)", "vocab out", str(tmp_path / "model.arpa")]
+    assert list(rows) == names
+    assert rows["vocab out"] == rows[names[-1]]
+    assert 1 < rows["vocab out"]["perplexity"] < 1000
+    assert 0 < rows["vocab out"]["accuracy_1"] <= rows["vocab out"]["accuracy_3"] < 1
+    capsys.readouterr()
+    inside(*arguments, cwd=work)
+    shown = capsys.readouterr()
+    assert "Held-out text" in shown.out
+    assert "not covered by any ε" in " ".join(shown.err.split())
+    assert SECRET not in shown.out + shown.err
+    inside(
+        "evaluate",
+        "vocab out",
+        "--text",
+        "held out.parquet",
+        "--text-column",
+        "body",
+        *baselines[:2],
+        "--json",
+        cwd=work,
+    )
+    assert json.loads(capsys.readouterr().out)["text"][0]["model"] == "private counts (not for publication)"
+
+
+def test_divergence_of_several_orders_is_that_of_the_longest(tmp_path, capsys):
+    counted = {"user": [0, 0, 1], "ngram": [0, 2, 3], "count": [5, 1, 3]}
+    pq.write_table(pa.table(counted), tmp_path / "counts.parquet")
+    release_of({("a",): 3.0, ("b",): 1.0, ("a", "b"): 1.0, ("b", "a"): 1.0}).save(tmp_path / "out")
+    inside("evaluate", "out", "--against", "counts.parquet", "--json", cwd=tmp_path)
+    kl = json.loads(capsys.readouterr().out)["releases"][0]["kl"]
+    assert kl == pytest.approx(0.25 * np.log(0.25 / 0.5) + 0.75 * np.log(0.75 / 0.5))
+
+
+def test_wrong_use(work, tmp_path):
+    assert fail("evaluate", "vocab out", cwd=work, code=2).endswith(
+        "nothing to judge by: give --against with private counts, --text with held-out text, or both."
+    )
+    new = ("-o", tmp_path / "x")
+    for arguments, problem in (
+        (("evaluate", "nowhere", "--text", "public.txt"), "nowhere: no such file"),
+        (("evaluate", "nowhere", "--text", "public.txt", "--against", "vocab counts"), "--against needs a release folder or --vocab"),
+        (("evaluate", "vocab out", "few out", "--against", "vocab counts"), "vocabularies of different sizes"),
+        (("export", "several", "--format", "tsv", "--prune", 5, *new), "are for models, not for --format tsv; leave them out."),
+        (("export", "several", "--format", "tsv", "-o", "vocab counts"), "exists already"),
+        (("export", "several", "--format", "model", "-o", "several", "--force"), "holds files that are not ours"),
+        (("predict", "several", "the", "-k", 0), "k=0: the number of predictions is a whole number from 1 to 1,000."),
+        (("export", "several", "--format", "arpa", "--prune", 2, *new), "prune=2: a model of 6 words keeps 7 n-grams or more."),
+    ):  # fmt: skip
+        assert problem in refused(*arguments, cwd=work, code=2)
+    assert not (tmp_path / "x").exists()
+
+
+def test_an_arpa_file_that_is_wrong_leaves_nothing_behind(work, tmp_path):
+    inside("export", "several", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
+    lines = (tmp_path / "model.arpa").read_text(encoding="utf-8").split("\n")
+    lines.insert(lines.index("\\2-grams:"), lines[lines.index("\\1-grams:") + 1])
+    (tmp_path / "bad.arpa").write_text("\n".join(lines), encoding="utf-8")
+    message = fail("import", tmp_path / "bad.arpa", "-o", tmp_path / "model", cwd=work, code=1)
+    assert "bad.arpa, line " in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.arpa", "model.arpa"]

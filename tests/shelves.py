@@ -1,0 +1,92 @@
+"""A small shelf for the page's tests: three releases of one vocabulary, with n-grams that nobody should trust."""
+
+import asyncio
+from contextlib import nullcontext
+
+import httpx
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.privacy.budget import Guarantee
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.card import Card
+from bayesgram.released.release import Release
+from bayesgram.text.tokens import Tokenizer
+from bayesgram.web.api import build
+from bayesgram.web.guard import Entry
+from bayesgram.web.shelf import Builder
+
+SCRIPT = "<script>alert(1)</script>"
+IMAGE = "<img/src=x/onerror=alert(1)>"
+TURNED = "ab\u202ecd"
+WORDS = ["thank", "you", "very", "much", "so", "for", "all", SCRIPT, IMAGE, TURNED, "café", "'quoted'"]
+
+
+def vocabulary():
+    """Words, pairs and triples; public text prefers the first ones."""
+    pairs = [f"{a} {b}" for a in WORDS[:6] for b in WORDS if a != b]
+    triples = [f"thank you {word}" for word in WORDS[2:]] + [
+        f"{pair} all" for pair in pairs if not pair.endswith("all")
+    ]
+    ngrams = [*WORDS, *pairs, *dict.fromkeys(triples)]
+    counts = 5 + 1000 // np.concatenate(
+        [np.arange(1, len(part) + 1) for part in (WORDS, pairs, dict.fromkeys(triples))]
+    )
+    return Vocabulary(pa.array(ngrams, pa.large_string()), counts, 3, Tokenizer())
+
+
+def release(words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guarantee.PROVED, name="made"):
+    """Public text, shaken; hostile n-grams are lifted."""
+    shaken = words.prior * np.exp(np.random.default_rng(int(10 * (epsilon or 0))).normal(0, 0.3, len(words)))
+    hostile = np.array(["<" in ngram for ngram in words.ngrams.to_pylist()])
+    theta = np.where(hostile, 20 * shaken, shaken)
+    orders = np.array([ngram.count(" ") for ngram in words.ngrams.to_pylist()])
+    theta /= np.bincount(orders, theta)[orders]
+    details = {
+        "expected_counts": {"1": 900.0, "2": 600.0, "3": 300.0},
+        "clip_norm_used": 2.0,
+        "histogram_multiplier": 5.0,
+    }
+    details |= {"norm_edges": [1.0, 2.0, 4.0], "noisy_users_by_norm": [100.0, 900.5, 300.0, -2.0]}
+    about = {"size": len(words), "order": 3, "orders": [1, 2, 3], "tokenizer": words.tokenizer.name}
+    about |= {"fingerprint": words.fingerprint, "prior_fingerprint": words.prior_fingerprint}
+    card = Card(
+        mechanism,
+        guarantee,
+        "as tested",
+        epsilon,
+        1e-7 if epsilon else None,
+        {"clip_norm": None},
+        details,
+        about,
+        False,
+    )
+    return Release(words.ngrams, theta, card, None if sure is None else sure / epsilon * theta)
+
+
+def releases(words):
+    """Two that say how sure they are, and one that doesn't."""
+    unsure = release(words, None, sure=None, mechanism="k-anonymity", guarantee=Guarantee.NONE)
+    return [("eps-0.1", release(words, 0.1)), ("eps-1", release(words, 1.0)), (f"k {SCRIPT}", unsure)]
+
+
+def shelf(*, public=True):
+    """All of it in memory."""
+    words = vocabulary()
+    return Builder(lambda _: nullcontext(), words if public else None).shelf(releases(words))
+
+
+def asker(*, public=True, entry=None, rates=None):
+    """A function that asks the page without a network."""
+    guard = build(shelf(public=public), entry or Entry(), rates)
+
+    def ask(path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"):
+        async def once():
+            way = httpx.ASGITransport(guard, raise_app_exceptions=False)
+            async with httpx.AsyncClient(transport=way, base_url=base) as client:
+                verb = method or ("GET" if body is None and content is None else "POST")
+                return await client.request(verb, path, json=body, headers=headers, content=content)
+
+        return asyncio.run(once())
+
+    return ask

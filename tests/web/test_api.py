@@ -1,0 +1,246 @@
+"""What the page asks for, asked politely and otherwise."""
+
+import json
+from functools import cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.private.clip import UNITS
+from bayesgram.web import plan
+from bayesgram.web.guard import HEADERS, Entry, Rates
+from shelves import IMAGE, SCRIPT, asker, shelf
+
+FREE = Rates(rate=1e9, burst=1e9)
+PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
+
+
+cached_shelf = cache(shelf)
+
+
+@cache
+def cached_asker():
+    """For tests that Hypothesis calls many times."""
+    return asker(rates=FREE)
+
+
+@pytest.fixture(scope="module")
+def ask():
+    return cached_asker()
+
+
+def test_about_names_releases_and_public_text(ask):
+    told = ask("/api/about").json()
+    assert [item["name"] for item in told["releases"]] == ["eps-0.1", "eps-1", f"k {SCRIPT}"]
+    assert told["releases"][0]["claim"] == "ε = 0.1, δ = 1e-07 (PROVED)"
+    assert told["public"]["name"] == "public text"
+    assert asker(public=False)("/api/about").json()["public"] is None
+
+
+def test_predictions_side_by_side_with_intervals(ask):
+    told = ask("/api/predict", {"text": "Thank you ", "k": 5}).json()
+    assert [column["name"] for column in told["columns"]] == ["public text", "eps-0.1", "eps-1", f"k {SCRIPT}"]
+    public, strong, weak, unsure = (column["words"] for column in told["columns"])
+    assert len(public) == len(strong) == 5
+    assert all(word["low"] is None for word in public + unsure)
+    hot = next(word for word in weak if word["word"] == IMAGE)
+    assert hot["low"] < hot["probability"] < hot["high"]
+    narrow, wide = ((w["high"] - w["low"]) / w["probability"] for w in (weak[0], strong[0]))
+    assert narrow < wide
+
+
+def test_the_word_being_typed_narrows_the_words(ask):
+    told = ask("/api/predict", {"text": "thank you Ve"}).json()
+    assert told["typed"] == "ve"
+    assert all(word["word"].startswith("ve") for column in told["columns"] for word in column["words"])
+
+
+def test_browsing_pages_through_all_ngrams_once(ask):
+    seen, page = [], 1
+    while len(seen) < (told := ask(f"/api/ngrams?order=2&sort=alphabet&size=20&page={page}").json())["total"]:
+        seen += [row["ngram"] for row in told["rows"]]
+        page += 1
+    assert len(seen) == len(set(seen)) == told["total"] == 66
+    assert [ngram.encode() for ngram in seen] == sorted(ngram.encode() for ngram in seen)
+    assert ask(f"/api/ngrams?order=2&sort=alphabet&size=20&page={page + 1}").json()["rows"] == []
+
+
+@pytest.mark.parametrize(
+    ("sort", "key"),
+    [
+        ("probability", lambda row: -row["after"]),
+        ("lifted", lambda row: -_moved(row)),
+        ("lowered", lambda row: +_moved(row)),
+        ("moved", lambda row: -abs(_moved(row))),
+    ],
+)
+def test_sorted_by(ask, sort, key):
+    rows = ask(f"/api/ngrams?release=1&sort={sort}&size=100").json()["rows"]
+    keys = [key(row) for row in rows]
+    assert all(first <= second + 1e-15 for first, second in pairwise(keys))
+    assert all(row["interval"][0] <= row["after"] <= row["interval"][1] for row in rows)
+
+
+def _moved(row):
+    ratio = np.log(row["after"] / row["before"])
+    return (row["after"] if ratio > 0 else row["before"]) * ratio
+
+
+def test_search_finds_what_contains_it_and_ignores_case(ask):
+    found = ask("/api/ngrams", method="GET").json()["total"]
+    rows = ask("/api/ngrams?text=YOU%20%3Cimg&size=100").json()
+    assert 0 < rows["total"] < found
+    assert all("you <img" in row["ngram"] for row in rows["rows"])
+    assert ask("/api/ngrams?text=nothing-like-this").json() == {"total": 0, "rows": []}
+
+
+def test_without_public_text_nothing_is_compared():
+    ask = asker(public=False)
+    row = ask("/api/ngrams").json()["rows"][0]
+    assert row["before"] is None
+    assert row["clear"] is None
+    answer = ask("/api/ngrams?sort=moved")
+    assert (answer.status_code, answer.json()["error"]) == (
+        422,
+        "sort=moved: needs public text; start the page with --vocab.",
+    )
+    assert ask("/api/plan").json() == {"possible": False}
+    assert ask("/api/plan", PLAN).json()["error"] == "plan: needs public text; start the page with --vocab."
+
+
+def test_text_that_turns_direction_does_not_reach_the_page(ask):
+    rows = ask("/api/ngrams?text=ab&size=100").json()["rows"]
+    assert rows
+    assert all("\u202e" not in row["ngram"] and "�" in row["ngram"] for row in rows)
+
+
+def test_card_and_trade_in_plain_words(ask):
+    card = ask("/api/card?release=0").json()
+    assert card["meaning"][0].startswith("ε = 0.1: whatever anybody knows")
+    assert [each["clipped"] for each in card["norms"]] == [False, False, True]
+    assert "About 23% of the users" in card["clipping"]
+    strong, weak, unsure = ask("/api/trade").json()
+    assert strong["known"][3]["mass"] <= weak["known"][3]["mass"]
+    assert (unsure["known"], unsure["epsilon"]) == ([], None)
+    assert weak["learnt"] > 0
+
+
+def test_plan(ask):
+    assert ask("/api/plan").json()["largest"] == 69
+    told = ask("/api/plan", PLAN).json()
+    assert 0 < told["kl"] < told["public_kl"]
+    assert told == ask("/api/plan", PLAN).json()
+    assert told != ask("/api/plan", {**PLAN, "draw": 1}).json()
+    assert plan.UNITS == UNITS
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"users": 1}, "users=1: give a number from 100 to 1e+10."),
+        ({"epsilon": 0}, "epsilon=0.0: give a number"),
+        ({"delta": 0}, "delta=0: the mechanism needs a delta above 0, such as 1e-7."),
+        ({"size": 1000000}, "size=1000000: give a number of n-grams from"),
+        ({"draw": -1}, "draw=-1: give a number from 0 to 9."),
+        ({"users": "many"}, "out of range or of the wrong kind: users."),
+    ],
+)
+def test_plans_out_of_range(ask, change, words):
+    answer = ask("/api/plan", {**PLAN, **change})
+    assert answer.status_code == 422
+    assert answer.json()["error"].startswith(words)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/ngrams?size=101",
+        "/api/ngrams?page=0",
+        "/api/ngrams?page=99999999999999999999999",
+        "/api/ngrams?sort=secret",
+        "/api/ngrams?release=7",
+        "/api/ngrams?release=-1",
+        "/api/ngrams?order=9",
+        f"/api/ngrams?text={'a' * 101}",
+        "/api/card?release=3",
+    ],
+)
+def test_out_of_range_is_one_short_sentence(ask, path):
+    answer = ask(path)
+    assert answer.status_code == 422
+    assert list(answer.json()) == ["error"]
+    assert len(answer.json()["error"]) < 100
+
+
+@pytest.mark.parametrize(
+    "body", [{"text": "a" * 1001}, {"text": "a", "k": 11}, {"text": "a", "k": 0}, {"text": 3}, [], "x"]
+)
+def test_predictions_have_limits(ask, body):
+    answer = ask("/api/predict", body)
+    assert answer.status_code == 422
+    assert "aaaa" not in answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs", "/redoc", "/openapi.json", "/..%2f..%2fetc/passwd", "/api", "/static/page.js", "/page.py"]
+)
+def test_there_is_nothing_else(ask, path):
+    answer = ask(path)
+    assert (answer.status_code, answer.json()) == (404, {"error": "there is nothing here."})
+
+
+def test_wrong_methods_and_bodies(ask):
+    assert ask("/api/about", method="DELETE").status_code == 405
+    assert ask("/api/predict", content=b"{not json", headers={"content-type": "application/json"}).status_code == 422
+    lone = ask("/api/predict", content=b'{"text": "thank \\ud800"}', headers={"content-type": "application/json"})
+    assert lone.status_code in {200, 422}
+
+
+@given(st.text(max_size=60), st.integers(1, 10))
+@settings(max_examples=60)
+def test_any_text_is_answered(text, k):
+    answer = cached_asker()(
+        "/api/predict", content=json.dumps({"text": text, "k": k}), headers={"content-type": "application/json"}
+    )
+    assert answer.status_code in {200, 422}
+    if answer.status_code == 200:
+        assert all(len(column["words"]) <= k for column in answer.json()["columns"])
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
+    st.sampled_from(["moved", "probability", "alphabet"]),
+)
+@settings(max_examples=40)
+def test_any_search_is_answered(text, sort):
+    told = cached_shelf().items[0].tables[3].page(sort, text, 0, 10)
+    assert all(not text or text in row.ngram or not text.isprintable() for row in told.rows)
+
+
+@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/dom.js", "/icon.svg", "/api/about", "/nothing"])
+def test_every_answer_has_the_security_headers(ask, path):
+    answer = ask(path)
+    assert {name: answer.headers[name] for name in HEADERS} == HEADERS
+    assert "unsafe" not in answer.headers["content-security-policy"]
+
+
+def test_the_page_loads_only_from_itself(ask):
+    html = ask("/").text
+    assert "http" not in html
+    assert "<style" not in html
+    assert " style=" not in html
+    assert "onclick" not in html
+    for name in ("page.js", "keyboard.js", "browse.js", "privacy.js", "plan.js", "charts.js", "dom.js"):
+        script = ask(f"/{name}").text
+        assert "innerHTML" not in script
+        assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_a_failure_inside_is_one_sentence(monkeypatch):
+    ask = asker(entry=Entry())
+    monkeypatch.setattr("bayesgram.web.cards.brief", lambda _: 1 / 0)
+    answer = ask("/api/about")
+    assert (answer.status_code, answer.json()) == (500, {"error": "something went wrong inside bayesgram."})

@@ -1,0 +1,179 @@
+"""The page in a real browser: Debian's Chromium, driven by Playwright; skipped where either is missing."""
+
+import socket
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+
+from bayesgram.web.api import build
+from bayesgram.web.guard import Entry
+from shelves import IMAGE, SCRIPT, shelf
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+CHROMIUM = Path("/usr/bin/chromium")
+QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium")
+WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
+
+
+@pytest.fixture(scope="module")
+def address():
+    listening = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(build(shelf(), Entry()), log_config=None, log_level="critical", lifespan="off", ws="none")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        running = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, "--disable-sync", "--no-first-run"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser, address):
+    """Opens a part of the page; whatever it opened must have stayed on this machine and complained of nothing."""
+    asked, complaints, contexts = [], [], []
+
+    def route(handed):
+        asked.append(urlsplit(handed.request.url).hostname)
+        handed.continue_()
+
+    def open_part(part, *, width=1200, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        context.route("**/*", route)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
+        page.goto(f"{address}#{part}")
+        return page
+
+    yield open_part
+    for context in contexts:
+        context.close()
+    assert set(asked) == {"127.0.0.1"}
+    assert complaints == []
+
+
+def test_typing_gives_predictions_and_keys_put_them_in(opened):
+    page = opened("keyboard")
+    page.get_by_label("Your text").press_sequentially("Thank yo")
+    words = page.locator(".column").nth(1).locator(".word bdi")
+    playwright.expect(words).to_have_text(["you"])
+    page.locator(".column").nth(1).get_by_role("radio").check()
+    page.get_by_label("Your text").press("1")
+    playwright.expect(page.get_by_label("Your text")).to_have_value("Thank you ")
+    playwright.expect(words).to_have_count(5)
+    playwright.expect(page.locator("#heard")).to_contain_text("eps-0.1: 1 ")
+    assert page.locator(".column").count() == 4
+
+
+def test_a_click_or_the_keyboard_alone_puts_a_word_in(opened):
+    page = opened("keyboard")
+    first = page.locator(".column").first.locator(".word").first
+    word = first.locator("bdi").inner_text()
+    first.focus()
+    page.keyboard.press("Enter")
+    playwright.expect(page.get_by_label("Your text")).to_have_value(f"{word} ")
+    playwright.expect(page.get_by_label("Your text")).to_be_focused()
+    page.get_by_label("The keys").uncheck()
+    page.get_by_label("Your text").press_sequentially("12")
+    playwright.expect(page.get_by_label("Your text")).to_have_value(f"{word} 12")
+
+
+def test_markup_in_ngrams_and_names_is_text(opened):
+    page = opened("keyboard")
+    page.get_by_label("Your text").fill("thank you ")
+    playwright.expect(page.locator(".word bdi", has_text=IMAGE).first).to_have_text(IMAGE)
+    page.get_by_role("link", name="Browse").click()
+    page.get_by_label("Contains").fill("<script>")
+    cell = page.locator("#ngrams tbody td bdi").first
+    playwright.expect(cell).to_contain_text(SCRIPT)
+    assert page.locator("main script, main img").count() == 0
+    page.get_by_role("link", name="Privacy").click()
+    page.locator("#card-release").select_option("2")
+    playwright.expect(page.locator("#card h4")).to_contain_text(f"k {SCRIPT}")
+
+
+def test_browsing_sorts_and_turns_pages(opened):
+    page = opened("browse")
+    caption, rows = page.locator("#browse-caption"), page.locator("#ngrams tbody tr")
+    playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
+    playwright.expect(rows).to_have_count(25)
+    page.get_by_role("button", name="Later").click()
+    playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
+    page.get_by_label("Words").select_option("1")
+    playwright.expect(caption).to_have_text("1–12 of 12 n-grams")
+    page.get_by_label("Sorted by").select_option("alphabet")
+    playwright.expect(rows.first).to_contain_text("'quoted'")
+    page.get_by_label("Contains").fill("nothing like it")
+    playwright.expect(caption).to_have_text("No n-gram contains that.")
+
+
+def test_the_trade_off_is_read_by_keyboard(opened):
+    page = opened("privacy")
+    dots = page.locator("#trade-figure svg [tabindex]")
+    playwright.expect(dots).to_have_count(2)
+    dots.first.focus()
+    playwright.expect(page.locator("#trade-readout")).to_contain_text("eps-0.1, ε = 0.1, δ = 1e-07 (PROVED)")
+    playwright.expect(page.locator("#card")).to_contain_text("Who is protected")
+    page.locator("#card figure svg [tabindex]").last.focus()
+    playwright.expect(page.locator("#card .readout")).to_contain_text("scaled down")
+
+
+def test_a_plan_is_made(opened):
+    page = opened("plan", width=360)
+    playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
+    page.get_by_label("Users", exact=True).fill("many")
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.get_by_role("alert")).to_have_text("Users: give a number.")
+    page.get_by_label("Users", exact=True).fill("100,000")
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("#plan-figure svg")).to_be_visible(timeout=30_000)
+    needed, there = page.evaluate(WIDTHS)  # with the button that stops it
+    assert needed <= there
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases", timeout=30_000)
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden(timeout=30_000)
+    playwright.expect(page.get_by_role("alert")).to_be_hidden()
+
+
+@pytest.mark.parametrize("part", ["keyboard", "browse", "privacy", "plan"])
+def test_a_phone_shows_everything_without_scrolling_sideways(opened, part):
+    page = opened(part, width=360)
+    playwright.expect(page.locator(f"#{part} h2")).to_be_visible()
+    page.wait_for_load_state("networkidle")
+    needed, there = page.evaluate(WIDTHS)
+    assert needed <= there
+
+
+def test_dark_mode_follows_the_system(opened):
+    def background(scheme):
+        page = opened("keyboard", scheme=scheme)
+        return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert background("light") == "rgb(255, 255, 255)"
+    assert background("dark") == "rgb(22, 24, 28)"
+
+
+def test_landmarks_and_names(opened):
+    page = opened("")
+    for role in ("banner", "navigation", "main", "contentinfo"):
+        assert page.get_by_role(role).count() == 1
+    playwright.expect(page.get_by_role("link", name="Keyboard")).to_have_attribute("aria-current", "page")
+    unnamed = "[...document.querySelectorAll('input, select, textarea')].filter(e => !e.labels.length).map(e => e.id)"
+    assert page.evaluate(unnamed) == []
+    page.keyboard.press("Tab")
+    playwright.expect(page.get_by_text("Skip to the page")).to_be_focused()
+    playwright.expect(page).to_have_title("Keyboard – Bayesgram")

@@ -1,0 +1,88 @@
+"""The command, as a process: it says where the page is, and ends when asked."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bayesgram.cli.serve import serve
+from bayesgram.errors import UsageError
+from bayesgram.public.vocabulary import Vocabulary
+from shelves import releases, vocabulary
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("served")
+    words = vocabulary()
+    words.save(path / "vocab.parquet")
+    replace(words, counts=words.counts + 1).save(path / "recounted.parquet")
+    Vocabulary(words.ngrams[:5], words.counts[:5], 1, words.tokenizer).save(path / "other.parquet")
+    for name, release in zip(("weak", "strong"), releases(words), strict=False):
+        release[1].save(path / name)
+    return path
+
+
+def start(folder, *arguments):
+    command = [sys.executable, "-m", "bayesgram", "serve", *arguments]
+    environment = {name: value for name, value in os.environ.items() if name != "BAYESGRAM_TOKEN"}
+    return subprocess.Popen(
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_serves_until_interrupted(folder):
+    running = start(folder, "weak", "strong", "--vocab", "vocab.parquet", "--port", "0")
+    try:
+        line = running.stdout.readline()
+        address = re.fullmatch(r"The page is at (http://127\.0\.0\.1:\d+/)\n", line)[1]
+        with urllib.request.urlopen(address, timeout=20) as answer:
+            assert b"Bayesgram" in answer.read()
+    finally:
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=20)
+    assert running.returncode == 0
+    assert told.rstrip().endswith("Stopped.")
+    assert "Traceback" not in told
+    assert "Building the model of weak" in told
+
+
+def test_other_addresses_get_a_token_and_a_warning(folder):
+    running = start(folder, "weak", "--host", "0.0.0.0", "--port", "0", "--json")
+    try:
+        told = json.loads("".join(running.stdout.readline() for _ in range(5)))
+        assert re.fullmatch(rf"http://[^/]+:\d+/\?token={told['token']}", told["address"])
+        assert len(told["token"]) == 32
+        assert told["loopback"] is False
+    finally:
+        running.terminate()
+        _, told = running.communicate(timeout=20)
+    assert "warning: the page can be reached from other machines." in " ".join(told.split())
+    assert running.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"releases": ["nowhere"]}, "nowhere: not a release folder (no card.json); make one with `bayesgram release`."),
+        ({"port": 99999}, "port=99999: give a number from 1 to 65535, or 0 for any free one."),
+        ({"vocab": "weak/distribution.parquet"}, "weak/distribution.parquet: no column 'count'; a vocabulary has"),
+        ({"vocab": "other.parquet"}, "weak: was made with the vocabulary "),
+        ({"vocab": "recounted.parquet"}, "weak: was made with the n-grams of recounted.parquet, but with other public"),
+        ({"releases": ["weak"] * 13}, "13 releases: give 1 to 12."),
+    ],
+)
+def test_mistakes_are_one_sentence(folder, monkeypatch, arguments, words):
+    monkeypatch.chdir(folder)
+    given = {"releases": ["weak"], **arguments}
+    vocab = Path(given["vocab"]) if "vocab" in given else None
+    with pytest.raises(UsageError) as error:
+        serve([Path(path) for path in given["releases"]], vocab=vocab, port=given.get("port", 0))
+    assert str(error.value).startswith(words)
