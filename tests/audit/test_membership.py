@@ -8,7 +8,7 @@ from scipy.special import ndtr
 
 import attacked
 import reference
-from bayesgram.audit.membership import AsPrinted, attack, ceiling, most_counts, sampler, win_rates
+from bayesgram.audit.membership import AsPrinted, NoisyCounts, attack, ceiling, most_counts, sampler, win_rates
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -70,7 +70,16 @@ def test_a_tie_is_half_a_win():
 
 
 @pytest.mark.parametrize(
-    "mechanism", [Paper(slope=0.1), AsPrinted(slope=0.1), Laplace(3), LaplacePublic(3), Gaussian(), Posterior(2.0)]
+    "mechanism",
+    [
+        Paper(slope=0.1),
+        AsPrinted(slope=0.1),
+        Laplace(3),
+        LaplacePublic(3),
+        Gaussian(),
+        Posterior(2.0),
+        NoisyCounts(2.0),
+    ],
 )
 def test_samples_are_those_of_the_mechanism(mechanism):
     target = attacked.target(mechanism, attacked.zipf(users=50, size=20), FIVE)

@@ -20,14 +20,16 @@ from bayesgram.audit.target import Target
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.audit.verdict import Finding
 from bayesgram.errors import BayesgramError, whole_number
-from bayesgram.mechanisms.base import Mechanism, Randomness
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.paper import Paper, classical_sigma
+from bayesgram.mechanisms.posterior import Posterior, as_measured, coordinates, public_ngrams
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.clip import clip
+from bayesgram.private.clip import UNITS, clip, clipped_sum
 from bayesgram.private.counts import UserCounts, without_user
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log, softmax
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -40,6 +42,16 @@ class AsPrinted(Paper):
     def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
         """ρ x̂ + (1 − ρ) μ_p."""
         return self.rho * statistics.x_hat + (1 - self.rho) * centred_log(vocabulary.counts)
+
+
+class NoisyCounts(Posterior):
+    """The certified mechanism as it leaves the door, before inference, which can only take away."""
+
+    def distribution(
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> Outcome:
+        """The noisy counts of the longest n-grams, as a distribution."""
+        return Outcome(normalised(self.measure(counts, vocabulary, budget, chance)[0][-1].counts))
 
 
 @dataclass(frozen=True)
@@ -136,7 +148,23 @@ def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, ke
     if isinstance(mechanism, Laplace):
         totals = clip(counts, max_count=None, max_total=mechanism.max_total, key=key).totals
         return lambda budget, noise: mechanism.sample(totals, vocabulary, budget, noise)
+    if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
+        return _counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
     return lambda budget, noise: mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+
+
+def _counts_sampler(mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float) -> Sampler:
+    """The sum is made once: with Λ given, only the noise's scale follows the budget."""
+    parts = [public_ngrams(part) for _, part in vocabulary.parts]
+    measured = coordinates(*parts)
+    total = clipped_sum(counts, measured, clip_norm=clip_norm)
+
+    def sample(budget: Budget, noise: NoiseSource) -> Floats:
+        sigma = mechanism.calibrated(vocabulary, budget).multiplier
+        noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
+        return normalised(as_measured(noisy, measured, sigma, clip_norm, parts)[-1].counts)
+
+    return sample
 
 
 def _paper_sampler(paper: Paper, counts: UserCounts, vocabulary: Vocabulary, key: int) -> Sampler:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.vocabularies import matching
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def report(
     given = [path for path in (vocab, against) if path is not None]
     check_free(output, force=force, inputs=[*releases, *audits, *given])
     loaded = [(str(path), Release.load(path)) for path in releases]
-    public = None if vocab is None else _public(vocab, loaded)
+    public = None if vocab is None else matching(vocab, loaded).prior
     private = _private(loaded, public, against, audits)
     document = page([ReleaseView(name, release, public) for name, release in loaded], private)
     with publish_file(output, force=force) as file:
@@ -56,26 +57,6 @@ def report(
         file.write_text(document, encoding="utf-8")
     told = {"output": str(output), "releases": len(loaded), "private": "no" if private is None else private.warning}
     console.report(told, json=json)
-
-
-def _public(vocab: Path, releases: "Named") -> "Floats":
-    """π, if all releases were made with it."""
-    from bayesgram.public.vocabulary import Vocabulary
-
-    vocabulary = Vocabulary.load(vocab)
-    for name, release in releases:
-        stated = release.card.vocabulary
-        if stated["fingerprint"] != vocabulary.fingerprint:
-            raise UsageError(
-                f"{name}: was made with the vocabulary {stated['fingerprint'][:12]}…, and {vocab} is"
-                f" {vocabulary.fingerprint[:12]}…; give the one it was made with, or leave --vocab out."
-            )
-        if stated.get("prior_fingerprint", vocabulary.prior_fingerprint) != vocabulary.prior_fingerprint:
-            raise UsageError(
-                f"{name}: was made with the n-grams of {vocab}, but with other public counts; give the one it was made"
-                " with, or leave --vocab out."
-            )
-    return vocabulary.prior
 
 
 def _private(
