@@ -57,6 +57,17 @@ def test_without_signal_the_answer_is_the_prior():
     assert infer(nobody, public).theta == pytest.approx(public.prior)
 
 
+def test_the_prior_may_win_the_choice_itself():
+    """60 draws of what public text says, in noise: the second view often prefers the prior, whose sum is 1 but for rounding."""
+    for seed in range(60):
+        chance = np.random.default_rng(seed)
+        prior = chance.dirichlet(np.ones(50)) * (1 + 4e-16 * chance.integers(-2, 3))
+        noise = np.full(50, 30.0)
+        public = PublicNgrams(prior, prior * 1e6, np.arange(50, dtype=np.int32)[:, None], 50)
+        found = infer(Measured(1e4 * prior + noise * chance.standard_normal(50), noise), public)
+        assert found.theta.sum() == pytest.approx(1)
+
+
 @pytest.mark.parametrize("noise", [40.0, 400.0])
 def test_a_perfect_prior_is_left_alone(noise):
     public, measured, truth = world(word_effect=0.0, own_effect=0.0, noise=noise)

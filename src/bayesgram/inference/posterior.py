@@ -45,7 +45,7 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     fit, judge = thinned(measured)
     fitted = {name: model(fit)[0] for name, model in models.items()} | {"public": public.prior}
     best = min(fitted, key=lambda name: _loss(fitted[name], judge))
-    if not _clearly_better(fitted[best], public.prior, judge):
+    if best == "public" or not _clearly_better(fitted[best], public.prior, judge):
         return _public(measured, public)
     expected, deviation = models[best](measured)
     trust = fitted_trust(fitted[best], fit.noise, judge)
