@@ -1,50 +1,25 @@
 """Every command through the installed entry point: what it prints, what it writes, how it fails."""
 
 import json
-import os
 import re
 import signal
 import struct
 import subprocess
 import sys
 import time
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
+from commands import ENTRY, bayesgram, failing, succeed
+
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
 
-def bayesgram(*arguments, cwd, **env):
-    environment = {**os.environ, "COLUMNS": "200", **env}
-    return subprocess.run(
-        [ENTRY, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
-
-
-def succeed(*arguments, cwd):
-    done = bayesgram(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def fail(*arguments, cwd, code):
-    """The message of a command that fails; never a traceback, never something secret."""
-    done = bayesgram(*arguments, cwd=cwd)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    return " ".join(done.stderr.split())
+fail = partial(failing, secret=SECRET)
 
 
 @pytest.fixture(scope="module")

@@ -3,10 +3,7 @@
 import contextlib
 import gzip
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -16,37 +13,13 @@ import pytest
 import bayesgram as bg
 from bayesgram.cli.app import app
 from bayesgram.errors import BayesgramError
+from commands import bayesgram, failing, succeed
 from language_models import START, release_of
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
 
-def bayesgram(*arguments, cwd):
-    return subprocess.run(
-        [ENTRY, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "200"},
-        timeout=120,
-        check=False,
-    )
-
-
-def succeed(*arguments, cwd):
-    done = bayesgram(*arguments, cwd=cwd)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def fail(*arguments, cwd, code):
-    """The message of a command that fails; never a traceback, never something secret."""
-    done = bayesgram(*arguments, cwd=cwd)
-    assert done.returncode == code, (done.stdout, done.stderr)
-    assert "Traceback" not in done.stderr
-    assert SECRET not in done.stdout + done.stderr
-    return " ".join(done.stderr.split())
+fail = partial(failing, secret=SECRET)
 
 
 def inside(*arguments, cwd):
