@@ -9,17 +9,18 @@ import bayesgram
 
 SRC = Path(bayesgram.__file__).parent
 
-LEAVES = {"arrays", "errors", "kernels", "version", "text", "files", "charts", "pages"}
+LEAVES = {"arrays", "cores", "errors", "kernels", "version", "text", "files", "charts", "pages"}
 MAY_IMPORT = {
     "arrays": set(),
+    "cores": set(),
     "errors": set(),
     "version": set(),
     "kernels": set(),
     "charts": set(),
     "pages": {"charts"},
-    "text": {"arrays", "errors", "kernels", "files"},  # scratch files
-    "files": {"arrays", "errors", "kernels"},
-    "privacy": {"arrays", "errors"},
+    "text": {"arrays", "cores", "errors", "kernels", "files"},  # scratch files
+    "files": {"arrays", "cores", "errors", "kernels"},
+    "privacy": {"arrays", "cores", "errors"},
     "public": LEAVES,
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},

@@ -9,13 +9,30 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba.core import cgutils, types
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
+from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class _Cache(FunctionCache):
+    """Compiled kernels on disk. Numba's own would first load all that it needs to compile: half a second, each time."""
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - types of Numba
+        """A kernel that was compiled before, or None."""
+        rtsys.initialize(target_context)  # memory for arrays: all that a compiled kernel needs
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
 def kernel(function: Function) -> Function:
     """A loop that is called from Python or from other kernels."""
-    return cast("Function", numba.njit(cache=True, nogil=True)(function))
+    compiled: Any = numba.njit(nogil=True)(function)
+    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what cache=True does
+    return cast("Function", compiled)
 
 
 def inlined(function: Function) -> Function:
@@ -29,3 +46,21 @@ def mix(value: np.uint64) -> np.uint64:
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ (value >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return value ^ (value >> np.uint64(31))
+
+
+def _prefetch(_context: Any, table: Any, row: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        offset = builder.mul(builder.extract_value(array.strides, 0), arguments[1])
+        address = builder.gep(builder.bitcast(array.data, pointer), [offset])
+        function = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        called = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+        builder.call(called, [address, flag(1), flag(3), flag(1)])  # to write, keep in all caches, data
+        return context.get_dummy_value()
+
+    return types.void(table, types.int64), generate
+
+
+# prefetch(table, row): ask the processor for a row of a two-dimensional array that will be needed soon; no wait.
+prefetch: Callable[[Any, Any], None] = cast("Callable[[Any, Any], None]", intrinsic(_prefetch))

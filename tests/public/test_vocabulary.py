@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.experiments.population import Population
-from bayesgram.public import vocabulary
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text import ngrams
 from bayesgram.text.tokens import Tokenizer
 
 lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
@@ -187,7 +187,7 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
 def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     text = list(Population(users=10, seed=1).public_text(3_000))
     whole = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True))
-    monkeypatch.setattr(vocabulary, "windows_in", lambda _memory, _orders: 100)
-    less = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True))
+    monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
+    less = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True), memory=1)
     assert less.fingerprint == whole.fingerprint
     assert less.counts.tolist() == whole.counts.tolist()

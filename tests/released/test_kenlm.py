@@ -55,9 +55,9 @@ def counted(texts, orders, *, boundaries=False):
     words = [token.decode() for token in counter.tokens.strings().to_pylist()]
     table = {}
     for order in orders:
-        rows = counter.windows[order].rows.tolist()
-        for row, count in zip(rows, counter.windows[order].counts.tolist(), strict=True):
-            table[tuple(words[number] for number in row)] = float(count)
+        for rows, counts in counter.windows[order].entries():
+            for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
+                table[tuple(words[number] for number in row)] = float(count)
     return {ngram: count for ngram, count in table.items() if ngram != ("<s>",)}
 
 

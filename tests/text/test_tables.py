@@ -1,7 +1,6 @@
 """The hash tables against Python's dict."""
 
 from collections import Counter
-from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.text.tables import ABSENT, StringTable, WindowTable, hash_rows
+from bayesgram.text import tables
+from bayesgram.text.tables import EMPTY, NARROW, UNKNOWN, StringTable, WindowIndex, WindowTable, hash_rows
 from bayesgram.text.tokens import buffers
 
 SAME_FNV_HASH = [
@@ -19,10 +19,34 @@ SAME_FNV_HASH = [
 
 strings = st.one_of(
     st.binary(max_size=3),
-    st.text("ab", max_size=6).map(str.encode),  # prefixes of one another
-    st.sampled_from([b"", b"\0", b"\0\0", b"x" * 5000, *sum(SAME_FNV_HASH, ())]),
+    st.text("ab", max_size=18).map(str.encode),  # prefixes of one another; 7 bytes are a tag, more are hashed
+    st.sampled_from([b"", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8, b"\0" * 9, b"x" * 5000, *sum(SAME_FNV_HASH, ())]),
 )
 batches = st.lists(st.tuples(st.booleans(), st.lists(strings, max_size=30)), max_size=8)
+
+
+MASK = 2**64 - 1
+
+
+def mixed(value):
+    value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 & MASK
+    value = (value ^ value >> 27) * 0x94D049BB133111EB & MASK
+    return value ^ value >> 31
+
+
+def with_tag_of(text, first):
+    """Another string of 16 bytes with the same hash: the second half makes up for the first."""
+    middle = mixed(16 ^ int.from_bytes(text[:8], "little"))
+    wanted = middle ^ int.from_bytes(text[8:], "little")
+    return first + (wanted ^ mixed(16 ^ int.from_bytes(first, "little"))).to_bytes(8, "little")
+
+
+SAME_TAG = (b"sixteen letters!", with_tag_of(b"sixteen letters!", b"anything"))
+
+
+def tag_of(text, after=b""):
+    """The tag of a string, with other bytes after it."""
+    return int(tables._tag(np.frombuffer(text + after, np.uint8), 0, len(text)))
 
 
 def flat(values):
@@ -36,7 +60,7 @@ def numbered(known, values, *, add):
         for value in values:
             if value:
                 known.setdefault(value, len(known))
-    return [known.get(value, ABSENT) for value in values]
+    return [known.get(value, UNKNOWN) if value else EMPTY for value in values]
 
 
 @settings(max_examples=150, deadline=None)
@@ -70,24 +94,32 @@ def test_a_table_is_right_around_the_size_at_which_it_grows(size):
     assert at_once.add(*flat(values)).tolist() == list(range(size))
     assert [int(one_by_one.add(*flat([value]))[0]) for value in values] == list(range(size))
     for table in (at_once, one_by_one):
-        assert table.find(*flat([*values, b"unknown"])).tolist() == [*range(size), ABSENT]
+        assert table.find(*flat([*values, b"unknown"])).tolist() == [*range(size), UNKNOWN]
         assert table.strings().to_pylist() == values
 
 
-@pytest.mark.parametrize(("one", "other"), SAME_FNV_HASH)
-def test_two_strings_with_the_same_hash_are_two_strings(one, other):
-    assert len(set(hash_rows(*flat([one, other])).tolist())) == 1
+@pytest.mark.parametrize(("one", "other"), [SAME_TAG, SAME_TAG[::-1]])
+def test_two_strings_with_the_same_tag_are_two_strings(one, other):
+    assert tag_of(one) == tag_of(other)
     table = StringTable()
     table.add(*flat([one]))
-    assert table.find(*flat([other, one])).tolist() == [ABSENT, 0]
+    assert table.find(*flat([other, one])).tolist() == [UNKNOWN, 0]
     assert table.add(*flat([other, one, other])).tolist() == [1, 0, 1]
     table.add(*flat([b"%d" % value for value in range(1000)]))  # moves all entries
     assert table.find(*flat([other, one])).tolist() == [1, 0]
 
 
+@given(st.binary(max_size=7), st.binary(max_size=7), st.binary(max_size=9))
+def test_short_strings_have_tags_of_their_own(one, other, after):
+    for place in (one, one + after):  # read eight bytes at once, or one by one at the end of the array
+        assert (tag_of(place[: len(one)], after) == tag_of(other)) == (one == other)
+        assert tag_of(one, after) < tables.LONG
+    assert tag_of(one + b"12345678") >= tables.LONG
+
+
 def test_finding_adds_nothing():
     table = StringTable()
-    assert table.find(*flat([b"a", b""])).tolist() == [ABSENT, ABSENT]
+    assert table.find(*flat([b"a", b""])).tolist() == [UNKNOWN, EMPTY]
     assert len(table) == 0
     assert table.strings().to_pylist() == []
 
@@ -110,69 +142,100 @@ def test_a_hash_depends_on_the_bytes_alone(values):
 
 
 def windows_of(ids, order):
-    """(window, position of its last token) of every run without ABSENT."""
+    """(window, position of its last token) of every run of numbers that are not below 0."""
     windows = [(tuple(ids[end + 1 - order : end + 1]), end) for end in range(order - 1, len(ids))]
-    return [(window, end) for window, end in windows if ABSENT not in window]
+    return [(window, end) for window, end in windows if min(window) >= 0]
 
 
-def check_windows(table, counts):
-    assert list(map(tuple, table.rows.tolist())) == list(counts)
-    assert table.counts.tolist() == list(counts.values())
-    assert len(table) == len(counts)
+def counted(table, at_least=1):
+    """What a table holds; no window twice."""
+    found = [
+        (tuple(row), n)
+        for rows, counts in table.entries(at_least=at_least)
+        for row, n in zip(rows.tolist(), counts.tolist(), strict=True)
+    ]
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+few_tokens = st.integers(UNKNOWN, 3) | st.sampled_from([0, (1 << NARROW) - 1])
+many_tokens = few_tokens | st.sampled_from([1 << NARROW, 2**31 - 1])
+streams = st.lists(
+    st.lists(st.lists(few_tokens, max_size=40), max_size=3) | st.lists(st.lists(many_tokens, max_size=40), max_size=3),
+    max_size=4,
+)
 
 
 @pytest.mark.parametrize("order", range(1, 7))
 @settings(max_examples=40, deadline=None)
-@given(
-    streams=st.lists(
-        st.tuples(st.booleans(), st.lists(st.integers(ABSENT, 3) | st.sampled_from([2**31 - 1, 0]), max_size=40)),
-        max_size=6,
-    )
-)
-def test_windows_are_counted_and_found_like_a_counter(order, streams):
-    table, counts = WindowTable(order), Counter()
-    for add, stream in streams:
-        ids = np.array(stream, np.int32)
-        if add:
-            table.add(ids)
-            counts.update(window for window, _ in windows_of(stream, order))
-        numbers = {window: number for number, window in enumerate(counts)}
-        expected = [(numbers[window], end) for window, end in windows_of(stream, order) if window in numbers]
-        found, ends = table.find(ids)
-        assert list(zip(found.tolist(), ends.tolist(), strict=True)) == expected
-        check_windows(table, counts)
+@given(batches=streams, cores=st.integers(1, 3), again=st.booleans())
+def test_windows_are_counted_like_a_counter(order, batches, cores, again):
+    table, counts = WindowTable(order, cores=cores), Counter()
+    for batch in batches:
+        tokens = max((number for stream in batch for number in stream), default=0) + 1
+        table.add([np.array(stream, np.int32) for stream in batch], tokens=tokens)
+        counts.update(window for stream in batch for window, _ in windows_of(stream, order))
+        assert counted(table) == counts
+        assert len(table) == len(counts)
+    if again:
+        other = WindowTable(order, cores=2)
+        for rows, numbers in (*table.entries(), *table.entries()):
+            other.merge(rows, numbers)
+        assert counted(other) == {window: 2 * n for window, n in counts.items()}
+    table.clear()
+    assert (len(table), counted(table)) == (0, {})
 
 
-@pytest.mark.parametrize("order", [1, 2, 6])
-def test_windows_keep_their_numbers_while_the_table_grows(order):
+@pytest.mark.parametrize("order", range(1, 7))
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), stream=st.lists(many_tokens, max_size=40))
+def test_windows_of_a_list_are_found_where_they_are(order, data, stream):
+    present = [window for window, _ in windows_of(stream, order)]
+    windows = st.tuples(*[st.integers(0, 3)] * order)
+    listed = data.draw(st.lists(windows | st.sampled_from(present) if present else windows, max_size=12))
+    ends = [*sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5))), len(stream)]
+    index = WindowIndex(np.array(listed, np.int32).reshape(-1, order), tokens=2**31)
+    texts, rows = index.find(np.array(stream, np.int32), np.array(ends))
+    expected = [
+        (sum(end >= stop for stop in ends), listed.index(window))
+        for window, end in windows_of(stream, order)
+        if window in listed
+    ]
+    assert list(zip(texts.tolist(), rows.tolist(), strict=True)) == expected
+    assert len(index) == len(set(listed))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 6])
+def test_windows_keep_their_counts_while_the_table_grows(order):
     rng = np.random.default_rng(order)
-    table, counts = WindowTable(order), Counter()
+    table, counts = WindowTable(order, cores=2), Counter()
     for size in (1, 255, 256, 300, 10_000, 10_000):
-        stream = rng.integers(ABSENT, 3000 if order == 1 else 60 // order, size).astype(np.int32)
-        table.add(stream)
+        stream = rng.integers(EMPTY, 3000 if order == 1 else 60 // order, size).astype(np.int32)
+        table.add([stream], tokens=3000)
         counts.update(window for window, _ in windows_of(stream.tolist(), order))
-    check_windows(table, counts)
+    assert counted(table) == counts
     assert len(counts) > 600
-    apart = np.hstack([table.rows, np.full((len(table), 1), ABSENT, np.int32)]).ravel()
-    found, ends = table.find(apart)
-    assert found.tolist() == list(range(len(table)))
-    assert ends.tolist() == list(range(order - 1, apart.size, order + 1))
 
 
-@pytest.mark.parametrize("size", range(250, 262))
-def test_a_window_table_is_right_around_the_size_at_which_it_grows(size):
-    stream = np.arange(size, dtype=np.int32)
-    at_once, one_by_one = WindowTable(1), WindowTable(1)
-    at_once.add(stream)
-    for start, end in pairwise(range(size + 1)):
-        one_by_one.add(stream[start:end])
-    for table in (at_once, one_by_one):
-        check_windows(table, Counter((value,) for value in range(size)))
-        assert table.find(np.array([size, size - 1], np.int32))[0].tolist() == [size - 1]
+@settings(max_examples=60, deadline=None)
+@given(
+    numbers=st.lists(st.integers(1, 9) | st.sampled_from([2**16 - 1, 2**16, 2**40]), max_size=30),
+    size=st.integers(1, 40),
+)
+def test_the_most_frequent_are_among_those_that_reach_a_count(numbers, size):
+    table = WindowTable(1, cores=2)
+    table.merge(np.arange(len(numbers), dtype=np.int32).reshape(-1, 1), np.array(numbers, np.int64))
+    least = table.count_reached_by(size)
+    best = sorted(numbers, reverse=True)[:size]
+    assert least <= min(best, default=1)
+    if best and len(numbers) >= size and best[-1] < 2**16:
+        assert least == best[-1]
+    assert sorted(counted(table, least).values()) == sorted(n for n in numbers if n >= least)
 
 
-def test_a_window_does_not_run_from_one_batch_into_the_next():
+def test_a_window_does_not_run_from_one_stream_into_the_next():
     table = WindowTable(2)
-    table.add(np.array([1], np.int32))
-    table.add(np.array([2], np.int32))
+    one, two = np.array([1], np.int32), np.array([2], np.int32)
+    table.add([one, two], tokens=3)
+    table.add([two], tokens=3)
     assert len(table) == 0

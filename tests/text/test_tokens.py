@@ -138,10 +138,10 @@ def test_words_stay_the_same_words_when_they_are_cut_again(text, lowercase):
 def cut(tokenizer, rows):
     """The sentences of each row, from the flat arrays that the pipeline sees."""
     found = []
-    for data, ends, row_ends in tokenizer.scan(rows):
-        assert ends.size == row_ends[-1]
-        assert data.size == (ends[-1] if ends.size else 0)
-        words = [data[start:end].tobytes().decode() for start, end in pairwise([0, *ends])]
+    for data, offsets, row_ends in tokenizer.scan(rows):
+        assert offsets.size == row_ends[-1] + 1
+        assert (offsets[0], offsets[-1]) == (0, data.size)
+        words = [data[start:end].tobytes().decode() for start, end in pairwise(offsets)]
         for first, last in pairwise([0, *row_ends]):
             row = [[]]
             for word in words[first:last]:
@@ -171,14 +171,15 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.integers(0, 12), max_size=20), st.integers(1, 12), st.integers(0, 5))
 def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
-    offsets = np.cumsum([start, *sizes])
+    rows = pa.array([b"y" * size for size in [start, *sizes]], pa.large_binary())[1:]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
-        chunks = list(tokens._chunks(offsets))
-    assert [row for first, stop in chunks for row in range(first, stop)] == list(range(len(sizes)))
-    for first, stop in chunks:
-        assert stop == first + 1 or sum(sizes[first:stop]) <= limit
-        assert stop == len(sizes) or sum(sizes[first : stop + 1]) > limit
+        chunks = [chunk.to_pylist() for chunk in tokens.chunks(rows)]
+    assert [row for chunk in chunks for row in chunk] == rows.to_pylist()
+    bytes_in = [sum(map(len, chunk)) for chunk in chunks]
+    for chunk, size, following in zip(chunks, bytes_in, [*chunks[1:], None], strict=False):
+        assert len(chunk) == 1 or size <= limit
+        assert following is None or size + len(following[0]) > limit
 
 
 @settings(max_examples=100, deadline=None)

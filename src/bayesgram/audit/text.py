@@ -58,10 +58,10 @@ def encode(model: LanguageModel, texts: Iterable[pa.LargeBinaryArray]) -> Encode
     """Cut rows of valid UTF-8 with the model's tokenizer."""
     streams, letters = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
     for rows in texts:
-        for data, ends, _ in model.tokenizer.scan(rows):
-            streams.append(model.numbers(data, ends))
+        for data, offsets, _ in model.tokenizer.scan(rows):
+            streams.append(model.numbers(data, offsets))
             begun = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])  # each character has one such byte
-            letters.append(np.diff(begun[np.concatenate([[0], ends])]).astype(np.int32))
+            letters.append(np.diff(begun[offsets]).astype(np.int32))
     return Encoded(np.concatenate(streams), np.concatenate(letters))
 
 

@@ -66,7 +66,7 @@ def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer:
     """Public text as n-grams of each order with their counts."""
     bad = BadRows()
     for run in _runs(read(batches, bad)):
-        counter = NgramCounter(orders, tokenizer)
+        counter = NgramCounter(orders, tokenizer, cores=1)  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:
@@ -79,7 +79,7 @@ def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches
     """Private text as (user, n-gram, count) rows, merged."""
     bad = BadRows()
     for run in _runs(read(batches, bad)):
-        yield from _row_batches(count_records(run, vocabulary))
+        yield from _row_batches(count_records(run, vocabulary, cores=1))
     for reason, rows in bad.by_reason.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
 
@@ -150,13 +150,14 @@ def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
 
 def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
     """The n-grams of one order as strings."""
-    table, tokens = counter.windows[order], counter.tokens.strings()
-    for first in range(0, len(table), ROWS_AT_ONCE):
+    tokens = counter.tokens.strings()
+    [(rows, counts)] = counter.windows[order].entries()
+    for first in range(0, len(rows), ROWS_AT_ONCE):
         part = slice(first, first + ROWS_AT_ONCE)
-        words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in table.rows[part].T]
+        words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T]
         ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(pa.string())
         orders = pa.array(np.full(len(ngrams), order, np.int32))
-        batch = _batch(order=orders, ngram=ngrams, count=pa.array(table.counts[part]))
+        batch = _batch(order=orders, ngram=ngrams, count=pa.array(counts[part]))
         starts = order == 1 and counter.tokenizer.boundaries  # a sentence's start is given, never predicted
         yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
 

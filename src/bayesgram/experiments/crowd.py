@@ -10,10 +10,8 @@ the library, so the tail of rare n-grams is that of the library. Does not draw p
 """
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from os import cpu_count
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers
+from bayesgram.cores import on_cores
 from bayesgram.errors import whole_number
 from bayesgram.experiments.grammar import derive, unit
 from bayesgram.experiments.population import (
@@ -77,8 +76,7 @@ class Crowd:
         keys = derive(derive(np.uint64(self.seed), _USER), np.arange(self.users, dtype=np.uint64))
         write = partial(_write, library=library, chances=chances, personas=self.personas, shelf=self.shelf)
         parts = [keys[first : first + AT_ONCE] for first in range(0, self.users, AT_ONCE)]
-        with ThreadPoolExecutor(cpu_count() or 1) as pool:  # the kernel releases the GIL
-            written = list(pool.map(lambda part: write(part, _lengths(part)), parts))
+        written = on_cores(lambda part: write(part, _lengths(part)), parts)
         sizes, ngrams, counts = (np.concatenate(column) for column in zip(*written, strict=True))
         present = sizes > 0
         names = user_names(keys[present]).cast(pa.large_string()).cast(pa.large_binary())

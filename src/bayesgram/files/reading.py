@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
+from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError
 from bayesgram.files.columns import Columns
 from bayesgram.files.delimited import read_delimited
@@ -39,6 +40,9 @@ class RecordReader:
         return sum(source.size or 0 for source in self.sources)
 
     def __iter__(self) -> Iterator[Records]:
+        return ahead(self._records())
+
+    def _records(self) -> Iterator[Records]:
         self.bad_rows.by_reason.clear()
         for source in self.sources:
             reported = 0

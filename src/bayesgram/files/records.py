@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from bayesgram.errors import BayesgramError
 
 BATCH_ROWS = 65_536
-BATCH_BYTES = 1 << 24
+BATCH_BYTES = 1 << 22
 
 NO_USER = "no user id"
 TEXT_NOT_UTF8 = "the text is not valid UTF-8"

@@ -38,6 +38,7 @@ class Buckets:
 
     def add(self, bucket: Integers, columns: Columns) -> None:
         """Append each row to the file of its bucket; rows of a bucket keep their order."""
+        bucket = bucket.astype(np.min_scalar_type(len(self._paths)))  # small numbers are sorted without comparing
         order = np.argsort(bucket, kind="stable")
         edges = np.searchsorted(bucket[order], np.arange(len(self._paths) + 1))
         for path, first, last in zip(self._paths, edges[:-1], edges[1:], strict=True):

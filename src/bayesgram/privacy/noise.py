@@ -7,13 +7,12 @@ Does not choose scales: mechanisms do, from public bounds.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from types import ModuleType
 
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
+from bayesgram.cores import on_cores
 
 BLOCK = 1 << 12  # entries that a core takes at a time
 GRID = 1 << 20  # steps per scale when real numbers are noised: as fine as anyone can see
@@ -85,9 +84,8 @@ class ExactNoise(NoiseSource):
 def _measured(measurement: Callable[[Integers], list[int]], values: Integers) -> Integers:
     """Noise is independent from entry to entry, so blocks of them go to all cores: the sampler releases the GIL."""
     blocks = np.array_split(values, values.size // BLOCK + 1)
-    with ThreadPoolExecutor(cpu_count() or 1) as pool:
-        noisy = list(pool.map(measurement, blocks))
-    return np.concatenate([np.array(block, dtype=np.int64) for block in noisy])
+    noisy = on_cores(lambda block: np.array(measurement(block), dtype=np.int64), blocks)
+    return np.concatenate(noisy)
 
 
 class SeededNoise(NoiseSource):

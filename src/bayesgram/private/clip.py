@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import whole_number
-from bayesgram.kernels import kernel, mix
+from bayesgram.kernels import inlined, kernel, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
 from bayesgram.text.tables import hash_rows
@@ -215,83 +215,117 @@ def norm_histogram(counts: PrivateCounts, measured: Coordinates, edges: Floats) 
 
 # What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
 def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
-    return _clipped_sum(rows.starts, rows.ngrams, rows.counts, measured.shape, measured.words, clip_norm)
+    return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
 
 
 def _norms_of_rows(rows: Rows, measured: Coordinates, edges: Floats) -> Integers:
-    return _norm_histogram(rows.starts, rows.ngrams, rows.counts, measured.shape, measured.words, edges)
+    return _norm_histogram(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, edges)
 
 
 @kernel
-def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, shape: Floats, words: Ids, clip_norm: float) -> Integers:
-    total = np.zeros(shape.size, np.int64)
-    scratch = np.zeros(shape.size, np.int64)
+def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
+    """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
+    total, said = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
+    longest = np.diff(starts).max() if starts.size > 1 else 0
+    own = np.empty(longest * words.shape[1], np.int64)
     for user in range(starts.size - 1):
-        rows = slice(starts[user], starts[user + 1])
-        places, values = _expanded(ngrams[rows], counts[rows], words, scratch)
-        units = fixed_point(values, shape[places], clip_norm)
-        for at in range(places.size):
-            total[places[at]] += units[at]
+        first, last = starts[user], starts[user + 1]
+        spoken = _say_words(ngrams, counts, first, last, words, said, own)
+        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
+        scale = UNITS / max(math.sqrt(squares), clip_norm)
+        length = np.int64(0)
+        for at in range(np.uint64(first), np.uint64(last)):  # unsigned: no check for places counted from the end
+            place = np.uint64(ngrams[at])
+            unit = np.int64(counts[at] * weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        for at in range(spoken):
+            place = np.uint64(own[at])
+            unit = np.int64(said[place] * weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        if length > UNITS * UNITS:
+            _give_way(ngrams[first:last], counts[first:last], said, own[:spoken], weights, scale, length, total)
+        for at in range(spoken):
+            said[own[at]] = 0
     return total
 
 
 @kernel
-def _norm_histogram(starts: Integers, ngrams: Ids, counts: Ids, shape: Floats, words: Ids, edges: Floats) -> Integers:
-    found = np.zeros(edges.size + 1, np.int64)
-    scratch = np.zeros(shape.size, np.int64)
-    for user in range(starts.size - 1):
-        rows = slice(starts[user], starts[user + 1])
-        places, values = _expanded(ngrams[rows], counts[rows], words, scratch)
-        found[np.searchsorted(edges, norm(values / shape[places]), side="right")] += 1
-    return found
-
-
-@kernel
-def _expanded(ngrams: Ids, counts: Ids, words: Ids, scratch: Integers) -> tuple[Integers, Integers]:
-    """A user's coordinates and counts: the n-grams as they are, then their words, ascending. `scratch` is zeros."""
-    order = words.shape[1]
-    places = np.empty(ngrams.size * (1 + order), np.int64)
-    size = ngrams.size
-    for at in range(ngrams.size):
-        places[at] = ngrams[at]
-        for k in range(order):
-            word = words[ngrams[at], k]
-            if word < 0:
-                continue
-            if not scratch[word]:
-                places[size] = word
-                size += 1
-            scratch[word] += counts[at]
-    places = places[:size]
-    places[ngrams.size :].sort()  # a fixed order: the norm is summed the same way wherever the user's rows came from
-    values = np.empty(size, np.int64)
-    for at in range(size):
-        values[at] = counts[at] if at < ngrams.size else scratch[places[at]]
-    scratch[places[ngrams.size :]] = 0
-    return places, values
-
-
-@kernel
-def norm(values: Floats) -> float:
-    """‖values‖₂, summed in order."""
-    squares = 0.0
-    for value in values:
-        squares += value * value
-    return math.sqrt(squares)
-
-
-@kernel
-def fixed_point(counts: Integers, shape: Floats, clip_norm: float) -> Integers:
-    """One user's z with Σ z² ≤ B², checked in integers: where rounding pushed it over, the largest entry gives way."""
-    values = counts / shape
-    scale = UNITS / max(norm(values), clip_norm)
-    units = np.empty(values.size, np.int64)
-    length = 0
-    for at in range(values.size):
-        units[at] = min(int(values[at] * scale), UNITS)
-        length += units[at] * units[at]
+def _give_way(
+    ngrams: Ids,
+    counts: Ids,
+    said: Integers,
+    own: Integers,
+    weights: Floats,
+    scale: float,
+    length: np.int64,
+    total: Integers,
+) -> None:
+    """Rounding pushed one user's Σ z² over B²: the largest entries give way until it is not, in integers."""
+    places = np.concatenate((ngrams.astype(np.int64), own))
+    values = np.concatenate((counts.astype(np.int64), said[own]))
+    units = (values * weights[places] * scale).astype(np.int64)
     while length > UNITS * UNITS:
         largest = np.argmax(units)
         length -= 2 * units[largest] - 1
         units[largest] -= 1
-    return units
+        total[places[largest]] -= 1
+
+
+@kernel
+def _norm_histogram(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, edges: Floats) -> Integers:
+    found, said = np.zeros(edges.size + 1, np.int64), np.zeros(weights.size, np.int64)
+    longest = np.diff(starts).max() if starts.size > 1 else 0
+    own = np.empty(longest * words.shape[1], np.int64)
+    for user in range(starts.size - 1):
+        first, last = starts[user], starts[user + 1]
+        spoken = _say_words(ngrams, counts, first, last, words, said, own)
+        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
+        found[np.searchsorted(edges, math.sqrt(squares), side="right")] += 1
+        for at in range(spoken):
+            said[own[at]] = 0
+    return found
+
+
+@inlined
+def _say_words(ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, said: Integers, own: Integers) -> int:
+    """Count a user's words in `said`, which is zeros before, and list them in `own`; how many they are.
+
+    A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
+    """
+    size, order = 0, words.shape[1]
+    for at in range(first, last if order else first):
+        for k in range(order):
+            word = words[ngrams[at], k]
+            if word < 0:
+                continue
+            if not said[word]:
+                own[size] = word
+                size += 1
+            said[word] += counts[at]
+    return size
+
+
+@inlined
+def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -> float:
+    """Σ (count·weight)² of a user's n-grams, in order."""
+    even = odd = 0.0  # two sums, which do not wait for one another
+    for at in range(first, last - 1, 2):
+        one, two = np.uint64(at), np.uint64(at + 1)
+        value, other = counts[one] * weights[np.uint64(ngrams[one])], counts[two] * weights[np.uint64(ngrams[two])]
+        even += value * value
+        odd += other * other
+    if (last - first) % 2:
+        value = counts[last - 1] * weights[ngrams[last - 1]]
+        even += value * value
+    return even + odd
+
+
+@inlined
+def _squares_of_words(said: Integers, own: Integers, spoken: int, weights: Floats) -> float:
+    squares = 0.0
+    for at in range(spoken):
+        value = said[own[at]] * weights[own[at]]
+        squares += value * value
+    return squares

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
+from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.kernels import inlined, kernel
@@ -23,6 +24,8 @@ from bayesgram.text.tokens import buffers
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
 PENDING = 1 << 24  # occurrences kept before they are merged
+
+Triples = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,15 +74,15 @@ def count(
     return count_records(records, vocabulary)
 
 
-def count_records(records: Iterable[Records], vocabulary: Vocabulary) -> UserCounts:
+def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
     names = StringTable()
-    merged = Merger()
+    merger = Merger()
     for batch in records:
         codes = names.add(*buffers(batch.user))
-        for rows, ngrams in vocabulary.finder.find(batch.text):
-            merged.add(codes[rows], ngrams)
-    counts = user_counts(names.strings(), *merged.take(), vocabulary_size=len(vocabulary))
+        for rows, ngrams in vocabulary.finder.find(batch.text, cores=cores):
+            merger.add(codes[rows], ngrams)
+    counts = user_counts(names.strings(), *merger.take(), vocabulary_size=len(vocabulary))
     return _by_name(counts, vocabulary.fingerprint)
 
 
@@ -87,7 +90,7 @@ class Merger:
     """(user, n-gram) occurrences as (user, n-gram, count) rows, merged whenever many are waiting."""
 
     def __init__(self) -> None:
-        self._parts: list[tuple[Ids, Ids, Ids]] = []
+        self._parts: list[Triples] = []
         self._waiting = 0
 
     @property
@@ -100,19 +103,21 @@ class Merger:
         self._parts.append((users, ngrams, np.ones(ngrams.size, np.int32)))
         self._waiting += ngrams.size
         if self._waiting > PENDING:
-            self._parts = [self.take()]
+            self._parts = [merged(self.take())]
 
-    def take(self) -> tuple[Ids, Ids, Ids]:
-        """All rows, merged; none are left."""
-        rows = self._merged()
-        self._parts, self._waiting = [], 0
-        return rows
-
-    def _merged(self) -> tuple[Ids, Ids, Ids]:
+    def take(self) -> Triples:
+        """All rows; none are left. An n-gram of a user may be there several times."""
         empty = np.zeros(0, np.int32)
         users, ngrams, counts = (np.concatenate(column) for column in zip((empty,) * 3, *self._parts, strict=True))
-        starts, ngrams, counts = _rows(users, ngrams, counts, int(users.max(initial=-1)) + 1)
-        return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
+        self._parts, self._waiting = [], 0
+        return users, ngrams, counts
+
+
+def merged(rows: Triples) -> Triples:
+    """The same rows, ordered, with each n-gram of a user once."""
+    users, ngrams, counts = rows
+    starts, ngrams, counts = _rows(users, ngrams, counts, int(users.max(initial=-1)) + 1)
+    return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
 def user_counts(

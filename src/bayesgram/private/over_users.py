@@ -7,10 +7,8 @@ who was asked first, they give the same bits. Does not hold users: `UserCounts` 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property, partial
 from itertools import pairwise
-from os import cpu_count
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Ids, Integers
+from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel
 
@@ -78,13 +77,12 @@ class PrivateCounts(OverUsers):
 def in_blocks(rows: Rows, measure: Callable[[Rows], Array]) -> list[Array]:
     """The answers of runs of users, in order, asked on all cores: kernels release the GIL."""
 
-    def block(first: int, last: int) -> Array:
-        users = None if rows.users is None else rows.users[first:last]
-        return measure(Rows(rows.starts[first : last + 1], rows.ngrams, rows.counts, users))
+    def block(users: tuple[int, int]) -> Array:
+        first, last = users
+        ids = None if rows.users is None else rows.users[first:last]
+        return measure(Rows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
 
-    blocks = user_blocks(rows.starts, cpu_count() or 1)
-    with ThreadPoolExecutor(len(blocks)) as pool:
-        return list(pool.map(block, *zip(*blocks, strict=True)))
+    return on_cores(block, user_blocks(rows.starts, CORES))
 
 
 def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:

@@ -15,13 +15,11 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids
 from bayesgram.files import Records
 from bayesgram.files.scratch import Buckets, scratch_folder
-from bayesgram.private.counts import Merger, UserCounts, user_counts
+from bayesgram.private.counts import Merger, Triples, UserCounts, merged, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tables import StringTable
 from bayesgram.text.tokens import buffers
-
-Rows = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 
 SMALLEST = 1 << 16  # rows that are always kept together
 BYTES_PER_ROW = 48  # of merging: three columns, the sort key beside them, and the result
@@ -59,7 +57,7 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
         for rows, ngrams in vocabulary.finder.find(batch.text):
             merger.add(codes[rows], ngrams)
         if merger.rows > limit:
-            spills.add(merger.take())
+            spills.add(merged(merger.take()))
     spills.add(merger.take())
     ids = names.strings()
     order = pc.sort_indices(ids).to_numpy()
@@ -83,10 +81,10 @@ class Spills:
     def __init__(self, scratch: Path) -> None:
         self._scratch = scratch
         self._paths: list[Path] = []
-        self._last: Rows | None = None
+        self._last: Triples | None = None
         self._rows = 0
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: Triples) -> None:
         """Keep these; those before them go to disk."""
         if self._last is not None:
             self._paths.append(self._scratch / f"spill-{len(self._paths)}.npz")
@@ -94,7 +92,7 @@ class Spills:
         self._last = rows
         self._rows += rows[0].size
 
-    def by_range(self, ranks: Ids, limit: int) -> Iterator[Rows]:
+    def by_range(self, ranks: Ids, limit: int) -> Iterator[Triples]:
         """The rows of one range of users after the other, with ranks for users."""
         if not self._paths:
             yield from (_ranked(rows, ranks) for rows in self._all())
@@ -110,7 +108,7 @@ class Spills:
                 users, ngrams, counts = (np.concatenate(column) for column in columns)
                 yield users, ngrams, counts
 
-    def _all(self) -> Iterator[Rows]:
+    def _all(self) -> Iterator[Triples]:
         for path in self._paths:
             with np.load(path) as file:
                 yield file["arr_0"], file["arr_1"], file["arr_2"]
@@ -119,6 +117,6 @@ class Spills:
             yield self._last
 
 
-def _ranked(rows: Rows, ranks: Ids) -> Rows:
+def _ranked(rows: Triples, ranks: Ids) -> Triples:
     users, ngrams, counts = rows
     return ranks[users], ngrams, counts

@@ -138,8 +138,7 @@ class Vocabulary:
         check_size(size)
         orders = sorted({order} if isinstance(order, int) else set(order))
         with scratch_folder() as scratch:
-            limit = windows_in(memory, orders)
-            counter = NgramCounter(orders, tokenizer, scratch=scratch, limit=limit)
+            counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory)
             for batch in records:
                 counter.add(batch.text)
             ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
@@ -172,35 +171,38 @@ class Vocabulary:
         return cls(ngrams, counts, _longest(path, ngrams), cut)
 
 
-def windows_in(memory: int, orders: Sequence[int]) -> int:
-    """How many distinct n-grams of each order fit: their tokens, a count, two to four slots, and room to grow."""
-    return max(memory // sum(2 * (4 * order + 8 + 16) for order in orders), 1 << 16)
-
-
 def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
     """The most frequent windows of one length as strings, with their counts, in order."""
     tokens = counter.tokens.strings()
-    rank = np.empty(len(tokens), np.int64)
-    rank[pc.sort_indices(tokens).to_numpy()] = np.arange(len(tokens))
     start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
     rows, counts = np.zeros((0, length), np.int32), np.zeros(0, np.int64)
     for table in counter.parts(length):
-        told = table.rows[:, 0] != start  # a sentence's start is given, never predicted
-        best = _first(table.rows[told], table.counts[told], rank, size)
-        rows, counts = np.concatenate([rows, best[0]]), np.concatenate([counts, best[1]])
-    rows, counts = _first(rows, counts, rank, size)
+        frequent = list(table.entries(at_least=table.count_reached_by(size + 1)))  # one of them may be <s>
+        rows, counts = (np.concatenate(column) for column in zip((rows, counts), *frequent, strict=True))
+        told = rows[:, 0] != start  # a sentence's start is given, never predicted
+        rows, counts = _race(rows[told], counts[told], size)
     if not len(rows):
         raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
+    rows, counts = _first(rows, counts, tokens, size)
     words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
     return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts
 
 
-def _first(rows: Ids, counts: Integers, rank: Integers, size: int) -> tuple[Ids, Integers]:
+def _race(rows: Ids, counts: Integers, size: int) -> tuple[Ids, Integers]:
+    """The `size` most frequent rows and all that tie with the last of them."""
+    if counts.size <= size:
+        return rows, counts
+    kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
+    return rows[kept], counts[kept]
+
+
+def _first(rows: Ids, counts: Integers, tokens: pa.LargeBinaryArray, size: int) -> tuple[Ids, Integers]:
     """The `size` most frequent rows, in order; of equal counts, those whose tokens come first."""
-    if counts.size > size:  # all that tie with the last one stay in the race
-        kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
-        rows, counts = rows[kept], counts[kept]
-    order = np.lexsort([*(rank[column] for column in rows.T[::-1]), -counts])[:size]
+    used, places = np.unique(rows, return_inverse=True)
+    rank = np.empty(used.size, np.int64)
+    rank[pc.sort_indices(tokens.take(pa.array(used))).to_numpy()] = np.arange(used.size)
+    ranks = rank[places.reshape(rows.shape)]
+    order = np.lexsort([*ranks.T[::-1], -counts])[:size]
     return rows[order], counts[order]
 
 

@@ -171,12 +171,11 @@ class LanguageModel:
 
     def stream(self, texts: pa.LargeBinaryArray) -> Ids:
         """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
-        parts = [self.numbers(data, ends) for data, ends, _ in self.tokenizer.scan(texts)]
+        parts = [self.numbers(data, offsets) for data, offsets, _ in self.tokenizer.scan(texts)]
         return np.concatenate([np.zeros(0, np.int32), *parts])
 
-    def numbers(self, tokens: Bytes, ends: Ids) -> Ids:
+    def numbers(self, tokens: Bytes, offsets: Ids) -> Ids:
         """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
-        offsets = np.concatenate([np.zeros(1, np.int64), ends.astype(np.int64)])
         distinct = StringTable()  # each word is looked up once
         which = distinct.add(tokens, offsets)
         found = self._known(self.trie.words.find(*buffers(distinct.strings())))

@@ -12,13 +12,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
+from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import Buckets
 from bayesgram.kernels import kernel
-from bayesgram.text.tables import ABSENT, StringTable, WindowTable, hash_windows
-from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text.tables import EMPTY, Found, StringTable, WindowIndex, WindowTable, hash_windows
+from bayesgram.text.tokens import Tokenizer, buffers, chunks
 
 MAX_ORDER = 6
+FEW_TOKENS = 1000
+SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKET_BITS = 6
 BUCKETS = 1 << BUCKET_BITS
 START, END = "<s>", "</s>"
@@ -40,37 +43,50 @@ def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
 class NgramCounter:
     """Counts all n-grams of these orders in text that is added batch by batch.
 
-    A table of more than `limit` distinct n-grams goes to the scratch folder; `parts` brings all together, exactly.
+    Tables of more than `memory` bytes go to the scratch folder; `parts` brings all together, exactly.
     """
 
     def __init__(
-        self, orders: Sequence[int], tokenizer: Tokenizer, *, scratch: Path | None = None, limit: int = 1 << 62
+        self,
+        orders: Sequence[int],
+        tokenizer: Tokenizer,
+        *,
+        scratch: Path | None = None,
+        memory: int = 1 << 62,
+        cores: int = CORES,
     ) -> None:
         self.tokenizer = tokenizer
         self.tokens = StringTable()
-        self.windows = {check_order(order): WindowTable(order) for order in orders}
+        self.windows = {check_order(order): WindowTable(order, cores=cores) for order in orders}
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
-        self._limit, self._scratch = limit, scratch
+        self._memory, self._scratch, self._cores = memory // len(orders), scratch, cores
         self._spilled: dict[int, Buckets] = {}
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
-        """Count the n-grams of these rows."""
-        for data, ends, _ in self.tokenizer.scan(texts):
-            stream = self.tokens.add(data, _offsets(ends))
-            if self._marks:
-                stream, _ = _with_boundaries(stream, ends, *self._marks)
-            for table in self.windows.values():
-                table.add(stream)
-                if self._scratch and len(table) > self._limit:
-                    self._spill(table, self._scratch)
+        """Count the n-grams of these rows: cut on all cores, number new tokens on one, count on all."""
+        parts = list(chunks(texts))
+        few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
+        streams: list[Ids] = []
+        for some in (parts[:few], parts[few:]):
+            streams += map(self.tokens.complete, on_cores(self._found, some, cores=self._cores))
+        if self._marks:
+            streams = [_with_boundaries(stream, *self._marks)[0] for stream in streams]
+        for table in self.windows.values():
+            table.add(streams, tokens=len(self.tokens))
+            if self._scratch and table.largest_size > max(self._memory, SMALLEST):
+                self._spill(table, self._scratch)
+
+    def _found(self, texts: pa.LargeBinaryArray) -> Found:
+        """The numbers of a chunk's tokens, as far as they have one, and the others."""
+        data, offsets, _ = self.tokenizer.cut(texts)
+        return self.tokens.look_up(data, offsets)
 
     def _spill(self, table: WindowTable, scratch: Path) -> None:
         """Move a table to disk, dealt out by hash: equal windows meet again in the same bucket."""
         name = f"windows-{table.order}"
         spilled = self._spilled.setdefault(table.order, Buckets(scratch, name, buckets=BUCKETS, columns=2))
-        spilled.add(
-            (hash_windows(table.rows) >> np.uint64(64 - BUCKET_BITS)).astype(np.int64), [table.rows, table.counts]
-        )
+        for rows, counts in table.entries():
+            spilled.add((hash_windows(rows) >> np.uint64(64 - BUCKET_BITS)).astype(np.int64), [rows, counts])
         table.clear()
 
     def parts(self, order: int) -> Iterator[WindowTable]:
@@ -82,7 +98,7 @@ class NgramCounter:
         if self._scratch and len(table):
             self._spill(table, self._scratch)
         for bucket in range(BUCKETS):
-            table.clear()
+            table = self.windows[order] = WindowTable(order, cores=self._cores)
             for rows, counts in self._spilled[order].parts(bucket):
                 table.merge(rows, counts)
             yield table
@@ -99,34 +115,33 @@ class NgramFinder:
         self._tokens = StringTable()
         self._marks = _add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
-        self._tables = [self._table(ngrams, orders, int(order)) for order in np.unique(orders)]
-        self.repeated = len(ngrams) - sum(len(table) for table, _ in self._tables)  # that stand there again
+        self._lists = [self._list(ngrams, orders, int(order)) for order in np.unique(orders)]
+        self.repeated = len(ngrams) - sum(len(index) for index, _ in self._lists)  # that stand there again
 
-    def _table(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> tuple[WindowTable, Ids]:
+    def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> tuple[WindowIndex, Ids]:
         """The n-grams of one order, and the row of each."""
         rows = np.flatnonzero(orders == order)
-        table = WindowTable(check_order(order))
         tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
-        ids = self._tokens.add(*buffers(tokens)).reshape(-1, order)
-        apart = np.full((len(ids), 1), ABSENT, np.int32)  # between two n-grams, as between two sentences
-        stream = np.hstack([ids, apart]).ravel()
-        table.add(stream)
-        numbers, last_tokens = table.find(stream)
-        first = np.unique(numbers, return_index=True)[1]
-        return table, rows[last_tokens[first] // (order + 1)].astype(np.int32)
+        ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
+        return WindowIndex(ids, tokens=len(self._tokens)), rows.astype(np.int32)
 
-    def find(self, texts: pa.LargeBinaryArray) -> Iterator[tuple[Integers, Ids]]:
+    def find(self, texts: pa.LargeBinaryArray, *, cores: int = CORES) -> Iterator[tuple[Integers, Ids]]:
         """(row, n-gram) of every occurrence, a chunk of rows and an order at a time."""
         first_row = 0
-        for data, ends, row_ends in self.tokenizer.scan(texts):
-            stream, places = self._tokens.find(data, _offsets(ends)), None
-            if self._marks:
-                stream, places = _with_boundaries(stream, ends, *self._marks)
-            for table, numbers in self._tables:
-                ngrams, ends_at = table.find(stream)
-                last_tokens = ends_at if places is None else places[ends_at]
-                yield first_row + np.searchsorted(row_ends, last_tokens, side="right"), numbers[ngrams]
-            first_row += row_ends.size
+        for rows_in_chunk, found in on_cores(self._found, chunks(texts), cores=cores):
+            for rows, ngrams in found:
+                yield first_row + rows, ngrams
+            first_row += rows_in_chunk
+
+    def _found(self, texts: pa.LargeBinaryArray) -> tuple[int, list[tuple[Integers, Ids]]]:
+        """How many rows a chunk has, and what is in them."""
+        data, offsets, row_ends = self.tokenizer.cut(texts)
+        stream, ends = self._tokens.find(data, offsets), row_ends
+        if self._marks:
+            stream, places = _with_boundaries(stream, *self._marks)
+            ends = places[row_ends]
+        found = [(index.find(stream, ends), listed) for index, listed in self._lists]
+        return row_ends.size, [(rows, listed[numbers]) for (rows, numbers), listed in found]
 
 
 def _add_marks(tokens: StringTable) -> tuple[int, int]:
@@ -136,24 +151,18 @@ def _add_marks(tokens: StringTable) -> tuple[int, int]:
 
 
 @kernel
-def _with_boundaries(ids: Ids, ends: Ids, start_mark: int, end_mark: int) -> tuple[Ids, Integers]:
-    """The stream with a mark before and after each sentence, and where each of its entries was."""
+def _with_boundaries(ids: Ids, start_mark: int, end_mark: int) -> tuple[Ids, Integers]:
+    """The stream with a mark before and after each sentence, and how long it is up to each token of the old one."""
     stream = np.empty(3 * ids.size, np.int32)
-    places = np.empty(3 * ids.size, np.int64)
-    size, inside, last_end = 0, False, 0
+    lengths = np.zeros(ids.size + 1, np.int64)
+    size, inside = 0, False
     for at in range(ids.size):
-        ended = ends[at] == last_end  # an empty token is the end of a sentence
-        last_end = ends[at]
+        ended = ids[at] == EMPTY
         if ended or not inside:
             stream[size] = end_mark if ended else start_mark
-            places[size] = at
             size += 1
         inside = not ended
         stream[size] = ids[at]
-        places[size] = at
         size += 1
-    return stream[:size].copy(), places[:size].copy()
-
-
-def _offsets(ends: Ids) -> Integers:
-    return np.concatenate([np.zeros(1, np.int64), ends.astype(np.int64)])
+        lengths[at + 1] = size
+    return stream[:size].copy(), lengths

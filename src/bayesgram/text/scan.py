@@ -1,9 +1,12 @@
 """The kernels that cut UTF-8 bytes into tokens. docs/text.md states what they do, rule by rule.
 
 In:  one buffer of valid UTF-8 and the offsets of its rows, as in an Arrow large_binary array.
-Out: (bytes, ends, row_ends): the tokens' bytes one after the other, where each token ends, and how many tokens the
-     rows up to this one have. An empty token marks the end of a sentence; every row ends with one if it has tokens.
-Does not normalise (`tokens` does, before), and does not know what a word means.
+Out: (bytes, offsets, row_ends): the tokens' bytes one after the other, token i from offsets[i] to offsets[i + 1], and
+     how many tokens the rows up to this one have. An empty token marks the end of a sentence; every row ends with one
+     if it has tokens.
+The caller gives the room for bytes and offsets: for every byte of text two and two, as bytes at most double (a b → a▁b)
+and a byte gives at most a token and a sentence end. Does not normalise (`tokens` does, before), and does not know what
+a word means.
 """
 
 import numpy as np
@@ -26,6 +29,7 @@ from bayesgram.text.characters import (
 Scanned = tuple[Bytes, Ids, Integers]
 
 CLASS = NORMALISE - 1  # the bits of the class
+FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothing
 
 
 @inlined
@@ -64,15 +68,9 @@ def _encode(code: int, out: Bytes, at: int) -> int:
     return at + 4
 
 
-@kernel
-def _outputs(offsets: Integers) -> Scanned:
-    """Room for the worst case: bytes at most double (a b → a▁b), a byte gives at most a token and a sentence end."""
-    size = offsets[-1] - offsets[0]
-    return (
-        np.empty(2 * size + 4, np.uint8),
-        np.empty(2 * size + 2, np.int32),
-        np.empty(offsets.size - 1, np.int64),
-    )
+def room_for(size: int) -> tuple[Bytes, Ids]:
+    """Room for the tokens of so many bytes of text; most of it is never written, and so is never memory."""
+    return np.empty(2 * size + 4, np.uint8), np.empty(2 * size + 3, np.int32)
 
 
 @inlined
@@ -85,9 +83,23 @@ def _end_sentence(ends: Ids, tokens: int, first: int) -> int:
 
 
 @kernel
-def scan_words(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -> Scanned:  # noqa: C901 - one state machine
+def _ascii_letters(classes: Bytes, fold: Ids) -> Bytes:
+    """What a byte below 0x80 becomes where it is a letter or digit; 0 for all other bytes."""
+    letters = np.zeros(256, np.uint8)
+    for byte in range(0x80):
+        if classes[byte] & CLASS == WORD:
+            letters[byte] = fold[byte]
+    return letters
+
+
+@kernel
+def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> Scanned:
     """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
-    out, ends, row_ends = _outputs(offsets)
+    letters = _ascii_letters(classes, fold)
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
     size = tokens = 0  # bytes written, tokens written
     for row in range(offsets.size - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -95,6 +107,16 @@ def scan_words(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -> Sca
         joiner = 0  # an apostrophe that is kept only if a letter follows
         first = tokens
         while at < stop:
+            letter = letters[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
+            if letter and not joiner:  # most of most text: one byte in, one byte out
+                while letter:
+                    out[np.uint64(size)] = letter
+                    size += 1
+                    at += 1
+                    if at == stop:
+                        break
+                    letter = letters[data[np.uint64(at)]]
+                continue
             code, at = _decode(data, at)
             kind = classes[code] & CLASS
             if kind == WORD:
@@ -128,13 +150,14 @@ def scan_words(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -> Sca
             tokens += 1
         tokens = _end_sentence(ends, tokens, first)
         row_ends[row] = tokens
-    return out[:size].copy(), ends[:tokens].copy(), row_ends
+    return out[:size], bounds[: tokens + 1], row_ends
 
 
 @kernel
-def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -> Scanned:
+def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
     """Whatever stands between white space; a sentence is a line."""
-    out, ends, row_ends = _outputs(offsets)
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
     size = tokens = 0
     for row in range(offsets.size - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -156,13 +179,14 @@ def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -
             tokens += 1
         tokens = _end_sentence(ends, tokens, first)
         row_ends[row] = tokens
-    return out[:size].copy(), ends[:tokens].copy(), row_ends
+    return out[:size], bounds[: tokens + 1], row_ends
 
 
 @kernel
-def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -> Scanned:
+def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
     """Every character is a token, spaces between two characters are one ▁; a sentence ends after its mark."""
-    out, ends, row_ends = _outputs(offsets)
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
     size = tokens = 0
     for row in range(offsets.size - 1):
         at, stop = offsets[row], offsets[row + 1]
@@ -189,7 +213,7 @@ def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids) -
                 tokens = _end_sentence(ends, tokens, first)
         tokens = _end_sentence(ends, tokens, first)
         row_ends[row] = tokens
-    return out[:size].copy(), ends[:tokens].copy(), row_ends
+    return out[:size], bounds[: tokens + 1], row_ends
 
 
 @kernel
@@ -197,13 +221,22 @@ def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
     """Rows with a code point that NFC may change; almost always none."""
     found = np.zeros(offsets.size - 1, np.bool_)
     for row in range(offsets.size - 1):
-        at, stop = offsets[row], offsets[row + 1]
-        while at < stop:
-            if data[at] < 0xCC:  # below U+0300 nothing changes
-                at += 1
-                continue
-            code, at = _decode(data, at)
-            if classes[code] & NORMALISE:
-                found[row] = True
-                break
+        start, stop = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
+        largest = np.uint8(0)
+        for at in range(start, stop):  # so simple that it runs many bytes at a time
+            largest = max(largest, data[at])
+        if largest >= FIRST_TO_NORMALISE:
+            found[row] = _may_change(data, offsets[row], offsets[row + 1], classes)
     return found
+
+
+@inlined
+def _may_change(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
+    while at < stop:
+        if data[at] < FIRST_TO_NORMALISE:
+            at += 1
+            continue
+        code, at = _decode(data, at)
+        if classes[code] & NORMALISE:
+            return True
+    return False

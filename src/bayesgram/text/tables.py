@@ -1,24 +1,34 @@
 """Exact hash tables for the hot loops: strings → numbers, and windows of numbers → numbers.
 
-`StringTable` gives every distinct byte string a number (tokens, user ids); `WindowTable` gives every distinct window
-of token numbers one (n-grams). Both compare what they stored, so that two different strings are never taken for one
-another, whatever their hashes. Open addressing with linear probing; a table grows before a batch is added, so that
-kernels never have to stop. Does not forget: memory is that of the distinct entries.
+`StringTable` gives every distinct byte string a number (tokens, user ids); `WindowTable` counts every distinct window
+of token numbers (n-grams), and `WindowIndex` finds those of a list. All compare what they stored, so that two different
+strings are never taken for one another, whatever their hashes. Open addressing with linear probing; kernels ask for the
+memory of some dozens of entries before they look at the first, as waiting for it would be most of their time. A table
+grows before a batch is added, so that kernels never have to stop.
+Does not forget: memory is that of the distinct entries.
 """
 
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
-from bayesgram.kernels import inlined, kernel, mix
+from bayesgram.cores import CORES, on_cores
+from bayesgram.kernels import inlined, kernel, mix, prefetch
 
 Scalar = TypeVar("Scalar", bound=np.generic)
+Offsets = Integers | Ids
+Slots = Hashes  # two-dimensional: a row is a key of one or more numbers, and last what belongs to it, 0 if it is empty
 
-ABSENT = -1
-_EMPTY = -1
+EMPTY = -1  # the number of an empty string: the end of a sentence
+UNKNOWN = -2  # of a string that is not in the table
+AT_ONCE = 1 << 13  # entries for which room is made when more are added
+AHEAD = 64  # entries that are asked for before the first is looked at
+LONG = np.uint64(1 << 63)
+SHORT = 7  # bytes that fit in a tag
 
 
 @inlined
@@ -39,87 +49,175 @@ def hash_rows(data: Bytes, offsets: Integers) -> Hashes:
     return found
 
 
-@kernel
-def _intern(
-    data: Bytes,
-    offsets: Integers,
-    known: Bytes,
-    ends: Integers,
-    hashes: Hashes,
-    slots: Ids,
-    size: int,
-    add: bool,
-) -> tuple[Ids, int]:
-    """The number of each string; new strings are added, or are ABSENT; empty strings are ABSENT."""
-    ids = np.empty(offsets.size - 1, np.int32)
-    last = slots.size - 1
-    for row in range(ids.size):
-        start, end = offsets[row], offsets[row + 1]
-        if start == end:
-            ids[row] = ABSENT
-            continue
-        code = hash_bytes(data, start, end)
-        slot = np.int64(code & np.uint64(last))
-        while True:
-            found = slots[slot]
-            if found == _EMPTY:
-                if add:
-                    slots[slot] = found = size
-                    hashes[size] = code
-                    ends[size + 1] = ends[size] + end - start
-                    known[ends[size] : ends[size + 1]] = data[start:end]
-                    size += 1
-                break
-            if hashes[found] == code and _same(data, start, end, known, ends[found], ends[found + 1]):
-                break
-            slot = (slot + 1) & last
-        ids[row] = found
-    return ids, size
+@inlined
+def _eight_bytes(data: Bytes, start: int) -> np.uint64:
+    """Eight bytes as a number; compiled to a single load."""
+    at = np.uint64(start)
+    value = np.uint64(0)
+    for place in range(8):
+        value |= np.uint64(data[at + np.uint64(place)]) << np.uint64(8 * place)
+    return value
 
 
 @inlined
-def _same(data: Bytes, start: int, end: int, known: Bytes, known_start: int, known_end: int) -> bool:
-    if end - start != known_end - known_start:
+def _tag(data: Bytes, start: int, end: int) -> np.uint64:
+    """What a string is known by: itself, with its length in the top byte, if it has up to 7 bytes; or a LONG hash.
+
+    Tags of different short strings differ; only equal tags of long strings need another look.
+    """
+    size = end - start
+    if size <= SHORT:
+        value = np.uint64(0)
+        if start + 8 <= data.size:
+            value = _eight_bytes(data, start) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
+        else:
+            for place in range(size):
+                value |= np.uint64(data[start + place]) << np.uint64(8 * place)
+        return value | np.uint64(size) << np.uint64(56)
+    value = np.uint64(size)
+    for at in range(start, end - 8, 8):
+        value = mix(value ^ _eight_bytes(data, at))
+    return mix(value ^ _eight_bytes(data, end - 8)) | LONG
+
+
+@inlined
+def _is_known(data: Bytes, start: int, end: int, found: np.uint64, known: Bytes, ends: Integers) -> bool:
+    """Whether a string is the one with this number less one, byte by byte."""
+    number = np.int64(found)
+    begun = ends[number - 1]
+    if ends[number] - begun != end - start:
         return False
     for at in range(end - start):
-        if data[start + at] != known[known_start + at]:
+        if data[start + at] != known[begun + at]:
             return False
     return True
 
 
+@inlined
+def _slot_of_string(
+    tag: np.uint64, place: np.uint64, data: Bytes, start: int, end: int, known: Bytes, ends: Integers, slots: Slots
+) -> np.uint64:
+    """Where a string is, or the empty slot where it would be, searching on from a place."""
+    last = np.uint64(slots.shape[0] - 1)
+    while True:
+        found = slots[place, 1]
+        if not found:
+            break
+        if slots[place, 0] == tag and (tag < LONG or _is_known(data, start, end, found, known, ends)):
+            break
+        place = (place + np.uint64(1)) & last
+    return place
+
+
 @kernel
-def _place(hashes: Hashes, size: int, slots: Ids) -> None:
-    """Fill empty slots with the first `size` entries."""
-    last = slots.size - 1
-    for entry in range(size):
-        slot = np.int64(hashes[entry] & np.uint64(last))
-        while slots[slot] != _EMPTY:
-            slot = (slot + 1) & last
-        slots[slot] = entry
+def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, slots: Slots) -> Ids:
+    """The number of each string; UNKNOWN, or EMPTY."""
+    numbers = np.empty(offsets.size - 1, np.int32)
+    tags, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+    last = np.uint64(slots.shape[0] - 1)
+    for first in range(0, numbers.size, AHEAD):
+        rows = min(AHEAD, numbers.size - first)
+        for row in range(rows):
+            tag = _tag(data, offsets[first + row], offsets[first + row + 1])
+            place = mix(tag) & last
+            tags[row], places[row] = tag, place
+            prefetch(slots, place)
+        for row in range(rows):
+            start, end = offsets[first + row], offsets[first + row + 1]
+            place = _slot_of_string(tags[row], places[row], data, start, end, known, ends, slots)
+            found = np.int64(slots[place, 1])
+            numbers[first + row] = EMPTY if start == end else found - 1 if found else UNKNOWN
+    return numbers
+
+
+@kernel
+def _add_strings(
+    data: Bytes, offsets: Offsets, numbers: Ids, known: Bytes, ends: Integers, slots: Slots, size: int
+) -> int:
+    """Write the number of each string, or EMPTY; new ones get the next, from `size` on. The new size."""
+    last = np.uint64(slots.shape[0] - 1)
+    for row in range(offsets.size - 1):
+        start, end = offsets[row], offsets[row + 1]
+        if start == end:
+            numbers[row] = EMPTY
+            continue
+        tag = _tag(data, start, end)
+        place = _slot_of_string(tag, mix(tag) & last, data, start, end, known, ends, slots)
+        if not slots[place, 1]:
+            ends[size + 1] = ends[size] + end - start
+            known[ends[size] : ends[size + 1]] = data[start:end]
+            size += 1
+            slots[place, 0], slots[place, 1] = tag, size
+        numbers[row] = np.int64(slots[place, 1]) - 1
+    return size
+
+
+@kernel
+def _unknown_strings(numbers: Ids, data: Bytes, offsets: Offsets) -> tuple[Integers, Bytes, Integers]:
+    """Where strings are UNKNOWN, and a copy of them."""
+    count = size = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            count += 1
+            size += offsets[row + 1] - offsets[row]
+    places, bounds, copied = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(size, np.uint8)
+    at = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            places[at] = row
+            bounds[at + 1] = bounds[at] + offsets[row + 1] - offsets[row]
+            copied[bounds[at] : bounds[at + 1]] = data[offsets[row] : offsets[row + 1]]
+            at += 1
+    return places, copied, bounds
+
+
+class Found(NamedTuple):
+    """The numbers of strings, and a copy of those that are UNKNOWN."""
+
+    numbers: Ids
+    unknown: Integers  # where they are
+    data: Bytes
+    offsets: Integers
 
 
 class StringTable:
-    """Numbers for distinct non-empty byte strings, in order of appearance."""
+    """Numbers for distinct non-empty byte strings, in order of appearance.
+
+    Strings are rows of Arrow arrays or tokens of a scanner: bytes, and where each begins and ends.
+    """
 
     def __init__(self) -> None:
         self._bytes = np.empty(1 << 12, np.uint8)
         self._ends = np.zeros(1 << 8, np.int64)  # string i is bytes[ends[i] : ends[i + 1]]
-        self._hashes = np.empty(1 << 8, np.uint64)
-        self._slots = np.full(1 << 9, _EMPTY, np.int32)
+        self._slots = np.zeros((1 << 9, 2), np.uint64)  # tag, number + 1
         self._size = 0
 
     def __len__(self) -> int:
         return self._size
 
-    def add(self, data: Bytes, offsets: Integers) -> Ids:
-        """The numbers of these strings; unknown ones get the next number, empty ones ABSENT."""
-        self._reserve(offsets.size - 1, int(offsets[-1] - offsets[0]))
-        ids, self._size = self._call(data, offsets, add=True)
-        return ids
+    def find(self, data: Bytes, offsets: Offsets) -> Ids:
+        """The numbers of these strings; UNKNOWN or EMPTY where they have none. Threads may call it side by side."""
+        return _find_strings(data, offsets, self._bytes, self._ends, self._slots)
 
-    def find(self, data: Bytes, offsets: Integers) -> Ids:
-        """The numbers of these strings; ABSENT where unknown or empty."""
-        return self._call(data, offsets, add=False)[0]
+    def look_up(self, data: Bytes, offsets: Offsets) -> Found:
+        """The same, with what `complete` needs to add the unknown ones later."""
+        numbers = self.find(data, offsets)
+        return Found(numbers, *_unknown_strings(numbers, data, offsets))
+
+    def complete(self, found: Found) -> Ids:
+        """The numbers that were found, where UNKNOWN strings were added and got the next ones."""
+        found.numbers[found.unknown] = self.add(found.data, found.offsets)
+        return found.numbers
+
+    def add(self, data: Bytes, offsets: Offsets) -> Ids:
+        """The numbers of these strings; unknown ones get the next number, empty ones EMPTY."""
+        numbers = np.empty(offsets.size - 1, np.int32)
+        for first in range(0, numbers.size, AT_ONCE):  # few at a time: most are known, and need no room
+            some = offsets[first : first + AT_ONCE + 1]
+            self._reserve(some.size - 1, int(some[-1] - some[0]))
+            arrays = self._bytes, self._ends, self._slots
+            self._size = _add_strings(data, some, numbers[first:], *arrays, self._size)
+        return numbers
 
     def strings(self) -> pa.LargeBinaryArray:
         """All strings; row number = number."""
@@ -129,177 +227,372 @@ class StringTable:
             pa.large_binary(), self._size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         )
 
-    def _call(self, data: Bytes, offsets: Integers, *, add: bool) -> tuple[Ids, int]:
-        arrays = (self._bytes, self._ends, self._hashes, self._slots)
-        found: tuple[Ids, int] = _intern(data, offsets, *arrays, self._size, add)
-        return found
-
     def _reserve(self, strings: int, size: int) -> None:
         self._bytes = _grown(self._bytes, int(self._ends[self._size]) + size)
         self._ends = _grown(self._ends, self._size + strings + 1)
-        self._hashes = _grown(self._hashes, self._size + strings)
-        if 2 * (self._size + strings) > self._slots.size:
-            self._slots = np.full(_power_of_two(2 * (self._size + strings)), _EMPTY, np.int32)
-            _place(self._hashes, self._size, self._slots)
+        self._slots = _with_room(self._slots, self._size + strings)
+
+
+NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are less than two million tokens
+PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 
 
 @inlined
-def _hash_window(ids: Ids, start: int, order: int) -> np.uint64:
-    value = np.uint64(0)
-    for at in range(start, start + order):
-        value = mix(value ^ np.uint64(ids[at])) + np.uint64(0x9E3779B97F4A7C15)
-    return value
+def _hash_key(keys: Hashes, row: int, words: int) -> np.uint64:
+    hashed = mix(keys[row, 0])
+    for word in range(1, words):
+        hashed = mix(hashed ^ keys[row, word])
+    return hashed
 
 
 @inlined
-def _probe(ids: Ids, start: int, order: int, rows: Ids, slots: Ids) -> np.int64:
-    """The slot of a window: where it is, or the empty one where it would be."""
-    last = np.int64(slots.size - 1)
-    slot = np.int64(_hash_window(ids, start, order) & np.uint64(last))
+def _pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
+    """Write a window's token numbers as a key, and give its hash."""
+    at, stop, word = start, start + order, 0
+    while at < stop:
+        value = np.uint64(0)
+        end = min(at + (PER_WORD if bits == NARROW else PER_WORD_WIDE), stop)
+        while at < end:
+            value = value << np.uint64(bits) | np.uint64(ids[at])
+            at += 1
+        keys[row, word] = value
+        word += 1
+    return _hash_key(keys, row, word)
+
+
+@inlined
+def _unpack(slots: Slots, place: int, bits: int, rows: Ids, row: int) -> None:
+    order, per_word = rows.shape[1], PER_WORD if bits == NARROW else PER_WORD_WIDE
+    mask = (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+    for word in range(slots.shape[1] - 1):
+        value = slots[place, word]
+        for at in range(min(order, (word + 1) * per_word) - 1, word * per_word - 1, -1):
+            rows[row, at] = np.int64(value & mask)
+            value >>= np.uint64(bits)
+
+
+@inlined
+def _in_part(hashed: np.uint64, part: int, parts: int) -> bool:
+    """Whether a window belongs to this part of a table: by the upper half of its hash, as slots go by the lower."""
+    return bool((hashed >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32) == np.uint64(part))
+
+
+@inlined
+def _slot_of(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> np.uint64:
+    """Where a key is, or the empty slot where it would be, searching on from a place."""
+    last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
+    first = keys[row, 0]
     while True:
-        found = slots[slot]
-        if found == _EMPTY:
-            return slot
-        same = True
-        for at in range(order):
-            if rows[found, at] != ids[start + at]:
-                same = False
-                break
-        if same:
-            return slot
-        slot = (slot + 1) & last
+        if not slots[place, words]:
+            break
+        if slots[place, 0] == first and (words == 1 or _same_rest(keys, row, place, slots)):
+            break
+        place = (place + np.uint64(1)) & last
+    return place
+
+
+@inlined
+def _same_rest(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> bool:
+    for word in range(1, slots.shape[1] - 1):
+        if slots[place, word] != keys[row, word]:
+            return False
+    return True
+
+
+@inlined
+def _add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> int:
+    """Add to the count of a key, searching on from a place; 1 if the key is new."""
+    last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
+    first, new = keys[row, 0], 0
+    while True:
+        count = slots[place, words]
+        if not count:
+            for word in range(words):
+                slots[place, word] = keys[row, word]
+            new = 1
+            break
+        if slots[place, 0] == first and (words == 1 or _same_rest(keys, row, place, slots)):
+            break
+        place = (place + np.uint64(1)) & last
+    slots[place, words] = count + np.uint64(number)
+    return new
 
 
 @kernel
-def _count_windows(ids: Ids, order: int, rows: Ids, counts: Integers, slots: Ids, size: int) -> int:
-    """Count each run of `order` known tokens; new windows are added."""
-    run = 0
+def _count_windows(ids: Ids, order: int, bits: int, slots: Slots, part: int, parts: int) -> int:
+    """Count the windows of one part; how many were new."""
+    words = slots.shape[1] - 1
+    keys, places = np.empty((AHEAD, words), np.uint64), np.empty(AHEAD, np.uint64)
+    last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
+    mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
+    new = waiting = run = 0
     for end in range(ids.size):
-        run = run + 1 if ids[end] != ABSENT else 0
-        if run < order:
-            continue
-        start = end + 1 - order
-        slot = _probe(ids, start, order, rows, slots)
-        if slots[slot] == _EMPTY:
-            slots[slot] = size
-            rows[size] = ids[start : end + 1]
-            counts[size] = 0
-            size += 1
-        counts[slots[slot]] += 1
-    return size
+        run = run + 1 if ids[end] >= 0 else 0
+        window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
+        if run >= order:
+            if words == 1:  # the usual case: the last key, moved by one token
+                keys[waiting, 0] = window
+                hashed = mix(window)
+            else:
+                hashed = _pack(ids, end + 1 - order, order, bits, keys, waiting)
+            if _in_part(hashed, part, parts):
+                place = hashed & last
+                places[waiting] = place
+                prefetch(slots, place)
+                waiting += 1
+        if waiting == AHEAD or end == ids.size - 1:
+            for at in range(waiting):
+                new += _add_key(keys, at, places[at], 1, slots)
+            waiting = 0
+    return new
 
 
 @kernel
-def _add_rows(new: Ids, numbers: Integers, rows: Ids, counts: Integers, slots: Ids, size: int) -> int:
-    """Add windows that were counted before."""
-    for at in range(numbers.size):
-        slot = _probe(new[at], 0, rows.shape[1], rows, slots)
-        if slots[slot] == _EMPTY:
-            slots[slot] = size
-            rows[size] = new[at]
-            counts[size] = 0
-            size += 1
-        counts[slots[slot]] += numbers[at]
-    return size
+def _add_windows(rows: Ids, counts: Integers, bits: int, slots: Slots, part: int, parts: int) -> int:
+    """Add the windows of one part that were counted before; how many were new."""
+    key = np.empty((1, slots.shape[1] - 1), np.uint64)
+    last = np.uint64(slots.shape[0] - 1)
+    new = 0
+    for row in range(counts.size):
+        hashed = _pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        if _in_part(hashed, part, parts):
+            new += _add_key(key, 0, hashed & last, counts[row], slots)
+    return new
 
 
 @kernel
-def hash_windows(rows: Ids) -> Hashes:
-    """The hash of each window."""
-    found = np.empty(rows.shape[0], np.uint64)
-    for at in range(found.size):
-        found[at] = mix(_hash_window(rows[at], 0, rows.shape[1]))
+def _entries(slots: Slots, order: int, bits: int, at_least: int) -> tuple[Ids, Integers]:
+    """The windows with this count or more, and their counts."""
+    words = slots.shape[1] - 1
+    size = 0
+    for place in range(slots.shape[0]):
+        size += slots[place, words] >= at_least
+    rows, counts = np.empty((size, order), np.int32), np.empty(size, np.int64)
+    at = 0
+    for place in range(slots.shape[0]):
+        if slots[place, words] >= at_least:
+            _unpack(slots, place, bits, rows, at)
+            counts[at] = np.int64(slots[place, words])
+            at += 1
+    return rows, counts
+
+
+@kernel
+def _how_often(slots: Slots, most: int) -> Integers:
+    """How many windows have each count, up to `most` or more."""
+    found = np.zeros(most + 1, np.int64)
+    for place in range(slots.shape[0]):
+        found[min(slots[place, slots.shape[1] - 1], np.uint64(most))] += 1
     return found
 
 
 @kernel
-def _find_windows(ids: Ids, order: int, rows: Ids, slots: Ids) -> tuple[Ids, Ids]:
-    """The number of each known window, and where it ends."""
-    found = np.empty(ids.size, np.int32)
-    ends = np.empty(ids.size, np.int32)
-    size = run = 0
-    for end in range(ids.size):
-        run = run + 1 if ids[end] != ABSENT else 0
-        if run < order:
-            continue
-        number = slots[_probe(ids, end + 1 - order, order, rows, slots)]
-        if number != _EMPTY:
-            found[size] = number
-            ends[size] = end
-            size += 1
-    return found[:size].copy(), ends[:size].copy()
-
-
-@kernel
-def _place_windows(rows: Ids, size: int, slots: Ids) -> None:
-    last = slots.size - 1
-    for entry in range(size):
-        slot = np.int64(_hash_window(rows[entry], 0, rows.shape[1]) & np.uint64(last))
-        while slots[slot] != _EMPTY:
-            slot = (slot + 1) & last
-        slots[slot] = entry
+def hash_windows(rows: Ids) -> Hashes:
+    """A hash of each window that does not depend on the table it is in."""
+    key = np.empty((1, (rows.shape[1] + 1) // 2), np.uint64)
+    found = np.empty(rows.shape[0], np.uint64)
+    for row in range(found.size):
+        found[row] = _pack(rows[row], 0, rows.shape[1], WIDE, key, 0)
+    return found
 
 
 class WindowTable:
-    """Counts of distinct windows of `order` token numbers, numbered in order of appearance."""
+    """Counts of distinct windows of `order` token numbers. Every core counts the windows of its own part."""
 
-    def __init__(self, order: int) -> None:
+    def __init__(self, order: int, *, cores: int = CORES) -> None:
         self.order = order
-        self._rows = np.empty((1 << 8, order), np.int32)
-        self._counts = np.empty(1 << 8, np.int64)
-        self._slots = np.full(1 << 9, _EMPTY, np.int32)
-        self._size = 0
+        self._cores = cores
+        self._start(NARROW)
+
+    def _start(self, bits: int) -> None:
+        self._bits = bits
+        self._parts = [_no_slots(self.order, bits) for _ in range(self._cores)]
+        self._sizes = [0] * self._cores
+
+    def __len__(self) -> int:
+        return sum(self._sizes)
+
+    @property
+    def largest_size(self) -> int:
+        """Bytes at the worst: a table that has just grown is a third full."""
+        return 3 * len(self) * int(self._parts[0][0].nbytes)
+
+    def add(self, streams: Sequence[Ids], *, tokens: int) -> None:
+        """Count the windows of streams of numbers below `tokens`; what is below 0 interrupts a window."""
+        self._make_wide_for(tokens)
+
+        def count(part: int) -> None:
+            for ids in streams:
+                self._reserve(part, ids.size)
+                arguments = self.order, self._bits, self._parts[part], part, self._cores
+                self._sizes[part] += _count_windows(ids, *arguments)
+
+        on_cores(count, range(self._cores), cores=self._cores)
+
+    def merge(self, rows: Ids, counts: Integers) -> None:
+        """Add windows that were counted before."""
+        self._make_wide_for(int(rows.max(initial=0)) + 1)
+
+        def add(part: int) -> None:
+            for first in range(0, len(rows), AT_ONCE):
+                some = slice(first, first + AT_ONCE)
+                self._reserve(part, len(rows[some]))
+                arguments = self._bits, self._parts[part], part, self._cores
+                self._sizes[part] += _add_windows(rows[some], counts[some], *arguments)
+
+        on_cores(add, range(self._cores), cores=self._cores)
+
+    def entries(self, *, at_least: int = 1) -> Iterator[tuple[Ids, Integers]]:
+        """The windows with this count or more, and their counts, in any order, a part at a time."""
+        for slots in self._parts:
+            yield _entries(slots, self.order, self._bits, at_least)
+
+    def count_reached_by(self, size: int) -> int:
+        """A count that `size` windows reach, if so many have one: the highest such, but for very high ones."""
+        numbers = np.sum([_how_often(slots, 1 << 16) for slots in self._parts], axis=0)
+        reached = np.cumsum(numbers[:0:-1])[::-1]  # how many have 1 or more, 2 or more ...
+        return max(int(np.count_nonzero(reached >= size)), 1)
+
+    def clear(self) -> None:
+        """Forget all windows, but keep the room."""
+        for slots in self._parts:
+            slots[:] = 0
+        self._sizes = [0] * self._cores
+
+    def _make_wide_for(self, tokens: int) -> None:
+        """Where numbers need more bits than a key has for them, write all keys anew."""
+        if _bits(tokens) > self._bits:
+            narrow = list(self.entries())
+            self._start(WIDE)
+            for rows, counts in narrow:
+                self.merge(rows, counts)
+
+    def _reserve(self, part: int, more: int) -> None:
+        self._parts[part] = _with_room(self._parts[part], self._sizes[part] + more)
+
+
+@kernel
+def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
+    """Store each row's number, plus one; of equal rows, the first's. How many were stored."""
+    key = np.empty((1, slots.shape[1] - 1), np.uint64)
+    last = np.uint64(slots.shape[0] - 1)
+    stored = 0
+    for row in range(rows.shape[0]):
+        hashed = _pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        place = _slot_of(key, 0, hashed & last, slots)
+        if not slots[place, key.size]:
+            stored += _add_key(key, 0, place, row + 1, slots)
+    return stored
+
+
+@kernel
+def _find_windows(ids: Ids, ends: Integers, order: int, bits: int, slots: Slots) -> tuple[Integers, Ids]:
+    """(text, row) of each window of the list, in order; the stream of text t ends before ends[t]."""
+    texts, found = np.empty(ids.size, np.int64), np.empty(ids.size, np.int32)
+    key = np.empty((1, slots.shape[1] - 1), np.uint64)
+    last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
+    mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
+    size = run = text = 0
+    for end in range(ids.size):
+        run = run + 1 if ids[end] >= 0 else 0
+        window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
+        if run < order:
+            continue
+        if key.size == 1:
+            key[0, 0] = window
+            hashed = mix(window)
+        else:
+            hashed = _pack(ids, end + 1 - order, order, bits, key, 0)
+        row = slots[_slot_of(key, 0, hashed & last, slots), key.size]
+        if row:
+            while ends[text] <= end:
+                text += 1
+            texts[size], found[size] = text, np.int64(row) - 1
+            size += 1
+    return texts[:size], found[:size]
+
+
+class WindowIndex:
+    """Finds the windows of a list (V × n token numbers, all below `tokens`) in streams of token numbers."""
+
+    def __init__(self, rows: Ids, *, tokens: int) -> None:
+        self.order = rows.shape[1]
+        self._bits = _bits(tokens)
+        self._slots = _with_room(_no_slots(self.order, self._bits), len(rows))
+        self._size = _index_rows(rows, self._bits, self._slots)
 
     def __len__(self) -> int:
         return self._size
 
-    @property
-    def rows(self) -> Ids:
-        """The windows; row number = number."""
-        return self._rows[: self._size]
-
-    @property
-    def counts(self) -> Integers:
-        """How often each was added."""
-        return self._counts[: self._size]
-
-    def add(self, ids: Ids) -> None:
-        """Count the windows of a stream of token numbers; ABSENT interrupts a window."""
-        self._reserve(max(ids.size + 1 - self.order, 0))
-        self._size = _count_windows(ids, self.order, self._rows, self._counts, self._slots, self._size)
-
-    def merge(self, rows: Ids, counts: Integers) -> None:
-        """Add windows that were counted before."""
-        self._reserve(len(rows))
-        self._size = _add_rows(rows, counts, self._rows, self._counts, self._slots, self._size)
-
-    def clear(self) -> None:
-        """Forget all windows, but keep the room."""
-        self._slots[:] = _EMPTY
-        self._size = 0
-
-    def _reserve(self, more: int) -> None:
-        needed = self._size + more
-        self._rows = _grown(self._rows, needed)
-        self._counts = _grown(self._counts, needed)
-        if 2 * needed > self._slots.size:
-            self._slots = np.full(_power_of_two(2 * needed), _EMPTY, np.int32)
-            _place_windows(self._rows, self._size, self._slots)
-
-    def find(self, ids: Ids) -> tuple[Ids, Ids]:
-        """The numbers of the known windows of a stream, in order, and the position of each one's last token."""
-        found: tuple[Ids, Ids] = _find_windows(ids, self.order, self._rows, self._slots)
+    def find(self, ids: Ids, ends: Integers) -> tuple[Integers, Ids]:
+        """(text, row of the list) of every window, in order; text t is the stream up to ends[t]."""
+        found: tuple[Integers, Ids] = _find_windows(ids, ends, self.order, self._bits, self._slots)
         return found
 
 
-def _power_of_two(at_least: int) -> int:
-    return 1 << max(at_least - 1, 1).bit_length()
+def _bits(tokens: int) -> int:
+    return WIDE if tokens >> NARROW else NARROW
+
+
+def _no_slots(order: int, bits: int) -> Slots:
+    """An empty table for keys of so many tokens."""
+    words = -(-order // (64 // bits))
+    return np.zeros((1 << 9, words + 1), np.uint64)
+
+
+def _with_room(slots: Slots, entries: int) -> Slots:
+    """The same table, grown in place until it is at most two thirds full with so many entries."""
+    while 3 * entries > 2 * slots.shape[0]:
+        before = slots.shape[0]
+        slots = _doubled(slots)
+        _spread(slots, before)
+    return slots
+
+
+def _doubled(slots: Slots) -> Slots:
+    """The table with as many empty slots after it.
+
+    Slots are the beginning of an array of zeros with room for more, which is no memory until it is written: so most
+    tables grow where they are, and there is seldom an old one beside a new one.
+    """
+    size, columns = slots.shape
+    whole = slots if slots.base is None else slots.base
+    if whole.shape[0] == size:
+        whole = np.zeros((8 * size, columns), np.uint64)
+        whole[:size] = slots
+    return whole[: 2 * size]
+
+
+@kernel
+def _spread(slots: Slots, before: int) -> None:
+    """Move the entries of a table that was doubled to where they belong now.
+
+    Beginning after an empty slot, each is taken out and put in again: between its place of now and where the search for
+    it begins there are only entries that were moved already, so no later step opens a gap in its way.
+    """
+    words, last = slots.shape[1] - 1, np.uint64(slots.shape[0] - 1)
+    entry = np.empty((1, words + 1), np.uint64)
+    start = 0
+    while slots[start, words]:
+        start += 1
+    for step in range(before):
+        at = (start + step) & (before - 1)
+        if not slots[at, words]:
+            continue
+        for column in range(words + 1):
+            entry[0, column] = slots[at, column]
+        slots[at, words] = 0
+        place = _hash_key(entry, 0, words) & last
+        while slots[place, words]:
+            place = (place + np.uint64(1)) & last
+        for column in range(words + 1):
+            slots[place, column] = entry[0, column]
 
 
 def _grown(array: NDArray[Scalar], needed: int) -> NDArray[Scalar]:
     """The same entries with room for `needed`, at least doubled when it has to move."""
     if needed <= array.shape[0]:
         return array
-    larger = np.empty((max(needed, 2 * array.shape[0]), *array.shape[1:]), array.dtype)
+    larger = np.empty(max(needed, 2 * array.shape[0]), array.dtype)
     larger[: array.shape[0]] = array
     return larger

@@ -6,21 +6,24 @@ Rules: docs/text.md. Does not count, and keeps no text.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from threading import local
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Bytes, Integers
+from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text.characters import character_table
 from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.scan import Scanned, rows_to_normalise, scan_characters, scan_whitespace, scan_words
+from bayesgram.text.scan import Scanned, room_for, rows_to_normalise, scan_characters, scan_whitespace, scan_words
 
-CHUNK_BYTES = 1 << 20  # tokens of one chunk stay in the processor's cache
+CHUNK_BYTES = 1 << 18  # tokens of one chunk stay in the processor's cache
 MAX_ROW_BYTES = 1 << 29  # token ends are 32-bit
 BOUNDARIES = ", boundaries"
-
+_ROOMS = local()
 
 SCANNERS = {
     TokenizerKind.WORDS: scan_words,
@@ -71,8 +74,8 @@ class Tokenizer:
     def sentences(self, text: str) -> list[list[str]]:
         """The tokens of one text, sentence by sentence."""
         found: list[list[str]] = [[]]
-        for tokens, ends, _ in self.scan(pa.array([text.encode()], pa.large_binary())):
-            for start, end in zip([0, *ends], ends, strict=False):
+        for tokens, offsets, _ in self.scan(pa.array([text.encode()], pa.large_binary())):
+            for start, end in pairwise(offsets):
                 if end == start:
                     found.append([])
                 else:
@@ -81,15 +84,37 @@ class Tokenizer:
 
     def scan(self, texts: pa.LargeBinaryArray) -> Iterator[Scanned]:
         """Cut rows of valid UTF-8, a chunk of rows at a time; the rows keep their order."""
-        table = character_table()
-        fold = table.lower if self.lowercase else table.keep
-        if self.kind is TokenizerKind.WHITESPACE and not self.lowercase:
-            fold = np.arange(0x110000, dtype=np.int32)  # ids pass untouched
+        for chunk in chunks(texts):
+            data, offsets, row_ends = self.cut(chunk)
+            yield data.copy(), offsets.copy(), row_ends
+
+    def cut(self, texts: pa.LargeBinaryArray) -> Scanned:
+        """The tokens of one chunk of rows, to be used before this thread cuts again: a thread has one room for them."""
         if self.kind is not TokenizerKind.WHITESPACE:
             texts = _normalised(texts)
         data, offsets = buffers(texts)
-        for start, stop in _chunks(offsets):
-            yield SCANNERS[self.kind](data, offsets[start : stop + 1], table.classes, fold)
+        fold = _fold(untouched=self.kind is TokenizerKind.WHITESPACE, lowercase=bool(self.lowercase))
+        return SCANNERS[self.kind](
+            data, offsets, character_table().classes, fold, *_room(int(offsets[-1] - offsets[0]))
+        )
+
+
+def _room(size: int) -> tuple[Bytes, Ids]:
+    """The room of this thread, made larger if it is too small."""
+    if getattr(_ROOMS, "size", -1) < size:
+        _ROOMS.size = max(size, CHUNK_BYTES)
+        _ROOMS.room = room_for(_ROOMS.size)
+    room: tuple[Bytes, Ids] = _ROOMS.room
+    return room
+
+
+@cache
+def _fold(*, untouched: bool, lowercase: bool) -> Ids:
+    """What each code point becomes in a token."""
+    table = character_table()
+    if lowercase:
+        return table.lower
+    return np.arange(0x110000, dtype=np.int32) if untouched else table.keep
 
 
 def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
@@ -110,8 +135,9 @@ def _normalised(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     return pc.replace_with_mask(texts, rows, changed)
 
 
-def _chunks(offsets: Integers) -> Iterator[tuple[int, int]]:
+def chunks(texts: pa.LargeBinaryArray) -> Iterator[pa.LargeBinaryArray]:
     """Runs of rows of about CHUNK_BYTES."""
+    _, offsets = buffers(texts)
     rows = offsets.size - 1
     start = 0
     while start < rows:
@@ -121,5 +147,5 @@ def _chunks(offsets: Integers) -> Iterator[tuple[int, int]]:
             raise BayesgramError(
                 f"a single text of more than {MAX_ROW_BYTES >> 20} MB: split it into several rows of the same user."
             )
-        yield start, stop
+        yield texts[start:stop]
         start = stop

@@ -50,7 +50,7 @@ def test_a_row_is_what_the_mechanism_releases_bit_for_bit(data, released, method
 
 def test_rows_do_not_depend_on_threads_or_cores(run, data, monkeypatch):
     def rows(cores):
-        monkeypatch.setattr("bayesgram.private.over_users.cpu_count", lambda: cores)
+        monkeypatch.setattr("bayesgram.private.over_users.CORES", cores)
         exact = Exact(Remembered.of(data.counts), data.users, (1, 2))
         return Bench(data, exact, run.bench(data).measure, DELTA, workers=cores).rows([0.5])
 

@@ -50,7 +50,6 @@ def test_the_blocks_change_nothing(monkeypatch):
     whole = rows(made(500))
     monkeypatch.setattr(module, "AT_ONCE", 7)
     monkeypatch.setattr(module, "ROWS", 100)
-    monkeypatch.setattr(module, "cpu_count", lambda: 3)
     assert rows(made(500)) == whole
 
 

@@ -1,0 +1,42 @@
+"""All cores of the machine, for kernels that release the GIL."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import TypeVar, cast
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def on_cores(function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES) -> list[Answer]:
+    """The answers in order of the items. What runs here must not ask for cores itself: it would wait for ever.
+
+    >>> on_cores(abs, [-2, 3])
+    [2, 3]
+    """
+    if cores == 1:
+        return list(map(function, items))
+    return list(_pool(cores).map(function, items))
+
+
+@cache
+def _pool(cores: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores)
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items, the next one of which is made while this one is used: for readers, which release the GIL.
+
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    end = object()
+    with ThreadPoolExecutor(1) as reader:
+        following = reader.submit(next, items, end)
+        while (item := following.result()) is not end:
+            following = reader.submit(next, items, end)
+            yield cast("Item", item)
