@@ -6,6 +6,7 @@ A scratch folder is private (mode 0700) and goes away with the process, also one
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -41,11 +42,15 @@ class Buckets:
         bucket = bucket.astype(np.min_scalar_type(len(self._paths)))  # small numbers are sorted without comparing
         order = np.argsort(bucket, kind="stable")
         edges = np.searchsorted(bucket[order], np.arange(len(self._paths) + 1))
-        for path, first, last in zip(self._paths, edges[:-1], edges[1:], strict=True):
+        self.add_dealt(edges, [column[order] for column in columns])
+
+    def add_dealt(self, edges: Integers, columns: Columns) -> None:
+        """Append rows that are in order of their buckets: bucket b has the rows from edges[b] to edges[b + 1]."""
+        for path, (first, last) in zip(self._paths, pairwise(edges), strict=True):
             if last > first:
                 with path.open("ab") as file:
                     for column in columns:
-                        np.save(file, column[order[first:last]])
+                        np.save(file, column[first:last])
 
     def parts(self, number: int) -> Iterator[list[NDArray[Any]]]:
         """The columns of a bucket, as they were added."""

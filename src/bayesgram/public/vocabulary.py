@@ -175,12 +175,14 @@ def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringA
     """The most frequent windows of one length as strings, with their counts, in order."""
     tokens = counter.tokens.strings()
     start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
-    rows, counts = np.zeros((0, length), np.int32), np.zeros(0, np.int64)
+    rows, counts, least = np.zeros((0, length), np.int32), np.zeros(0, np.int64), 1
     for table in counter.parts(length):
-        frequent = list(table.entries(at_least=table.count_reached_by(size + 1)))  # one of them may be <s>
+        least = max(least, table.count_reached_by(size + 1))  # one of them may be <s>
+        frequent = list(table.entries(at_least=least))
         rows, counts = (np.concatenate(column) for column in zip((rows, counts), *frequent, strict=True))
         told = rows[:, 0] != start  # a sentence's start is given, never predicted
         rows, counts = _race(rows[told], counts[told], size)
+        least = int(counts.min()) if counts.size >= size else 1
     if not len(rows):
         raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
     rows, counts = _first(rows, counts, tokens, size)

@@ -16,14 +16,13 @@ from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import Buckets
 from bayesgram.kernels import kernel
-from bayesgram.text.tables import EMPTY, Found, StringTable, WindowIndex, WindowTable, hash_windows
+from bayesgram.text.tables import EMPTY, Found, StringTable, WindowIndex, WindowTable
 from bayesgram.text.tokens import Tokenizer, buffers, chunks
 
 MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
-BUCKET_BITS = 6
-BUCKETS = 1 << BUCKET_BITS
+BUCKETS = 64
 START, END = "<s>", "</s>"
 
 
@@ -85,8 +84,8 @@ class NgramCounter:
         """Move a table to disk, dealt out by hash: equal windows meet again in the same bucket."""
         name = f"windows-{table.order}"
         spilled = self._spilled.setdefault(table.order, Buckets(scratch, name, buckets=BUCKETS, columns=2))
-        for rows, counts in table.entries():
-            spilled.add((hash_windows(rows) >> np.uint64(64 - BUCKET_BITS)).astype(np.int64), [rows, counts])
+        for edges, rows, counts in table.dealt(BUCKETS):
+            spilled.add_dealt(edges, [rows, counts])
         table.clear()
 
     def parts(self, order: int) -> Iterator[WindowTable]:

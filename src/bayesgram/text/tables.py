@@ -387,13 +387,29 @@ def _how_often(slots: Slots, most: int) -> Integers:
 
 
 @kernel
-def hash_windows(rows: Ids) -> Hashes:
-    """A hash of each window that does not depend on the table it is in."""
-    key = np.empty((1, (rows.shape[1] + 1) // 2), np.uint64)
-    found = np.empty(rows.shape[0], np.uint64)
-    for row in range(found.size):
-        found[row] = _pack(rows[row], 0, rows.shape[1], WIDE, key, 0)
-    return found
+def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
+    """All windows and their counts in order of buckets, and where each bucket begins and ends.
+
+    Buckets go by a hash of the tokens, not of the key: it stays when keys become wide.
+    """
+    words = slots.shape[1] - 1
+    row, key = np.empty((1, order), np.int32), np.empty((1, (order + 1) // 2), np.uint64)
+    chosen, edges = np.empty(slots.shape[0], np.uint16), np.zeros(buckets + 1, np.int64)
+    for place in range(slots.shape[0]):
+        if slots[place, words]:
+            _unpack(slots, place, bits, row, 0)
+            hashed = _pack(row[0], 0, order, WIDE, key, 0)
+            chosen[place] = (hashed >> np.uint64(48)) * np.uint64(buckets) >> np.uint64(16)
+            edges[chosen[place] + 1] += 1
+    edges = np.cumsum(edges)
+    rows, counts, fill = np.empty((edges[-1], order), np.int32), np.empty(edges[-1], np.int64), edges.copy()
+    for place in range(slots.shape[0]):
+        if slots[place, words]:
+            at = fill[chosen[place]]
+            fill[chosen[place]] += 1
+            _unpack(slots, place, bits, rows, at)
+            counts[at] = np.int64(slots[place, words])
+    return edges, rows, counts
 
 
 class WindowTable:
@@ -446,6 +462,11 @@ class WindowTable:
         """The windows with this count or more, and their counts, in any order, a part at a time."""
         for slots in self._parts:
             yield _entries(slots, self.order, self._bits, at_least)
+
+    def dealt(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
+        """All windows and their counts in order of buckets, and the edges of the buckets, a part at a time."""
+        for slots in self._parts:
+            yield _dealt(slots, self.order, self._bits, buckets)
 
     def count_reached_by(self, size: int) -> int:
         """A count that `size` windows reach, if so many have one: the highest such, but for very high ones."""
