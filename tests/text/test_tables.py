@@ -194,10 +194,12 @@ def test_windows_of_a_list_are_found_where_they_are(order, data, stream):
     windows = st.tuples(*[st.integers(0, 3)] * order)
     listed = data.draw(st.lists(windows | st.sampled_from(present) if present else windows, max_size=12))
     ends = [*sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5))), len(stream)]
-    index = WindowIndex(np.array(listed, np.int32).reshape(-1, order), tokens=2**31)
-    texts, rows = index.find(np.array(stream, np.int32), np.array(ends))
+    numbers = 10 * np.arange(len(listed), dtype=np.int32)
+    index = WindowIndex(np.array(listed, np.int32).reshape(-1, order), numbers, tokens=2**31)
+    owners = 100 - np.arange(len(ends), dtype=np.int32)
+    texts, rows = index.find(np.array(stream, np.int32), np.array(ends), owners)
     expected = [
-        (sum(end >= stop for stop in ends), listed.index(window))
+        (100 - sum(end >= stop for stop in ends), 10 * listed.index(window))
         for window, end in windows_of(stream, order)
         if window in listed
     ]

@@ -80,8 +80,8 @@ def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: 
     merger = Merger()
     for batch in records:
         codes = names.add(*buffers(batch.user))
-        for rows, ngrams in vocabulary.finder.find(batch.text, cores=cores):
-            merger.add(codes[rows], ngrams)
+        for users, ngrams in vocabulary.finder.find(batch.text, codes, cores=cores):
+            merger.add(users, ngrams)
     counts = user_counts(names.strings(), *merger.take(), vocabulary_size=len(vocabulary))
     return _by_name(counts, vocabulary.fingerprint)
 
@@ -116,7 +116,7 @@ class Merger:
 def merged(rows: Triples) -> Triples:
     """The same rows, ordered, with each n-gram of a user once."""
     users, ngrams, counts = rows
-    starts, ngrams, counts = _rows(users, ngrams, counts, int(users.max(initial=-1)) + 1)
+    starts, ngrams, counts = _rows(users, ngrams, counts, 0, int(users.max(initial=-1)) + 1)
     return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
@@ -126,14 +126,19 @@ def user_counts(
     ngrams: Ids,
     counts: Ids,
     *,
+    first: int = 0,
     vocabulary_size: int,
     vocabulary_fingerprint: str | None = None,
 ) -> UserCounts:
-    """Merge (user, n-gram, count) rows in any order; users without a row are left out."""
+    """Merge (user, n-gram, count) rows in any order; users without a row are left out.
+
+    The names are those of the users from `first` on; rows of users who have no name here are left alone.
+    """
     if _in_order(users, ngrams):  # as in a counts folder: no need to sort, nor for the memory to do it
-        starts = np.searchsorted(users, np.arange(len(names) + 1, dtype=np.int32))
+        starts = np.searchsorted(users, np.arange(first, first + len(names) + 1, dtype=np.int32))
+        ngrams, counts, starts = (*(column[starts[0] : starts[-1]] for column in (ngrams, counts)), starts - starts[0])
     else:
-        starts, ngrams, counts = _rows(users, ngrams, counts, len(names))
+        starts, ngrams, counts = _rows(users, ngrams, counts, first, len(names))
     present = np.flatnonzero(np.diff(starts))
     if present.size < len(names):
         names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
@@ -157,20 +162,23 @@ def _by_name(counts: UserCounts, fingerprint: str) -> UserCounts:
 
 
 @kernel
-def _rows(users: Ids, ngrams: Ids, counts: Ids, size: int) -> tuple[Integers, Ids, Ids]:
-    """CSR arrays from rows in any order: bring a user's rows together, sort them, add up equal n-grams."""
+def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
+    """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
     begins = np.zeros(size + 1, np.int64)
     for user in users:
-        begins[user + 1] += 1
+        if 0 <= user - first < size:
+            begins[user - first + 1] += 1
     begins = np.cumsum(begins)
     fill = begins[:-1].copy()
-    together = np.empty(users.size, np.int64)  # n-gram above, count below: one key sorts both
+    together = np.empty(begins[-1], np.int64)  # n-gram above, count below: one key sorts both
     for at in range(users.size):
-        together[fill[users[at]]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
-        fill[users[at]] += 1
+        user = users[at] - first
+        if 0 <= user < size:
+            together[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
+            fill[user] += 1
     starts = np.zeros(size + 1, np.int64)
-    merged_ngrams = np.empty(users.size, np.int32)
-    merged_counts = np.empty(users.size, np.int32)
+    merged_ngrams = np.empty(together.size, np.int32)
+    merged_counts = np.empty(together.size, np.int32)
     written = 0
     for user in range(size):
         row = together[begins[user] : begins[user + 1]]

@@ -29,7 +29,13 @@ from bayesgram.version import VERSION
 FORMAT = 1
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
-ROWS_AT_ONCE = 1 << 22
+ROWS_AT_ONCE = 1 << 20
+AS_WRITTEN: dict[str, Any] = {
+    "compression": "zstd",
+    "use_dictionary": ["user"],
+    "column_encoding": {"ngram": "DELTA_BINARY_PACKED"},  # n-grams of a user ascend
+    "write_statistics": False,
+}
 ROWS_READ = 1 << 20
 COLUMNS = ["user", "ngram", "count"]
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
@@ -47,8 +53,9 @@ def counts_folder(
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with unwritten_counts(vocabulary, path, force=force) as file:
-        schema = pa.schema({"user": pa.large_string(), "ngram": pa.int32(), "count": pa.int32()})
-        with pq.ParquetWriter(file, schema, compression="zstd") as writer:
+        ids = pa.dictionary(pa.int32(), pa.large_string())
+        schema = pa.schema({"user": ids, "ngram": pa.int32(), "count": pa.int32()})
+        with pq.ParquetWriter(file, schema, **AS_WRITTEN) as writer:
 
             def write(counts: UserCounts) -> None:
                 for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
@@ -77,8 +84,8 @@ def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = 
 
 def _table(counts: UserCounts, first: int, last: int, schema: pa.Schema) -> pa.Table:
     rows = slice(counts.starts[first], counts.starts[last])
-    codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
-    users = counts.users.take(pa.array(codes)).cast(pa.large_string())
+    codes = np.repeat(np.arange(last - first, dtype=np.int32), np.diff(counts.starts[first : last + 1]))
+    users = pa.DictionaryArray.from_arrays(codes, counts.users[first:last].cast(pa.large_string()))
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=schema)
 
 

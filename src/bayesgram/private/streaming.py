@@ -6,13 +6,16 @@ Memory is that of a batch, of what is being merged, and of the users' ids; not o
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Ids
+from bayesgram.arrays import Ids, Integers
+from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
 from bayesgram.files.scratch import Buckets, scratch_folder
 from bayesgram.private.counts import Merger, Triples, UserCounts, merged, user_counts
@@ -22,6 +25,7 @@ from bayesgram.text.tables import StringTable
 from bayesgram.text.tokens import buffers
 
 SMALLEST = 1 << 16  # rows that are always kept together
+PIECE = 1 << 21  # rows that are merged while those before them are written
 BYTES_PER_ROW = 48  # of merging: three columns, the sort key beside them, and the result
 
 
@@ -43,7 +47,7 @@ def count_to_folder(
         counts_folder(vocabulary, path, force=force) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(records, vocabulary, scratch, limit):
+        for part in ahead(_counted(records, vocabulary, scratch, limit)):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
     return Counted(users, nonzeros)
@@ -52,10 +56,9 @@ def count_to_folder(
 def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int) -> Iterator[UserCounts]:
     """All counts, users in byte order of their ids, a range of users at a time."""
     names, merger, spills = StringTable(), Merger(), Spills(scratch)
-    for batch in records:
-        codes = names.add(*buffers(batch.user))
-        for rows, ngrams in vocabulary.finder.find(batch.text):
-            merger.add(codes[rows], ngrams)
+    for codes, text in ahead(_numbered(records, names)):
+        for users, ngrams in vocabulary.finder.find(text, codes):
+            merger.add(users, ngrams)
         if merger.rows > limit:
             spills.add(merged(merger.take()))
     spills.add(merger.take())
@@ -63,16 +66,37 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     order = pc.sort_indices(ids).to_numpy()
     ranks = np.empty(len(ids), np.int32)
     ranks[order] = np.arange(len(ids))
-    for users, ngrams, counts in spills.by_range(ranks, limit):
-        first, last = int(users.min(initial=0)), int(users.max(initial=-1)) + 1
-        yield user_counts(
-            ids.take(pa.array(order[first:last])),
-            users - np.int32(first),
-            ngrams,
-            counts,
-            vocabulary_size=len(vocabulary),
-            vocabulary_fingerprint=vocabulary.fingerprint,
-        )
+    for triples in spills.by_range(ranks, limit):
+        part = partial(_part, ids, order, triples, vocabulary)
+        pieces = _pieces(triples[0])
+        for first in range(0, len(pieces), CORES):
+            yield from on_cores(part, pieces[first : first + CORES])
+
+
+def _pieces(users: Ids) -> list[tuple[int, int]]:
+    """Ranges of users, with a few million rows or so in each."""
+    first, last = int(users.min(initial=0)), int(users.max(initial=-1)) + 1
+    return list(pairwise(np.linspace(first, last, users.size // PIECE + 2).astype(int).tolist()))
+
+
+def _part(
+    ids: pa.LargeBinaryArray, order: Integers, rows: Triples, vocabulary: Vocabulary, users: tuple[int, int]
+) -> UserCounts:
+    """The counts of a range of users."""
+    first, last = users
+    return user_counts(
+        ids.take(pa.array(order[first:last])),
+        *rows,
+        first=first,
+        vocabulary_size=len(vocabulary),
+        vocabulary_fingerprint=vocabulary.fingerprint,
+    )
+
+
+def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[Ids, pa.LargeBinaryArray]]:
+    """Each batch's users as numbers, and its text."""
+    for batch in records:
+        yield names.add(*buffers(batch.user)), batch.text
 
 
 class Spills:

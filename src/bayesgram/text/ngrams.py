@@ -115,32 +115,30 @@ class NgramFinder:
         self._marks = _add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
         self._lists = [self._list(ngrams, orders, int(order)) for order in np.unique(orders)]
-        self.repeated = len(ngrams) - sum(len(index) for index, _ in self._lists)  # that stand there again
+        self.repeated = len(ngrams) - sum(map(len, self._lists))  # that stand there again
 
-    def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> tuple[WindowIndex, Ids]:
-        """The n-grams of one order, and the row of each."""
+    def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:
+        """The n-grams of one order."""
         rows = np.flatnonzero(orders == order)
         tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
-        return WindowIndex(ids, tokens=len(self._tokens)), rows.astype(np.int32)
+        return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
-    def find(self, texts: pa.LargeBinaryArray, *, cores: int = CORES) -> Iterator[tuple[Integers, Ids]]:
-        """(row, n-gram) of every occurrence, a chunk of rows and an order at a time."""
-        first_row = 0
-        for rows_in_chunk, found in on_cores(self._found, chunks(texts), cores=cores):
-            for rows, ngrams in found:
-                yield first_row + rows, ngrams
-            first_row += rows_in_chunk
+    def find(self, texts: pa.LargeBinaryArray, owners: Ids, *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
+        """(owner of the row, n-gram) of every occurrence, a chunk of rows and an order at a time."""
+        parts = [(part, owners[part.offset - texts.offset :]) for part in chunks(texts)]
+        for found in on_cores(self._found, parts, cores=cores):
+            yield from found
 
-    def _found(self, texts: pa.LargeBinaryArray) -> tuple[int, list[tuple[Integers, Ids]]]:
-        """How many rows a chunk has, and what is in them."""
-        data, offsets, row_ends = self.tokenizer.cut(texts)
-        stream, ends = self._tokens.find(data, offsets), row_ends
+    def _found(self, part: tuple[pa.LargeBinaryArray, Ids]) -> list[tuple[Ids, Ids]]:
+        """What is in a chunk of rows, with the owners of these rows."""
+        texts, owners = part
+        data, offsets, ends = self.tokenizer.cut(texts)
+        stream = self._tokens.find(data, offsets)
         if self._marks:
-            stream, places = _with_boundaries(stream, *self._marks)
-            ends = places[row_ends]
-        found = [(index.find(stream, ends), listed) for index, listed in self._lists]
-        return row_ends.size, [(rows, listed[numbers]) for (rows, numbers), listed in found]
+            stream, lengths = _with_boundaries(stream, *self._marks)
+            ends = lengths[ends]
+        return [listed.find(stream, ends, owners) for listed in self._lists]
 
 
 def _add_marks(tokens: StringTable) -> tuple[int, int]:

@@ -507,9 +507,11 @@ def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
 
 
 @kernel
-def _find_windows(ids: Ids, ends: Integers, order: int, bits: int, slots: Slots) -> tuple[Integers, Ids]:
-    """(text, row) of each window of the list, in order; the stream of text t ends before ends[t]."""
-    texts, found = np.empty(ids.size, np.int64), np.empty(ids.size, np.int32)
+def _find_windows(
+    ids: Ids, ends: Integers, owners: Ids, listed: Ids, order: int, bits: int, slots: Slots
+) -> tuple[Ids, Ids]:
+    """(owner, number) of each window of the list, in order; the stream of text t ends before ends[t]."""
+    whose, found = np.empty(ids.size, np.int32), np.empty(ids.size, np.int32)
     key = np.empty((1, slots.shape[1] - 1), np.uint64)
     last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
     mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
@@ -528,16 +530,19 @@ def _find_windows(ids: Ids, ends: Integers, order: int, bits: int, slots: Slots)
         if row:
             while ends[text] <= end:
                 text += 1
-            texts[size], found[size] = text, np.int64(row) - 1
+            whose[size], found[size] = owners[text], listed[np.int64(row) - 1]
             size += 1
-    return texts[:size], found[:size]
+    return whose[:size].copy(), found[:size].copy()
 
 
 class WindowIndex:
-    """Finds the windows of a list (V × n token numbers, all below `tokens`) in streams of token numbers."""
+    """Finds the windows of a list (V × n token numbers, all below `tokens`) in streams of token numbers.
 
-    def __init__(self, rows: Ids, *, tokens: int) -> None:
-        self.order = rows.shape[1]
+    Each has a number; of windows that are there twice, the first one's is found.
+    """
+
+    def __init__(self, rows: Ids, numbers: Ids, *, tokens: int) -> None:
+        self.order, self._numbers = rows.shape[1], numbers
         self._bits = _bits(tokens)
         self._slots = _with_room(_no_slots(self.order, self._bits), len(rows))
         self._size = _index_rows(rows, self._bits, self._slots)
@@ -545,10 +550,9 @@ class WindowIndex:
     def __len__(self) -> int:
         return self._size
 
-    def find(self, ids: Ids, ends: Integers) -> tuple[Integers, Ids]:
-        """(text, row of the list) of every window, in order; text t is the stream up to ends[t]."""
-        found: tuple[Integers, Ids] = _find_windows(ids, ends, self.order, self._bits, self._slots)
-        return found
+    def find(self, ids: Ids, ends: Integers, owners: Ids) -> tuple[Ids, Ids]:
+        """(owner of the text, number) of every window, in order; text t is the stream up to ends[t]."""
+        return _find_windows(ids, ends, owners, self._numbers, self.order, self._bits, self._slots)
 
 
 def _bits(tokens: int) -> int:
