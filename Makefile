@@ -36,8 +36,9 @@ docs: $(STAMP)   ## this documentation as a website, into ./site
 bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour
 	$(BIN)/python benchmarks/speed.py all --docs docs
 
-bench-peers: .venv-bench/tables .venv-bench/opendp .venv-bench/pipelinedp
+bench-peers: .venv-bench/ours .venv-bench/tables .venv-bench/opendp .venv-bench/pipelinedp
 
+.venv-bench/ours:       PACKAGES = --editable .
 .venv-bench/tables:     PACKAGES = -r benchmarks/peers.txt
 .venv-bench/opendp:     PACKAGES = 'opendp[polars]' pyarrow
 .venv-bench/pipelinedp: PACKAGES = pipeline-dp pyarrow

@@ -20,6 +20,7 @@ third of that contestant's time, both at their best. Where a time is in ns a non
 Algorithm 2, it is the work alone, once the data are loaded and the kernels compiled; *memory* is still that of the
 whole process. Generated text has few different words, which suits every hash table; `--text` takes real text.
 """
+PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 DIFFERENCES = """## What the peers compute differently
 
 - All cut words as runs of letters and digits with inner apostrophes, lower-cased, and end sentences at `. ! ? ; : …`
@@ -45,11 +46,11 @@ def write(docs: Path, results: dict[str, Result], *, drawn_by: Path) -> None:
     all_results = json.loads(kept.read_text(encoding="utf-8")) if kept.exists() else {}
     all_results |= results
     kept.write_text(json.dumps(all_results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    if "growth" in results:
+    if any(_task(key) == "growth" for key in results):
         _draw(kept, docs / "images" / "growth.svg", drawn_by)
     parts = [INTRODUCTION.splitlines()]
-    parts += [section(name, all_results[name]) for name in ORDER if name in all_results]
-    parts += [DIFFERENCES.splitlines(), _versions(all_results)]
+    parts += [section(key, all_results[key]) for key in sorted(all_results, key=lambda key: ORDER.index(_task(key)))]
+    parts += [PICTURE.splitlines(), DIFFERENCES.splitlines(), _versions(all_results)]
     (docs / "benchmarks.md").write_text("\n\n".join("\n".join(part).strip() for part in parts) + "\n", encoding="utf-8")
 
 
@@ -60,13 +61,19 @@ def _draw(kept: Path, picture: Path, python: Path) -> None:
         print(failure, file=sys.stderr)
 
 
-def section(name: str, result: Result) -> list[str]:
+def _task(key: str) -> str:
+    """Results are kept by task@label."""
+    return key.partition("@")[0]
+
+
+def section(key: str, result: Result) -> list[str]:
     """One task: a heading, how much work it was, a table."""
     tables = {"growth": _growth, "startup": _startup, "scale": _scale}
-    table = tables.get(name, _table)(result)
+    table = tables.get(_task(key), _table)(result)
+    label = key.partition("@")[2]
     load = " and ".join(f"{value:g}" for value in result["load"])
     under = f"{_size(result)}{result['repeats']} repeats; load of the machine before and after: {load}."
-    return [f"## {result['title']}", "", under, "", *table]
+    return [f"## {result['title']}{f' ({label})' if label else ''}", "", under, "", *table]
 
 
 def _size(result: Result) -> str:
@@ -122,7 +129,7 @@ def _growth(result: Result) -> list[str]:
             f"| `bayesgram {point['command']}` | {point['megabytes']:.0f} MB | {_number(point['seconds'])}"
             f" | {_number(point['cpu'])} | {rate:.1f} MB/s | {_memory(point['peak_mb'])} |"
         )
-    return [*found, "", "![Time and peak memory as the text grows](images/growth.svg)"]
+    return found
 
 
 def _startup(result: Result) -> list[str]:
@@ -141,7 +148,7 @@ def _scale(result: Result) -> list[str]:
         f"| {step['step']} | {_number(step['seconds'])} | {_number(step['cpu'])} | {_memory(step['peak_mb'])} |"
         for step in result["steps"]
     ]
-    return [*found, "", f"The counts folder takes {result['size']['megabytes_on_disk']:,.0f} MB on disk."]
+    return [*found, "", f"The counts folder takes {result['size']['on_disk']:,.0f} MB on disk."]
 
 
 def _versions(results: dict[str, Result]) -> list[str]:

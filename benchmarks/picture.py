@@ -22,6 +22,7 @@ def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
             x=alt.X("megabytes:Q", title="text, MB"),
             y=alt.Y(f"{field}:Q", title=title),
             color=alt.Color("command:N", title=None, scale=alt.Scale(domain=["vocab", "count"], range=COLOURS)),
+            strokeDash=alt.StrokeDash("text:N", title=None),
         )
         .properties(width=260, height=200)
     )
@@ -30,7 +31,13 @@ def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
 def main() -> None:
     """Draw both panels."""
     results, picture = Path(sys.argv[1]), Path(sys.argv[2])
-    points = json.loads(results.read_text(encoding="utf-8"))["growth"]["points"]
+    found = json.loads(results.read_text(encoding="utf-8"))
+    points = [
+        {**point, "text": f"{result['text']} text"}
+        for key, result in found.items()
+        if key.partition("@")[0] == "growth"
+        for point in result["points"]
+    ]
     both = panel(points, "seconds", "seconds") | panel(points, "peak_mb", "peak memory, MB")
     title = alt.Title("As the text grows, with --memory 200MB")
     picture.parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,8 @@
 
     make bench                                                       # everything, into docs/
     python benchmarks/speed.py vocabulary --megabytes 10 --repeats 2 # one task, to look at
-    python benchmarks/speed.py all --text posts.parquet --user-column post_id --docs docs
+    python benchmarks/speed.py vocabulary counts --text posts.parquet --label "Reddit posts" --docs docs
+    python benchmarks/speed.py growth --hostile --megabytes 2000 --label "random words" --docs docs
 
 Tasks: vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale; `all` is every one but scale.
 Works in --folder (build/bench), where generated data stays for the next run. With --docs FOLDER the results go to
@@ -14,6 +15,7 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,7 +28,7 @@ from machine import machine, versions
 from measure import CommandFailedError, Contestant, Row, run, take_turns
 
 ROOT = Path(__file__).parent.parent
-HERE = ROOT / ".venv" / "bin"
+HERE = ROOT / ".venv-bench" / "ours" / "bin"  # what `pip install bayesgram` gives, and no more
 TABLES, OPENDP, PIPELINEDP = (
     ROOT / ".venv-bench" / name / "bin" / "python" for name in ("tables", "opendp", "pipelinedp")
 )
@@ -50,6 +52,7 @@ class Bench:
     users: int
     scale_users: int
     text: Path | None
+    hostile: bool
     columns: tuple[str, str]
     counts: tuple[Path, Path] | None  # and their vocabulary
     noise_sizes: tuple[int, ...]
@@ -74,8 +77,9 @@ class Bench:
         megabytes = self.megabytes * times
         size = ["--megabytes", f"{megabytes:g}"]
         if self.text is None:
-            out = self.folder / f"text-{megabytes:g}.parquet"
-            return out, self.data("text", out, *size)
+            kind = "zipf" if self.hostile else "text"
+            out = self.folder / f"{kind}-{megabytes:g}.parquet"
+            return out, self.data(kind, out, *size)
         out = self.folder / f"{self.text.stem}-{megabytes:g}.parquet"
         columns = ["--user-column", self.columns[0], "--text-column", self.columns[1]]
         return out, self.data("copy", out, str(self.text), *size, *columns)
@@ -301,9 +305,9 @@ def grid(bench: Bench) -> Result:
 
 def growth(bench: Bench) -> Result:
     """Time and peak memory as the text grows, with little memory for what is being counted."""
-    points, quarter = [], 0.25  # of --megabytes
+    points = []
     for times in GROWTH:
-        text, size = bench.input(quarter * times)
+        text, size = bench.input(times / GROWTH[-1])
         vocab, memory = bench.folder / "growth.vocab", ("--memory", "200MB", "--force")
         for name, command in (
             ("vocab", bench.bayesgram("vocab", text, *memory, "-o", vocab)),
@@ -348,27 +352,27 @@ def _compiled(command: Sequence[str], environment: dict[str, str]) -> int:
 
 
 def scale(bench: Bench) -> Result:
-    """The paper's scale, step by step through the command line."""
-    crowd, size = bench.crowd(bench.scale_users)
-    vocab, folder = crowd / "vocab.parquet", bench.folder / f"{crowd.name}-counts"
-    release = bench.folder / "scale-release"
+    """The paper's scale, step by step through the command line, from text to an evaluated release."""
+    folder = bench.folder / f"people-{bench.scale_users}"
+    size = bench.data("people", folder, "--users", str(bench.scale_users))
+    public, private = folder / "public.parquet", folder / "messages.parquet"
+    vocab, counts, release = (bench.folder / f"scale-{name}" for name in ("vocab", "counts", "release"))
     steps = []
-    for name, command in (
-        (
-            "write the counts folder",
-            [str(HERE / "python"), str(CONTESTANTS / "data.py"), "counts", str(folder), str(crowd)],
-        ),
-        (
-            "bayesgram release",
-            bench.bayesgram("release", folder, "--vocab", vocab, "--epsilon", "1", "--force", "-o", release),
-        ),
-        ("bayesgram evaluate", bench.bayesgram("evaluate", release, "--against", folder, "--vocab", vocab)),
+    for command in (
+        ("vocab", public, "--size", "50000", "--force", "-o", vocab),
+        ("count", private, "--vocab", vocab, "--force", "-o", counts),
+        ("release", counts, "--vocab", vocab, "--epsilon", "1", "--force", "-o", release),
+        ("evaluate", release, "--against", counts, "--vocab", vocab),
     ):
-        took = run(command, bench.environment)
-        print(f"  {name}: {took.seconds:.1f} s, {took.peak_mb:.0f} MB", file=sys.stderr, flush=True)
-        steps.append({"step": name, "seconds": took.seconds, "cpu": took.cpu, "peak_mb": took.peak_mb})
-    disk = sum(file.stat().st_size for file in folder.iterdir()) / 1e6
-    return {"title": "The paper's scale", "size": {**size, "megabytes_on_disk": disk}, "steps": steps}
+        took = run(bench.bayesgram(*command), bench.environment)
+        print(f"  {command[0]}: {took.seconds:.1f} s, {took.peak_mb:.0f} MB", file=sys.stderr, flush=True)
+        steps.append(
+            {"step": f"`bayesgram {command[0]}`", "seconds": took.seconds, "cpu": took.cpu, "peak_mb": took.peak_mb}
+        )
+    rows = ["-c", "import pyarrow.parquet as pq, sys; print(pq.ParquetFile(sys.argv[1]).metadata.num_rows)"]
+    nonzeros = int(subprocess.check_output([HERE / "python", *rows, counts / "counts.parquet"]))  # noqa: S603
+    disk = sum(file.stat().st_size for file in counts.iterdir()) / 1e6
+    return {"title": "The paper's scale", "size": {**size, "nonzeros": nonzeros, "on_disk": disk}, "steps": steps}
 
 
 def _result(title: str, rows: list[Row], size: Result, *, unit: str) -> Result:
@@ -392,6 +396,7 @@ def main() -> None:
         options.users,
         options.scale_users,
         options.text,
+        options.hostile,
         (options.user_column, options.text_column),
         (options.counts, options.vocab) if options.counts else None,
         tuple(options.noise_sizes),
@@ -409,9 +414,10 @@ def main() -> None:
             print(failure, file=sys.stderr)
             continue
         load = [round(before, 2), round(os.getloadavg()[0], 2)]
-        results[name] = {**found, **about, "repeats": options.repeats, "load": load}
-        results[name]["text"] = options.text.name if options.text else "generated"
-        print("\n".join(page.section(name, results[name])), flush=True)
+        key = f"{name}@{options.label}" if options.label else name
+        text = "random" if options.hostile else options.text.name if options.text else "generated"
+        results[key] = {**found, **about, "repeats": options.repeats, "load": load, "text": text}
+        print("\n".join(page.section(key, results[key])), flush=True)
     if options.docs:
         page.write(options.docs, results, drawn_by=HERE / "python")
     if len(results) < len(names):
@@ -421,16 +427,18 @@ def main() -> None:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("tasks", nargs="+", choices=[*TASKS, "all"], metavar="TASK")
-    parser.add_argument("--megabytes", type=float, default=100, help="of text; growth goes from ¼ to twice as much")
+    parser.add_argument("--megabytes", type=float, default=100, help="of text; growth goes from an eighth of it to all")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--text", type=Path, help="a Parquet file to read instead of generated text")
+    parser.add_argument("--hostile", action="store_true", help="random words, so that most n-grams are new")
+    parser.add_argument("--label", help="what to add to the titles, so that results stand beside others of the task")
     parser.add_argument("--user-column", default="user")
     parser.add_argument("--text-column", default="text")
     parser.add_argument("--users", type=int, default=1_200_000, help="of the made-up crowd (gamma, clip, grid)")
     parser.add_argument("--counts", type=Path, help="counts to take instead of the crowd; needs --vocab")
     parser.add_argument("--vocab", type=Path)
     parser.add_argument("--noise-sizes", type=int, nargs="+", default=[50_000, 1_000_000])
-    parser.add_argument("--scale", action="store_true", help="also 4.4M users: long, and 10 GB of disk")
+    parser.add_argument("--scale", action="store_true", help="also 4.4M users: ten minutes, 3 GB of disk")
     parser.add_argument("--scale-users", type=int, default=4_400_000)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--docs", type=Path, help="write benchmarks.md and benchmarks.json there")

@@ -1,6 +1,8 @@
 """What the contestants work on.
 
     python data.py text OUT --megabytes 10            made-up messages: Parquet with user and text
+    python data.py zipf OUT --megabytes 10            random words by Zipf's law: most of their trigrams are new
+    python data.py people OUT --users 100000          a folder: messages of so many made-up users, and public text
     python data.py copy OUT PATH --megabytes 10       (the beginning of) a Parquet file of somebody's text
     python data.py lines OUT TEXT                     the same text as plain lines, for wc
     python data.py crowd OUT --users 100000           counts of made-up users: vocab.parquet, matrix.npz
@@ -27,6 +29,7 @@ from bayesgram.private.counts import UserCounts
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 
+WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
 
 
@@ -34,6 +37,37 @@ def text(options: argparse.Namespace) -> dict[str, Any]:
     """Messages of a made-up population, until there is enough."""
     people = Population(users=10_000_000, seed=7, batch_users=2_000)
     return _write(options.out, people.messages(), options.megabytes)
+
+
+def zipf(options: argparse.Namespace) -> dict[str, Any]:
+    """Words that follow each other by chance."""
+    return _write(options.out, _random_texts(), options.megabytes)
+
+
+def _random_texts() -> Iterator[pa.RecordBatch]:
+    rng = np.random.default_rng(7)
+    letters = rng.integers(ord("a"), ord("z") + 1, (WORDS, 9), dtype=np.uint8)
+    words = pa.array(
+        [bytes(word[:size]).decode() for word, size in zip(letters, rng.integers(2, 10, WORDS), strict=True)]
+    )
+    chances = np.cumsum(1 / np.arange(3, WORDS + 3))
+    offsets = np.arange(0, ROWS * LENGTH + 1, LENGTH, dtype=np.int32)
+    for first in range(0, 10**9, ROWS):
+        drawn = np.searchsorted(chances, rng.random(ROWS * LENGTH) * chances[-1])
+        lists = pa.ListArray.from_arrays(offsets, words.take(pa.array(drawn)))
+        users = pa.array(np.arange(first, first + ROWS) // 4).cast(pa.string())
+        yield pa.record_batch([users, pc.binary_join(lists, " ")], schema=SCHEMA)
+
+
+def people(options: argparse.Namespace) -> dict[str, Any]:
+    """All messages of so many users in one file, and a million public sentences in another."""
+    crowd = Population(users=options.users, seed=7, batch_users=2_000)
+    options.out.mkdir(exist_ok=True)
+    with pq.ParquetWriter(options.out / "public.parquet", pa.schema({"text": pa.string()})) as writer:
+        for batch in crowd.public_text(1_000_000):
+            writer.write_batch(pa.record_batch([batch["text"].cast(pa.string())], names=["text"]))
+    said = _write(options.out / "messages.parquet", crowd.messages(), float("inf"))
+    return {"users": options.users, **said}
 
 
 def copy(options: argparse.Namespace) -> dict[str, Any]:
@@ -110,7 +144,7 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     """Make one thing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    makers = {made.__name__: made for made in (text, copy, lines, crowd, given, counts)}
+    makers = {made.__name__: made for made in (text, zipf, people, copy, lines, crowd, given, counts)}
     parser.add_argument("what", choices=makers)
     parser.add_argument("out", type=Path)
     parser.add_argument("inputs", nargs="*")
