@@ -21,6 +21,7 @@ from bayesgram.text.characters import (
     JOINER,
     MARK,
     NORMALISE,
+    SEPARATOR,
     SPACE,
     SPACE_TOKEN,
     WORD,
@@ -29,6 +30,7 @@ from bayesgram.text.characters import (
 Scanned = tuple[Bytes, Ids, Integers]
 
 CLASS = NORMALISE - 1  # the bits of the class
+SPECIAL = np.uint8(0xFF)
 FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothing
 
 
@@ -83,13 +85,19 @@ def _end_sentence(ends: Ids, tokens: int, first: int) -> int:
 
 
 @kernel
-def _ascii_letters(classes: Bytes, fold: Ids) -> Bytes:
-    """What a byte below 0x80 becomes where it is a letter or digit; 0 for all other bytes."""
-    letters = np.zeros(256, np.uint8)
+def _plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
+    """What a byte becomes where that is all there is to it: a letter or digit in its case, 0 for what only separates.
+
+    Sentence ends, apostrophes and bytes that are not ASCII are SPECIAL.
+    """
+    plain = np.full(256, SPECIAL, np.uint8)
     for byte in range(0x80):
-        if classes[byte] & CLASS == WORD:
-            letters[byte] = fold[byte]
-    return letters
+        kind = classes[byte] & CLASS
+        if kind == WORD:
+            plain[byte] = fold[byte]
+        elif kind in (SEPARATOR, SPACE):
+            plain[byte] = 0
+    return plain
 
 
 @kernel
@@ -97,7 +105,7 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
 ) -> Scanned:
     """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
-    letters = _ascii_letters(classes, fold)
+    plain = _plain_bytes(classes, fold)
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
     size = tokens = 0  # bytes written, tokens written
@@ -107,16 +115,20 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
         joiner = 0  # an apostrophe that is kept only if a letter follows
         first = tokens
         while at < stop:
-            letter = letters[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
-            if letter and not joiner:  # most of most text: one byte in, one byte out
-                while letter:
-                    out[np.uint64(size)] = letter
-                    size += 1
-                    at += 1
-                    if at == stop:
-                        break
-                    letter = letters[data[np.uint64(at)]]
-                continue
+            while at < stop and not joiner:  # most of most text: no branch but the end of this loop, so none is guessed
+                letter = plain[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
+                if letter == SPECIAL:
+                    break
+                is_letter = np.int64(letter != 0)
+                ended = np.int64(size > start) & (1 - is_letter)
+                out[np.uint64(size)] = letter
+                size += is_letter
+                ends[np.uint64(tokens)] = size
+                tokens += ended
+                start = size if ended else start
+                at += 1
+            if at == stop:
+                break
             code, at = _decode(data, at)
             kind = classes[code] & CLASS
             if kind == WORD:
