@@ -27,6 +27,20 @@ def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
         yield folder
 
 
+def append_columns(path: Path, columns: Columns) -> None:
+    """Add columns to the end of a file."""
+    with path.open("ab") as file:
+        for column in columns:
+            np.save(file, column)
+
+
+def read_columns(path: Path, number: int) -> Iterator[list[NDArray[Any]]]:
+    """Columns as they were added, so many at a time."""
+    with path.open("rb") as file:
+        while file.peek(1):
+            yield [np.load(file) for _ in range(number)]
+
+
 class Buckets:
     """Rows of a few columns, dealt out to numbered files; every file can be read by itself."""
 
@@ -37,25 +51,13 @@ class Buckets:
     def __len__(self) -> int:
         return len(self._paths)
 
-    def add(self, bucket: Integers, columns: Columns) -> None:
-        """Append each row to the file of its bucket; rows of a bucket keep their order."""
-        bucket = bucket.astype(np.min_scalar_type(len(self._paths)))  # small numbers are sorted without comparing
-        order = np.argsort(bucket, kind="stable")
-        edges = np.searchsorted(bucket[order], np.arange(len(self._paths) + 1))
-        self.add_dealt(edges, [column[order] for column in columns])
-
-    def add_dealt(self, edges: Integers, columns: Columns) -> None:
-        """Append rows that are in order of their buckets: bucket b has the rows from edges[b] to edges[b + 1]."""
+    def add(self, edges: Integers, columns: Columns) -> None:
+        """Append rows that are in order of their buckets: bucket b has those from edges[b] to edges[b + 1]."""
         for path, (first, last) in zip(self._paths, pairwise(edges), strict=True):
             if last > first:
-                with path.open("ab") as file:
-                    for column in columns:
-                        np.save(file, column[first:last])
+                append_columns(path, [column[first:last] for column in columns])
 
     def parts(self, number: int) -> Iterator[list[NDArray[Any]]]:
         """The columns of a bucket, as they were added."""
-        path = self._paths[number]
-        if path.exists():
-            with path.open("rb") as file:
-                while file.peek(1):
-                    yield [np.load(file) for _ in range(self._columns)]
+        if self._paths[number].exists():
+            yield from read_columns(self._paths[number], self._columns)

@@ -24,6 +24,7 @@ from bayesgram.text.tokens import buffers
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
 PENDING = 1 << 24  # occurrences kept before they are merged
+SHORT = 32  # rows that are sorted in the simplest way
 
 Triples = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 
@@ -76,41 +77,36 @@ def count(
 
 def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
-    names = StringTable()
-    merger = Merger()
+    names, waiting, runs = StringTable(), Occurrences(), []
     for batch in records:
         codes = names.add(*buffers(batch.user))
         for users, ngrams in vocabulary.finder.find(batch.text, codes, cores=cores):
-            merger.add(users, ngrams)
-    counts = user_counts(names.strings(), *merger.take(), vocabulary_size=len(vocabulary))
+            waiting.add(users, ngrams)
+        if waiting.size > PENDING:
+            runs.append(merged(waiting.take()))
+    triples = (np.concatenate(column) for column in zip(*runs, waiting.take(), strict=True))
+    counts = user_counts(names.strings(), *triples, vocabulary_size=len(vocabulary))
     return _by_name(counts, vocabulary.fingerprint)
 
 
-class Merger:
-    """(user, n-gram) occurrences as (user, n-gram, count) rows, merged whenever many are waiting."""
+class Occurrences:
+    """(user, n-gram) pairs that wait to be merged."""
 
     def __init__(self) -> None:
-        self._parts: list[Triples] = []
-        self._waiting = 0
-
-    @property
-    def rows(self) -> int:
-        """How many rows it holds, merged and waiting."""
-        return sum(users.size for users, _, _ in self._parts)
+        self._parts: list[tuple[Ids, Ids]] = []
+        self.size = 0
 
     def add(self, users: Ids, ngrams: Ids) -> None:
         """One occurrence each."""
-        self._parts.append((users, ngrams, np.ones(ngrams.size, np.int32)))
-        self._waiting += ngrams.size
-        if self._waiting > PENDING:
-            self._parts = [merged(self.take())]
+        self._parts.append((users, ngrams))
+        self.size += ngrams.size
 
     def take(self) -> Triples:
-        """All rows; none are left. An n-gram of a user may be there several times."""
+        """All of them with a count of 1; none are left."""
         empty = np.zeros(0, np.int32)
-        users, ngrams, counts = (np.concatenate(column) for column in zip((empty,) * 3, *self._parts, strict=True))
-        self._parts, self._waiting = [], 0
-        return users, ngrams, counts
+        users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *self._parts, strict=True))
+        self._parts, self.size = [], 0
+        return users, ngrams, np.ones(users.size, np.int32)
 
 
 def merged(rows: Triples) -> Triples:
@@ -182,7 +178,9 @@ def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[
     written = 0
     for user in range(size):
         row = together[begins[user] : begins[user + 1]]
-        if not _ascending(row):
+        if row.size <= SHORT:
+            _insertion_sort(row)
+        elif not _ascending(row):
             row.sort()
         for key in row:
             ngram = np.int32(key >> 32)
@@ -204,6 +202,16 @@ def _in_order(users: Ids, ngrams: Ids) -> bool:
         if users[at] < users[at - 1] or (users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]):
             return False
     return True
+
+
+@inlined
+def _insertion_sort(row: Integers) -> None:
+    for at in range(1, row.size):
+        key, place = row[at], at
+        while place > 0 and row[place - 1] > key:
+            row[place] = row[place - 1]
+            place -= 1
+        row[place] = key
 
 
 @inlined

@@ -17,14 +17,17 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
-from bayesgram.files.scratch import Buckets, scratch_folder
-from bayesgram.private.counts import Merger, Triples, UserCounts, merged, user_counts
+from bayesgram.files.scratch import Buckets, append_columns, read_columns, scratch_folder
+from bayesgram.kernels import kernel
+from bayesgram.private.counts import Occurrences, Triples, UserCounts, merged, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tables import StringTable
 from bayesgram.text.tokens import buffers
 
 SMALLEST = 1 << 16  # rows that are always kept together
+WORTH = 0.7  # of the rows may be left for merging them to pay
+MOST_RANGES = 1 << 12  # files at a time
 PIECE = 1 << 21  # rows that are merged while those before them are written
 BYTES_PER_ROW = 48  # of merging: three columns, the sort key beside them, and the result
 
@@ -55,13 +58,13 @@ def count_to_folder(
 
 def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int) -> Iterator[UserCounts]:
     """All counts, users in byte order of their ids, a range of users at a time."""
-    names, merger, spills = StringTable(), Merger(), Spills(scratch)
+    names, waiting, spills = StringTable(), Occurrences(), Spills(scratch)
     for codes, text in ahead(_numbered(records, names)):
         for users, ngrams in vocabulary.finder.find(text, codes):
-            merger.add(users, ngrams)
-        if merger.rows > limit:
-            spills.add(merged(merger.take()))
-    spills.add(merger.take())
+            waiting.add(users, ngrams)
+        if waiting.size > limit:
+            spills.add(waiting.take())
+    spills.add(waiting.take())
     ids = names.strings()
     order = pc.sort_indices(ids).to_numpy()
     ranks = np.empty(len(ids), np.int32)
@@ -107,25 +110,34 @@ class Spills:
         self._paths: list[Path] = []
         self._last: Triples | None = None
         self._rows = 0
+        self._merge = True  # as long as it makes them fewer
 
     def add(self, rows: Triples) -> None:
-        """Keep these; those before them go to disk."""
+        """Keep these; those before them go to disk, merged where people repeat themselves."""
         if self._last is not None:
-            self._paths.append(self._scratch / f"spill-{len(self._paths)}.npz")
-            np.savez(self._paths[-1], *self._last)
+            self._spill(self._last)
         self._last = rows
         self._rows += rows[0].size
+
+    def _spill(self, rows: Triples) -> None:
+        before = rows[0].size
+        if self._merge:
+            rows = merged(rows)
+            self._merge = rows[0].size < WORTH * before
+        self._rows -= before - rows[0].size
+        self._paths.append(self._scratch / f"spill-{len(self._paths)}")
+        append_columns(self._paths[-1], rows)
 
     def by_range(self, ranks: Ids, limit: int) -> Iterator[Triples]:
         """The rows of one range of users after the other, with ranks for users."""
         if not self._paths:
-            yield from (_ranked(rows, ranks) for rows in self._all())
+            yield from ((ranks[users], ngrams, counts) for users, ngrams, counts in self._all())
             return
-        ranges = 2 * self._rows // limit + 1
+        ranges = min(2 * self._rows // limit + 1, MOST_RANGES)
         dealt = Buckets(self._scratch, "users", buckets=ranges, columns=3)
         for rows in self._all():
-            ranked = _ranked(rows, ranks)
-            dealt.add(ranked[0].astype(np.int64) * ranges // ranks.size, ranked)
+            edges, *columns = _dealt(*rows, ranks, ranges)
+            dealt.add(edges, columns)
         for number in range(ranges):
             columns = list(zip(*dealt.parts(number), strict=True))
             if columns:
@@ -134,13 +146,25 @@ class Spills:
 
     def _all(self) -> Iterator[Triples]:
         for path in self._paths:
-            with np.load(path) as file:
-                yield file["arr_0"], file["arr_1"], file["arr_2"]
+            for users, ngrams, counts in read_columns(path, 3):
+                yield users, ngrams, counts
             path.unlink()
         if self._last is not None:
             yield self._last
 
 
-def _ranked(rows: Triples, ranks: Ids) -> Triples:
-    users, ngrams, counts = rows
-    return ranks[users], ngrams, counts
+@kernel
+def _dealt(users: Ids, ngrams: Ids, counts: Ids, ranks: Ids, ranges: int) -> tuple[Integers, Ids, Ids, Ids]:
+    """Rows in order of the ranges of their users, with ranks for users, and where each range begins and ends."""
+    edges = np.zeros(ranges + 1, np.int64)
+    for user in users:
+        edges[np.int64(ranks[user]) * ranges // ranks.size + 1] += 1
+    edges = np.cumsum(edges)
+    fill = edges.copy()
+    dealt_users, dealt_ngrams, dealt_counts = np.empty_like(users), np.empty_like(ngrams), np.empty_like(counts)
+    for at in range(users.size):
+        rank = ranks[users[at]]
+        place = fill[np.int64(rank) * ranges // ranks.size]
+        fill[np.int64(rank) * ranges // ranks.size] += 1
+        dealt_users[place], dealt_ngrams[place], dealt_counts[place] = rank, ngrams[at], counts[at]
+    return edges, dealt_users, dealt_ngrams, dealt_counts

@@ -85,7 +85,7 @@ class NgramCounter:
         name = f"windows-{table.order}"
         spilled = self._spilled.setdefault(table.order, Buckets(scratch, name, buckets=BUCKETS, columns=2))
         for edges, rows, counts in table.dealt(BUCKETS):
-            spilled.add_dealt(edges, [rows, counts])
+            spilled.add(edges, [rows, counts])
         table.clear()
 
     def parts(self, order: int) -> Iterator[WindowTable]:

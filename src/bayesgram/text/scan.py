@@ -119,8 +119,8 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
                 letter = plain[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
                 if letter == SPECIAL:
                     break
-                is_letter = np.int64(letter != 0)
-                ended = np.int64(size > start) & (1 - is_letter)
+                is_letter = int(letter != 0)
+                ended = int(size > start) & (1 - is_letter)
                 out[np.uint64(size)] = letter
                 size += is_letter
                 ends[np.uint64(tokens)] = size

@@ -135,13 +135,17 @@ def _add_strings(
     data: Bytes, offsets: Offsets, numbers: Ids, known: Bytes, ends: Integers, slots: Slots, size: int
 ) -> int:
     """Write the number of each string, or EMPTY; new ones get the next, from `size` on. The new size."""
-    last = np.uint64(slots.shape[0] - 1)
+    last, before = np.uint64(slots.shape[0] - 1), np.uint64(0)
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
         if start == end:
-            numbers[row] = EMPTY
+            numbers[row], before = EMPTY, np.uint64(0)
             continue
         tag = _tag(data, start, end)
+        if tag == before and _is_known(data, start, end, np.uint64(numbers[row - 1] + 1), known, ends):
+            numbers[row] = numbers[row - 1]  # users often write several texts in a row
+            continue
+        before = tag
         place = _slot_of_string(tag, mix(tag) & last, data, start, end, known, ends, slots)
         if not slots[place, 1]:
             ends[size + 1] = ends[size] + end - start
