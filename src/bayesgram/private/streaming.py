@@ -146,8 +146,7 @@ class Spills:
 
     def _all(self) -> Iterator[Triples]:
         for path in self._paths:
-            for users, ngrams, counts in read_columns(path, 3):
-                yield users, ngrams, counts
+            yield from ((users, ngrams, counts) for users, ngrams, counts in read_columns(path, 3))
             path.unlink()
         if self._last is not None:
             yield self._last
