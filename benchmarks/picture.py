@@ -1,6 +1,6 @@
-"""docs/images/growth.svg: time and peak memory of vocab and count as the text grows.
+"""docs/images/speed.svg: MB/s of every tool; docs/images/growth.svg: time and peak memory as the text grows.
 
-python picture.py docs/benchmarks.json docs/images/growth.svg
+python picture.py docs/benchmarks.json docs/images
 """
 
 import json
@@ -11,6 +11,37 @@ from typing import Any
 import altair as alt
 
 COLOURS = ["#1b7f5c", "#d98c1f"]
+SKIPPED = ("wc -w", "Bayesgram, very first run")
+
+Results = dict[str, dict[str, Any]]
+
+
+def task(key: str) -> str:
+    """Results are kept by task@label."""
+    return key.partition("@")[0]
+
+
+def speed(found: Results) -> alt.FacetChart:
+    """A bar for each tool, a panel for each task and text."""
+    bars = [
+        {
+            "tool": row["name"],
+            "speed": result["size"]["megabytes"] / min(row["seconds"]),
+            "ours": row["ours"],
+            "of": f"{task(key)}: {key.partition('@')[2] or 'generated text'}",
+        }
+        for key, result in found.items()
+        if result.get("unit") == "MB/s"
+        for row in result["rows"]
+        if not row["missing"] and row["name"] not in SKIPPED
+    ]
+    base = alt.Chart(alt.InlineData(values=bars)).encode(
+        y=alt.Y("tool:N", title=None, sort="-x"), x=alt.X("speed:Q", title="MB of text a second (whole process)")
+    )
+    colour = alt.condition("datum.ours", alt.value(COLOURS[0]), alt.value("#9aa5a1"))
+    numbers = base.mark_text(align="left", dx=3).encode(text=alt.Text("speed:Q", format=".3~r"))
+    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(width=300, height=120)
+    return layers.facet(facet=alt.Facet("of:N", title=None), columns=2)
 
 
 def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
@@ -28,20 +59,28 @@ def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
     )
 
 
-def main() -> None:
-    """Draw both panels."""
-    results, picture = Path(sys.argv[1]), Path(sys.argv[2])
-    found = json.loads(results.read_text(encoding="utf-8"))
+def growth(found: Results) -> alt.HConcatChart:
+    """Both measures side by side."""
     points = [
         {**point, "text": f"{result['text']} text"}
         for key, result in found.items()
-        if key.partition("@")[0] == "growth"
+        if task(key) == "growth"
         for point in result["points"]
     ]
     both = panel(points, "seconds", "seconds") | panel(points, "peak_mb", "peak memory, MB")
-    title = alt.Title("As the text grows, with --memory 200MB")
-    picture.parent.mkdir(parents=True, exist_ok=True)
-    both.properties(title=title).configure_view(stroke=None).save(picture)
+    return both.properties(title=alt.Title("As the text grows, with --memory 200MB"))
+
+
+def main() -> None:
+    """Draw what there is."""
+    found = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
+    pictures = Path(sys.argv[2])
+    pictures.mkdir(parents=True, exist_ok=True)
+    tasks = {task(key) for key in found}
+    if tasks & {"vocabulary", "counts"}:
+        speed(found).configure_view(stroke=None).save(pictures / "speed.svg")
+    if "growth" in tasks:
+        growth(found).configure_view(stroke=None).save(pictures / "growth.svg")
 
 
 if __name__ == "__main__":

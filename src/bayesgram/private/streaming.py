@@ -50,7 +50,7 @@ def count_to_folder(
         counts_folder(vocabulary, path, force=force) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in ahead(_counted(records, vocabulary, scratch, limit)):
+        for part in _counted(records, vocabulary, scratch, limit):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
     return Counted(users, nonzeros)
@@ -69,7 +69,14 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     order = pc.sort_indices(ids).to_numpy()
     ranks = np.empty(len(ids), np.int32)
     ranks[order] = np.arange(len(ids))
-    for triples in spills.by_range(ranks, limit):
+    yield from ahead(_parts(ids, order, spills.by_range(ranks, limit), vocabulary))
+
+
+def _parts(
+    ids: pa.LargeBinaryArray, order: Integers, ranges: Iterable[Triples], vocabulary: Vocabulary
+) -> Iterator[UserCounts]:
+    """Rows as counts, made on all cores."""
+    for triples in ranges:
         part = partial(_part, ids, order, triples, vocabulary)
         pieces = _pieces(triples[0])
         for first in range(0, len(pieces), CORES):
@@ -131,18 +138,13 @@ class Spills:
     def by_range(self, ranks: Ids, limit: int) -> Iterator[Triples]:
         """The rows of one range of users after the other, with ranks for users."""
         if not self._paths:
-            yield from ((ranks[users], ngrams, counts) for users, ngrams, counts in self._all())
-            return
+            return ((ranks[users], ngrams, counts) for users, ngrams, counts in self._all())
         ranges = min(2 * self._rows // limit + 1, MOST_RANGES)
         dealt = Buckets(self._scratch, "users", buckets=ranges, columns=3)
         for rows in self._all():
             edges, *columns = _dealt(*rows, ranks, ranges)
             dealt.add(edges, columns)
-        for number in range(ranges):
-            columns = list(zip(*dealt.parts(number), strict=True))
-            if columns:
-                users, ngrams, counts = (np.concatenate(column) for column in columns)
-                yield users, ngrams, counts
+        return filter(None, (_together(dealt.parts(number)) for number in range(ranges)))
 
     def _all(self) -> Iterator[Triples]:
         for path in self._paths:
@@ -150,6 +152,15 @@ class Spills:
             path.unlink()
         if self._last is not None:
             yield self._last
+
+
+def _together(parts: Iterator[list[Ids]]) -> Triples | None:
+    """The rows of a range, if it has any."""
+    columns = list(zip(*parts, strict=True))
+    if not columns:
+        return None
+    users, ngrams, counts = (np.concatenate(column) for column in columns)
+    return users, ngrams, counts
 
 
 @kernel
