@@ -1,6 +1,7 @@
 """Every command through the installed entry point: what it prints, what it writes, how it fails."""
 
 import json
+import os
 import re
 import signal
 import struct
@@ -306,6 +307,42 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
         assert running.returncode == 128 + number
         assert f"error: stopped by {signal.Signals(number).name}; no output was written." in told
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("command", ["vocab", "count"])
+def test_reading_stops_soon_when_told_to(tmp_path, work, command, number):
+    """A gigabyte of text in a small file, read, cut and numbered by several threads when the signal comes."""
+    long = pa.DictionaryArray.from_arrays(np.zeros(1_000_000, np.int32), pa.array(["so it goes on and on " * 50]))
+    pq.write_table(pa.table({"user": np.arange(len(long)), "text": long}), tmp_path / "text.parquet")
+    more = ["--vocab", work / "vocab.parquet"] if command == "count" else []
+    running = subprocess.Popen(
+        [ENTRY, command, "text.parquet", *more, "-o", "made"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    while running.poll() is None and not list(tmp_path.glob(".bayesgram-scratch-*")):
+        time.sleep(0.05)
+    time.sleep(1)
+    running.send_signal(number)
+    _, told = running.communicate(timeout=60)
+    assert running.returncode == 128 + number
+    assert f"error: stopped by {signal.Signals(number).name}; no output was written." in told
+    assert [path.name for path in tmp_path.iterdir()] == ["text.parquet"]
+
+
+def test_a_second_run_compiles_nothing(tmp_path):
+    (tmp_path / "public.txt").write_text("a rose is a rose is a rose\n")
+    compiled = []
+    for name in ("one", "two"):
+        cache = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "NUMBA_DEBUG_CACHE": "1"}
+        done = bayesgram("vocab", "public.txt", "-o", name, cwd=tmp_path, **cache)
+        assert done.returncode == 0, done.stderr
+        compiled.append(done.stdout.count("data saved to"))
+    assert compiled[0] > 5
+    assert compiled[1] == 0
 
 
 def test_a_full_disk_keeps_what_was_there(work):

@@ -587,7 +587,10 @@ def _doubled(slots: Slots) -> Slots:
     size, columns = slots.shape
     whole = slots if slots.base is None else slots.base
     if whole.shape[0] == size:
-        whole = np.zeros((8 * size, columns), np.uint64)
+        try:
+            whole = np.zeros((8 * size, columns), np.uint64)
+        except MemoryError:  # where room that is not used counts as well
+            whole = np.zeros((2 * size, columns), np.uint64)
         whole[:size] = slots
     return whole[: 2 * size]
 

@@ -1,0 +1,63 @@
+"""Work on all cores: answers in order, errors where they are expected, nothing left running."""
+
+import threading
+import time
+
+import pytest
+
+from bayesgram.cores import ahead, on_cores
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_answers_are_in_order_of_the_items(cores):
+    def slow_for_small(item):
+        time.sleep(0.002 * (5 - item))
+        return item * item
+
+    assert on_cores(slow_for_small, range(5), cores=cores) == [0, 1, 4, 9, 16]
+    assert on_cores(slow_for_small, [], cores=cores) == []
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_an_error_reaches_the_caller(cores):
+    with pytest.raises(ZeroDivisionError):
+        on_cores(lambda item: 1 // item, [1, 0, 2], cores=cores)
+    assert on_cores(abs, [-1], cores=cores) == [1]  # and the cores work on
+
+
+def items(made, last):
+    for number in range(last):
+        made.append(number)
+        yield number
+    raise ValueError("the end of the file is missing")
+
+
+def test_the_next_item_is_made_while_this_one_is_used():
+    met = threading.Event()
+
+    def source():
+        yield 0
+        met.set()
+        yield 1
+
+    got = ahead(source())
+    assert next(got) == 0
+    assert met.wait(5)  # though nobody asked for it yet
+    assert list(got) == [1]
+
+
+def test_an_error_comes_after_the_items_before_it():
+    made = []
+    got = ahead(items(made, 2))
+    assert [next(got), next(got)] == [0, 1]
+    with pytest.raises(ValueError, match="the end of the file is missing"):
+        next(got)
+
+
+def test_who_stops_early_leaves_nobody_reading():
+    made, before = [], threading.active_count()
+    got = ahead(items(made, 100))
+    assert next(got) == 0
+    got.close()
+    assert len(made) <= 2
+    assert threading.active_count() == before
