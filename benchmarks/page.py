@@ -18,25 +18,27 @@ of the whole process, from Parquet to a written result, unless said otherwise; *
 the fastest and the slowest; *memory* is the peak of the largest repeat. A *ratio* of 3 means that Bayesgram took a
 third of that contestant's time, both at their best. Where a time is in ns a nonzero, or is that of noise or of
 Algorithm 2, it is the work alone, once the data are loaded and the kernels compiled; *memory* is still that of the
-whole process. Generated text has few different words, which suits every hash table; `--text` takes real text.
+whole process. Generated text has few different words, which suits every hash table; `--text` takes real text. Start-up
+is most of a short run: about 0.6 s of Bayesgram's time is Python, Arrow and Numba, whatever the size of the text.
 
 ![Megabytes of text a second, by tool](images/speed.svg)
 """
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 MEMORY = """## What stays in memory, and what waits on disk
 
-- `vocab`: batches of 4 MB of text, the tables of `--memory`, and every distinct token once (60 to 100 bytes each). An n-gram
-  takes 24 to 48 bytes in a table (order 3 and less than two million tokens; up to twice as much for longer keys); tables that
-  are full go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The answer is exact.
-- `count`: batches of text, 48 bytes for each of the occurrences that `--memory` holds, and the users' ids (40 bytes and the
-  id, each). Occurrences beyond that wait on disk, 12 bytes each, and come back a range of users at a time.
-- `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more bytes while loading.
+- `vocab`: batches of 4 MB of text, the tables of `--memory`, and every distinct token once (60 to 100 bytes each). An
+  n-gram takes 24 to 48 bytes in a table (order 3 and less than two million tokens; up to twice as much for longer keys);
+  tables that are full go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The answer is exact.
+- `count`: batches of text, 48 bytes for each of the occurrences that `--memory` holds, and the users' ids (40 bytes and
+  the id, each). Occurrences beyond that wait on disk, 12 bytes each, and come back a range of users at a time.
+- `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while loading.
   Where that is too much there is [Spark](spark.md).
 
-So 20 GB of text fit in 2 GB: with `--memory 500MB`, the tables take 0.5 GB, what is read and the program 0.4 GB, and the tokens
-the rest. In 48 MB of Reddit and Wikipedia there are 217,000 distinct ones, and they grow as about the 0.6th power of the
-text: 8 million in 20 GB, 0.8 GB. That last number is extrapolated; the table above shows that time grows with the text and
-memory does not, on text where most n-grams are new.
+So 20 GB of text fit in 2 GB: with `--memory 500MB`, the tables take 0.5 GB, what is read and the program 0.4 GB, and the
+tokens the rest. In 48 MB of Reddit and Wikipedia there are 217,000 distinct ones, and they grow as about the 0.6th power
+of the text: 8 million in 20 GB, 0.8 GB. That last number is extrapolated. The growth above is of text where most n-grams
+are new: time grows with the text, the memory of `vocab` does not, and that of `count` grows with the users (3.3 million
+in 2 GB).
 """
 DIFFERENCES = """## What the peers compute differently
 

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.experiments.population import Population
+from bayesgram.public import vocabulary
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text import ngrams
+from bayesgram.text import ngrams, tables
 from bayesgram.text.tokens import Tokenizer
 
 lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
@@ -182,6 +183,20 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
     assert Vocabulary.load(tmp_path / "v.parquet").tokenizer == Tokenizer(boundaries=True)
     pq.write_table(pa.table({"ngram": ["s a", "a b"], "count": [2, 1]}), tmp_path / "w.parquet")
     assert Vocabulary.load(tmp_path / "w.parquet").tokenizer == Tokenizer()
+
+
+@pytest.mark.parametrize("ties", [0, 1, 4])
+@pytest.mark.parametrize("slots", [64, 1 << 20])
+def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, slots):
+    """However many there are, and wherever in the table they are found."""
+    monkeypatch.setattr(vocabulary, "MOST_TIES", ties)
+    monkeypatch.setattr(tables, "SLOTS_AT_ONCE", slots)
+    words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
+    text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]
+    made = Vocabulary.from_public(pa.Table.from_pylist(text), order=2, size=20)
+    twice, once = (sorted(f"{word} c" for word in words if (word < "u") == both) for both in (True, False))
+    assert made.ngrams.to_pylist() == [*twice, *once][:20]
+    assert made.counts.tolist() == [2] * len(twice) + [1] * (20 - len(twice))
 
 
 def test_little_memory_gives_the_same_vocabulary(monkeypatch):

@@ -151,15 +151,15 @@ def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
 def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
     """The n-grams of one order as strings."""
     tokens = counter.tokens.strings()
-    [(rows, counts)] = counter.windows[order].entries()
-    for first in range(0, len(rows), ROWS_AT_ONCE):
-        part = slice(first, first + ROWS_AT_ONCE)
-        words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T]
-        ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(pa.string())
-        orders = pa.array(np.full(len(ngrams), order, np.int32))
-        batch = _batch(order=orders, ngram=ngrams, count=pa.array(counts[part]))
-        starts = order == 1 and counter.tokenizer.boundaries  # a sentence's start is given, never predicted
-        yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
+    for rows, counts in counter.windows[order].entries():
+        for first in range(0, len(rows), ROWS_AT_ONCE):
+            part = slice(first, first + ROWS_AT_ONCE)
+            words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T]
+            ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(pa.string())
+            orders = pa.array(np.full(len(ngrams), order, np.int32))
+            batch = _batch(order=orders, ngram=ngrams, count=pa.array(counts[part]))
+            starts = order == 1 and counter.tokenizer.boundaries  # a sentence's start is given, never predicted
+            yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
 
 
 def _row_batches(counts: UserCounts) -> Batches:

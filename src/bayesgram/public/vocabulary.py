@@ -29,6 +29,7 @@ from bayesgram.text.tokens import Tokenizer, buffers
 MAX_SIZE = 100_000_000
 MAX_TOTAL = 2**53
 MEMORY = 1 << 30  # bytes for n-grams that are being counted
+MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of their tokens
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,27 +176,32 @@ def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringA
     """The most frequent windows of one length as strings, with their counts, in order."""
     tokens = counter.tokens.strings()
     start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
-    rows, counts, least = np.zeros((0, length), np.int32), np.zeros(0, np.int64), 1
+    best = np.zeros((0, length), np.int32), np.zeros(0, np.int64)
     for table in counter.parts(length):
-        least = max(least, table.count_reached_by(size + 1))  # one of them may be <s>
-        frequent = list(table.entries(at_least=least))
-        rows, counts = (np.concatenate(column) for column in zip((rows, counts), *frequent, strict=True))
-        told = rows[:, 0] != start  # a sentence's start is given, never predicted
-        rows, counts = _race(rows[told], counts[told], size)
-        least = int(counts.min()) if counts.size >= size else 1
-    if not len(rows):
+        least = table.count_reached_by(size + 1)  # one of them may be <s>
+        if best[1].size >= size:
+            least = max(least, int(best[1].min()))
+        for rows, counts in table.entries(at_least=least):
+            told = rows[:, 0] != start  # a sentence's start is given, never predicted
+            best = _race(*best, rows[told], counts[told], tokens, size)
+    if not len(best[0]):
         raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
-    rows, counts = _first(rows, counts, tokens, size)
+    rows, counts = _first(*best, tokens, size)
     words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
     return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts
 
 
-def _race(rows: Ids, counts: Integers, size: int) -> tuple[Ids, Integers]:
-    """The `size` most frequent rows and all that tie with the last of them."""
-    if counts.size <= size:
+def _race(
+    rows: Ids, counts: Integers, more: Ids, their_counts: Integers, tokens: pa.LargeBinaryArray, size: int
+) -> tuple[Ids, Integers]:
+    """All rows that may still be among the `size` first; those that tie for the last place too, if they are few."""
+    if not their_counts.size:
         return rows, counts
-    kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
-    return rows[kept], counts[kept]
+    rows, counts = np.concatenate([rows, more]), np.concatenate([counts, their_counts])
+    if counts.size > size:
+        kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
+        rows, counts = rows[kept], counts[kept]
+    return (rows, counts) if counts.size <= MOST_TIES * size else _first(rows, counts, tokens, size)
 
 
 def _first(rows: Ids, counts: Integers, tokens: pa.LargeBinaryArray, size: int) -> tuple[Ids, Integers]:

@@ -26,6 +26,7 @@ Slots = Hashes  # two-dimensional: a row is a key of one or more numbers, and la
 EMPTY = -1  # the number of an empty string: the end of a sentence
 UNKNOWN = -2  # of a string that is not in the table
 AT_ONCE = 1 << 13  # entries for which room is made when more are added
+SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
 AHEAD = 64  # entries that are asked for before the first is looked at
 LONG = np.uint64(1 << 63)
 SHORT = 7  # bytes that fit in a tag
@@ -463,9 +464,10 @@ class WindowTable:
         on_cores(add, range(self._cores), cores=self._cores)
 
     def entries(self, *, at_least: int = 1) -> Iterator[tuple[Ids, Integers]]:
-        """The windows with this count or more, and their counts, in any order, a part at a time."""
+        """The windows with this count or more, and their counts, in any order, some at a time."""
         for slots in self._parts:
-            yield _entries(slots, self.order, self._bits, at_least)
+            for first in range(0, len(slots), SLOTS_AT_ONCE):
+                yield _entries(slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least)
 
     def dealt(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
         """All windows and their counts in order of buckets, and the edges of the buckets, a part at a time."""
