@@ -20,25 +20,28 @@ third of that contestant's time, both at their best. Where a time is in ns a non
 Algorithm 2, it is the work alone, once the data are loaded and the kernels compiled; *memory* is still that of the
 whole process. Generated text has few different words, which suits every hash table; `--text` takes real text. Start-up
 is most of a short run: about 0.6 s of Bayesgram's time is Python, Arrow and Numba, whatever the size of the text.
+*Real text* is 150,000 Reddit posts and Wikipedia paragraphs, once as they are and once with the words of each row in
+reverse order. The results of a later run of one task stand beside older ones of the others.
 
 ![Megabytes of text a second, by tool](images/speed.svg)
 """
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 MEMORY = """## What stays in memory, and what waits on disk
 
-- `vocab`: batches of 4 MB of text, the tables of `--memory`, and every distinct token once (60 to 100 bytes each). An
-  n-gram takes 24 to 48 bytes in a table (order 3 and less than two million tokens; up to twice as much for longer keys);
-  tables that are full go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The answer is exact.
-- `count`: batches of text, 48 bytes for each of the occurrences that `--memory` holds, and the users' ids (40 bytes and
-  the id, each). Occurrences beyond that wait on disk, 12 bytes each, and come back a range of users at a time.
-- `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while loading.
-  Where that is too much there is [Spark](spark.md).
+- `vocab`: batches of 4 MB of text, the tables of `--memory`, and every distinct token once (60 to 100 bytes each).
+  An n-gram takes 24 to 48 bytes in a table (order 3 and less than two million tokens; up to twice as much for
+  longer keys); tables that are full go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
+  answer is exact.
+- `count`: batches of text, 48 bytes for each of the occurrences that `--memory` holds, and the users' ids (40 bytes
+  and the id, each). Occurrences beyond that wait on disk, 12 bytes each, and come back a range of users at a time.
+- `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while
+  loading. Where that is too much there is [Spark](spark.md).
 
-So 20 GB of text fit in 2 GB: with `--memory 500MB`, the tables take 0.5 GB, what is read and the program 0.4 GB, and the
-tokens the rest. In 48 MB of Reddit and Wikipedia there are 217,000 distinct ones, and they grow as about the 0.6th power
-of the text: 8 million in 20 GB, 0.8 GB. That last number is extrapolated. The growth above is of text where most n-grams
-are new: time grows with the text, the memory of `vocab` does not, and that of `count` grows with the users (3.3 million
-in 2 GB).
+So 20 GB of text fit in 2 GB: with `--memory 500MB`, the tables take 0.5 GB, what is read and the program 0.4 GB,
+and the tokens the rest. In 48 MB of Reddit and Wikipedia there are 217,000 distinct ones, and they grow as about
+the 0.6th power of the text: 8 million in 20 GB, 0.8 GB. That last number is extrapolated. The growth above is of
+text where most n-grams are new: time grows with the text, the memory of `vocab` does not, and that of `count` grows
+with the users (3.3 million in 2 GB). (At 250 MB millions of n-grams tie for the last place, which takes four seconds.)
 """
 DIFFERENCES = """## What the peers compute differently
 
@@ -55,6 +58,7 @@ DIFFERENCES = """## What the peers compute differently
   error of Polars in this query), PipelineDP random ones. `laplace` keeps 10 random occurrences and `gaussian` scales a
   user down to an L2 norm of 4, so more of what people wrote is left. All add noise to every n-gram of the vocabulary,
   also to those that nobody wrote; OpenDP's and Bayesgram's noise is exact on integers.
+- KenLM is not here: its `count_ngrams` is not in the package on PyPI, and needs a C++ compiler and Boost.
 - PipelineDP's local backend is plain Python, so it gets fewer users, and so does Bayesgram in the row above it.
 """
 

@@ -40,8 +40,8 @@ def speed(found: Results) -> alt.FacetChart:
     )
     colour = alt.condition("datum.ours", alt.value(COLOURS[0]), alt.value("#9aa5a1"))
     numbers = base.mark_text(align="left", dx=3).encode(text=alt.Text("speed:Q", format=".3~r"))
-    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(width=300, height=120)
-    return layers.facet(facet=alt.Facet("of:N", title=None), columns=2)
+    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(width=220, height=120)
+    return layers.facet(facet=alt.Facet("of:N", title=None), columns=3)
 
 
 def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
