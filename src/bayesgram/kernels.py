@@ -23,9 +23,11 @@ class _Cache(FunctionCache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - types of Numba
         """A kernel that was compiled before, or None."""
-        rtsys.initialize(target_context)  # memory for arrays: all that a compiled kernel needs
-        with self._guard_against_spurious_io_errors():
+        try:
+            rtsys.initialize(target_context)  # memory for arrays: all that a compiled kernel needs
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        except (AttributeError, OSError):  # another Numba, or a file that another process is writing
+            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def kernel(function: Function) -> Function:
