@@ -13,7 +13,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.experiments.population import Population
 from bayesgram.public import vocabulary
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text import ngrams, tables
+from bayesgram.text import ngrams, windows
 from bayesgram.text.tokens import Tokenizer
 
 lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
@@ -190,7 +190,7 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
 def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, slots):
     """However many there are, and wherever in the table they are found."""
     monkeypatch.setattr(vocabulary, "MOST_TIES", ties)
-    monkeypatch.setattr(tables, "SLOTS_AT_ONCE", slots)
+    monkeypatch.setattr(windows, "SLOTS_AT_ONCE", slots)
     words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
     text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]
     made = Vocabulary.from_public(pa.Table.from_pylist(text), order=2, size=20)

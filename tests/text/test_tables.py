@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.text import tables
-from bayesgram.text.tables import EMPTY, NARROW, UNKNOWN, StringTable, WindowIndex, WindowTable, hash_rows
+from bayesgram.text import strings as module
+from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
+from bayesgram.text.windows import NARROW, WindowIndex, WindowTable
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -46,7 +47,7 @@ SAME_TAG = (b"sixteen letters!", with_tag_of(b"sixteen letters!", b"anything"))
 
 def tag_of(text, after=b""):
     """The tag of a string, with other bytes after it."""
-    return int(tables._tag(np.frombuffer(text + after, np.uint8), 0, len(text)))
+    return int(module._tag(np.frombuffer(text + after, np.uint8), 0, len(text)))
 
 
 def flat(values):
@@ -113,8 +114,8 @@ def test_two_strings_with_the_same_tag_are_two_strings(one, other):
 def test_short_strings_have_tags_of_their_own(one, other, after):
     for place in (one, one + after):  # read eight bytes at once, or one by one at the end of the array
         assert (tag_of(place[: len(one)], after) == tag_of(other)) == (one == other)
-        assert tag_of(one, after) < tables.LONG
-    assert tag_of(one + b"12345678") >= tables.LONG
+        assert tag_of(one, after) < module.LONG
+    assert tag_of(one + b"12345678") >= module.LONG
 
 
 def test_finding_adds_nothing():

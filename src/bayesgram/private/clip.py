@@ -20,7 +20,7 @@ from bayesgram.errors import whole_number
 from bayesgram.kernels import inlined, kernel, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
-from bayesgram.text.tables import hash_rows
+from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
 
 MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers

@@ -19,7 +19,7 @@ from bayesgram.files import Records, read_records
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tables import StringTable
+from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below

@@ -16,13 +16,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Ids
+from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.writing import publish_folder
 from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tables import EMPTY, StringTable
+from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.version import VERSION
 
@@ -100,7 +101,7 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     users, ngrams, counts = (np.empty(sum(map(_rows_in, files)), np.int32) for _ in range(3))
     last = 0
     for file in files:
-        for first_row, batch in _batches(file):
+        for first_row, batch in ahead(_batches(file)):
             first, last = last, last + len(batch)
             users[first:last] = _users(file, first_row, batch["user"], names)
             for column, name, bounds in (

@@ -22,7 +22,7 @@ from bayesgram.kernels import kernel
 from bayesgram.private.counts import Occurrences, Triples, UserCounts, merged, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tables import StringTable
+from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 
 SMALLEST = 1 << 16  # rows that are always kept together

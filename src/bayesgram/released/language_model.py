@@ -24,7 +24,7 @@ from bayesgram.released.release import CARD, Release
 from bayesgram.released.trie import SENTENCE_END, Trie, Words, frozen
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import END, ngram_orders
-from bayesgram.text.tables import StringTable
+from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.version import VERSION
 

@@ -16,8 +16,9 @@ from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import Buckets
 from bayesgram.kernels import kernel
-from bayesgram.text.tables import EMPTY, Found, StringTable, WindowIndex, WindowTable
+from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import Tokenizer, buffers, chunks
+from bayesgram.text.windows import WindowIndex, WindowTable
 
 MAX_ORDER = 6
 FEW_TOKENS = 1000

@@ -1,0 +1,238 @@
+"""Numbers for byte strings, exactly: every distinct string has one (tokens, user ids).
+
+What is stored is compared, so that two different strings are never taken for one another, whatever their hashes.
+Does not forget: memory is that of the distinct strings.
+"""
+
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from bayesgram.arrays import Bytes, Hashes, Ids, Integers
+from bayesgram.kernels import inlined, kernel, mix, prefetch
+from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, with_room
+
+Scalar = TypeVar("Scalar", bound=np.generic)
+Offsets = Integers | Ids
+
+EMPTY = -1  # the number of an empty string: the end of a sentence
+UNKNOWN = -2  # of a string that is not in the table
+LONG = np.uint64(1 << 63)
+SHORT = 7  # bytes that fit in a tag
+
+
+@inlined
+def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
+    """A 64-bit hash of some bytes (FNV-1a, then mixed)."""
+    value = np.uint64(0xCBF29CE484222325)
+    for at in range(start, end):
+        value = (value ^ np.uint64(data[at])) * np.uint64(0x100000001B3)
+    return mix(value)
+
+
+@kernel
+def hash_rows(data: Bytes, offsets: Integers) -> Hashes:
+    """The hash of each row of an Arrow array: a function of its bytes alone."""
+    found = np.empty(offsets.size - 1, np.uint64)
+    for row in range(found.size):
+        found[row] = hash_bytes(data, offsets[row], offsets[row + 1])
+    return found
+
+
+@inlined
+def _eight_bytes(data: Bytes, start: int) -> np.uint64:
+    """Eight bytes as a number; compiled to a single load."""
+    at = np.uint64(start)
+    value = np.uint64(0)
+    for place in range(8):
+        value |= np.uint64(data[at + np.uint64(place)]) << np.uint64(8 * place)
+    return value
+
+
+@inlined
+def _tag(data: Bytes, start: int, end: int) -> np.uint64:
+    """What a string is known by: itself, with its length in the top byte, if it has up to 7 bytes; or a LONG hash.
+
+    Tags of different short strings differ; only equal tags of long strings need another look.
+    """
+    size = end - start
+    if size <= SHORT:
+        value = np.uint64(0)
+        if start + 8 <= data.size:
+            value = _eight_bytes(data, start) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
+        else:
+            for place in range(size):
+                value |= np.uint64(data[start + place]) << np.uint64(8 * place)
+        return value | np.uint64(size) << np.uint64(56)
+    value = np.uint64(size)
+    for at in range(start, end - 8, 8):
+        value = mix(value ^ _eight_bytes(data, at))
+    return mix(value ^ _eight_bytes(data, end - 8)) | LONG
+
+
+@inlined
+def _is_known(data: Bytes, start: int, end: int, found: np.uint64, known: Bytes, ends: Integers) -> bool:
+    """Whether a string is the one with this number less one, byte by byte."""
+    number = np.int64(found)
+    begun = ends[number - 1]
+    if ends[number] - begun != end - start:
+        return False
+    for at in range(end - start):
+        if data[start + at] != known[begun + at]:
+            return False
+    return True
+
+
+@inlined
+def _slot_of_string(
+    tag: np.uint64, place: np.uint64, data: Bytes, start: int, end: int, known: Bytes, ends: Integers, slots: Slots
+) -> np.uint64:
+    """Where a string is, or the empty slot where it would be, searching on from a place."""
+    last = np.uint64(slots.shape[0] - 1)
+    while True:
+        found = slots[place, 1]
+        if not found:
+            break
+        if slots[place, 0] == tag and (tag < LONG or _is_known(data, start, end, found, known, ends)):
+            break
+        place = (place + np.uint64(1)) & last
+    return place
+
+
+@kernel
+def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, slots: Slots) -> Ids:
+    """The number of each string; UNKNOWN, or EMPTY."""
+    numbers = np.empty(offsets.size - 1, np.int32)
+    tags, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+    last = np.uint64(slots.shape[0] - 1)
+    for first in range(0, numbers.size, AHEAD):
+        rows = min(AHEAD, numbers.size - first)
+        for row in range(rows):
+            tag = _tag(data, offsets[first + row], offsets[first + row + 1])
+            place = mix(tag) & last
+            tags[row], places[row] = tag, place
+            prefetch(slots, place)
+        for row in range(rows):
+            start, end = offsets[first + row], offsets[first + row + 1]
+            place = _slot_of_string(tags[row], places[row], data, start, end, known, ends, slots)
+            found = np.int64(slots[place, 1])
+            numbers[first + row] = EMPTY if start == end else found - 1 if found else UNKNOWN
+    return numbers
+
+
+@kernel
+def _add_strings(
+    data: Bytes, offsets: Offsets, numbers: Ids, known: Bytes, ends: Integers, slots: Slots, size: int
+) -> int:
+    """Write the number of each string, or EMPTY; new ones get the next, from `size` on. The new size."""
+    last, before = np.uint64(slots.shape[0] - 1), np.uint64(0)
+    for row in range(offsets.size - 1):
+        start, end = offsets[row], offsets[row + 1]
+        if start == end:
+            numbers[row], before = EMPTY, np.uint64(0)
+            continue
+        tag = _tag(data, start, end)
+        if tag == before and _is_known(data, start, end, np.uint64(numbers[row - 1] + 1), known, ends):
+            numbers[row] = numbers[row - 1]  # users often write several texts in a row
+            continue
+        before = tag
+        place = _slot_of_string(tag, mix(tag) & last, data, start, end, known, ends, slots)
+        if not slots[place, 1]:
+            ends[size + 1] = ends[size] + end - start
+            known[ends[size] : ends[size + 1]] = data[start:end]
+            size += 1
+            slots[place, 0], slots[place, 1] = tag, size
+        numbers[row] = np.int64(slots[place, 1]) - 1
+    return size
+
+
+@kernel
+def _unknown_strings(numbers: Ids, data: Bytes, offsets: Offsets) -> tuple[Integers, Bytes, Integers]:
+    """Where strings are UNKNOWN, and a copy of them."""
+    count = size = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            count += 1
+            size += offsets[row + 1] - offsets[row]
+    places, bounds, copied = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(size, np.uint8)
+    at = 0
+    for row in range(numbers.size):
+        if numbers[row] == UNKNOWN:
+            places[at] = row
+            bounds[at + 1] = bounds[at] + offsets[row + 1] - offsets[row]
+            copied[bounds[at] : bounds[at + 1]] = data[offsets[row] : offsets[row + 1]]
+            at += 1
+    return places, copied, bounds
+
+
+class Found(NamedTuple):
+    """The numbers of strings, and a copy of those that are UNKNOWN."""
+
+    numbers: Ids
+    unknown: Integers  # where they are
+    data: Bytes
+    offsets: Integers
+
+
+class StringTable:
+    """Numbers for distinct non-empty byte strings, in order of appearance.
+
+    Strings are rows of Arrow arrays or tokens of a scanner: bytes, and where each begins and ends.
+    """
+
+    def __init__(self) -> None:
+        self._bytes = np.empty(1 << 12, np.uint8)
+        self._ends = np.zeros(1 << 8, np.int64)  # string i is bytes[ends[i] : ends[i + 1]]
+        self._slots = np.zeros((1 << 9, 2), np.uint64)  # tag, number + 1
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def find(self, data: Bytes, offsets: Offsets) -> Ids:
+        """The numbers of these strings; UNKNOWN or EMPTY where they have none. Threads may call it side by side."""
+        return _find_strings(data, offsets, self._bytes, self._ends, self._slots)
+
+    def look_up(self, data: Bytes, offsets: Offsets) -> Found:
+        """The same, with what `complete` needs to add the unknown ones later."""
+        numbers = self.find(data, offsets)
+        return Found(numbers, *_unknown_strings(numbers, data, offsets))
+
+    def complete(self, found: Found) -> Ids:
+        """The numbers that were found, where UNKNOWN strings were added and got the next ones."""
+        found.numbers[found.unknown] = self.add(found.data, found.offsets)
+        return found.numbers
+
+    def add(self, data: Bytes, offsets: Offsets) -> Ids:
+        """The numbers of these strings; unknown ones get the next number, empty ones EMPTY."""
+        numbers = np.empty(offsets.size - 1, np.int32)
+        for first in range(0, numbers.size, AT_ONCE):  # few at a time: most are known, and need no room
+            some = offsets[first : first + AT_ONCE + 1]
+            self._reserve(some.size - 1, int(some[-1] - some[0]))
+            arrays = self._bytes, self._ends, self._slots
+            self._size = _add_strings(data, some, numbers[first:], *arrays, self._size)
+        return numbers
+
+    def strings(self) -> pa.LargeBinaryArray:
+        """All strings; row number = number."""
+        offsets = self._ends[: self._size + 1].copy()
+        data = self._bytes[: offsets[-1]].copy()
+        return pa.LargeBinaryArray.from_buffers(
+            pa.large_binary(), self._size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+
+    def _reserve(self, strings: int, size: int) -> None:
+        self._bytes = _grown(self._bytes, int(self._ends[self._size]) + size)
+        self._ends = _grown(self._ends, self._size + strings + 1)
+        self._slots = with_room(self._slots, self._size + strings)
+
+
+def _grown(array: NDArray[Scalar], needed: int) -> NDArray[Scalar]:
+    """The same entries with room for `needed`, at least doubled when it has to move."""
+    if needed <= array.shape[0]:
+        return array
+    larger = np.empty(max(needed, 2 * array.shape[0]), array.dtype)
+    larger[: array.shape[0]] = array
+    return larger
