@@ -91,6 +91,17 @@ def _add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots
     return new
 
 
+@inlined
+def _key_at(window: np.uint64, ids: Ids, end: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
+    """Write the key of the window that ends here, and give its hash; `window` is the last key, moved by one token."""
+    if keys.shape[1] == 1:  # the usual case
+        keys[row, 0] = window
+        hashed = mix(window)
+    else:
+        hashed = _pack(ids, end + 1 - order, order, bits, keys, row)
+    return hashed
+
+
 @kernel
 def _count_windows(ids: Ids, order: int, bits: int, slots: Slots, part: int, parts: int) -> int:
     """Count the windows of one part; how many were new."""
@@ -103,11 +114,7 @@ def _count_windows(ids: Ids, order: int, bits: int, slots: Slots, part: int, par
         run = run + 1 if ids[end] >= 0 else 0
         window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
         if run >= order:
-            if words == 1:  # the usual case: the last key, moved by one token
-                keys[waiting, 0] = window
-                hashed = mix(window)
-            else:
-                hashed = _pack(ids, end + 1 - order, order, bits, keys, waiting)
+            hashed = _key_at(window, ids, end, order, bits, keys, waiting)
             if _in_part(hashed, part, parts):
                 place = hashed & last
                 places[waiting] = place
@@ -295,11 +302,7 @@ def _find_windows(
         window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
         if run < order:
             continue
-        if key.size == 1:
-            key[0, 0] = window
-            hashed = mix(window)
-        else:
-            hashed = _pack(ids, end + 1 - order, order, bits, key, 0)
+        hashed = _key_at(window, ids, end, order, bits, key, 0)
         row = slots[_slot_of(key, 0, hashed & last, slots), key.size]
         if row:
             while ends[text] <= end:
