@@ -92,12 +92,11 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
     succeed("count", tmp_path / "many.parquet", "--vocab", work / "vocab.parquet", "-o", "counts", cwd=tmp_path)
     for mechanism in ("posterior", "gaussian", "laplace", "laplace-public", "paper"):
         name = f"out-{mechanism}"
-        arguments = ("--mechanism", mechanism, "--epsilon", 1, "-o", name)
+        # Seeded, because one time in a hundred fresh noise lands on the exact count: the noisy histogram may say 7919.
+        arguments = ("--mechanism", mechanism, "--epsilon", 1, "--seed", 1, "-o", name)
         shown = succeed("release", "counts", "--vocab", work / "vocab.parquet", *arguments, cwd=tmp_path)
         everything = b"".join(path.read_bytes() for path in (tmp_path / name).iterdir()) + shown.encode()
-        exact = [users.to_bytes(4, "little"), struct.pack("<d", users)]
-        whole = rb"(?<![\d.])%d(\.0*)?(?![\d.])" % users  # noise may have these digits among others
-        assert not re.search(whole, everything), mechanism
+        exact = [str(users).encode(), f"{users:,}".encode(), users.to_bytes(4, "little"), struct.pack("<d", users)]
         for secret in (SECRET.encode(), b"person-", *exact):
             assert secret not in everything, (mechanism, secret)
 
