@@ -50,12 +50,13 @@ def texts():
 
 def counted(texts, orders, *, boundaries=False):
     """N-grams of a text with their counts."""
-    counter = NgramCounter(orders, Tokenizer(boundaries=boundaries))
+    counter = NgramCounter(Tokenizer(boundaries=boundaries))
     counter.add(texts)
     words = [token.decode() for token in counter.tokens.strings().to_pylist()]
     table = {}
     for order in orders:
-        for rows, counts in counter.windows[order].entries():
+        [windows] = counter.tables(order)
+        for rows, counts in windows.entries():
             for row, count in zip(rows.tolist(), counts.tolist(), strict=True):
                 table[tuple(words[number] for number in row)] = float(count)
     return {ngram: count for ngram, count in table.items() if ngram != ("<s>",)}

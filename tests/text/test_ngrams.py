@@ -30,10 +30,10 @@ def ngrams_of(text, order, case):
     ]
 
 
-def counted(counter):
+def counted(counter, order):
     """n-gram → count."""
     words = [word.decode() for word in counter.tokens.strings().to_pylist()]
-    [table] = counter.windows.values()
+    [table] = counter.tables(order)
     return {" ".join(words[number] for number in row): count for row, count in entries(table).items()}
 
 
@@ -70,13 +70,13 @@ def searched(ngrams, texts, order, case):
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
-    counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
+    counter, expected = NgramCounter(Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         for texts in batches:
             counter.add(as_rows(texts))
             expected.update(ngram for text in texts for ngram in ngrams_of(text, order, case))
-    assert counted(counter) == expected
+    assert counted(counter, order) == expected
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -84,10 +84,10 @@ def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batch
 @given(texts=some_texts, case=st.sampled_from(CASES))
 def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     tokenizer = Tokenizer(*case)
-    counter = NgramCounter([order], tokenizer)
+    counter = NgramCounter(tokenizer)
     counter.add(as_rows(texts))
     lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
-    assert sum(entries(counter.windows[order]).values()) == sum(max(0, length - order + 1) for length in lengths)
+    assert sum(counted(counter, order).values()) == sum(max(0, length - order + 1) for length in lengths)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -129,31 +129,31 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         cut = Tokenizer(*case, boundaries=True)
         found = found_by(NgramFinder(pa.array(listed, pa.large_string()), cut), texts)
-        counter = NgramCounter(ORDERS, cut)
+        counter = NgramCounter(cut)
         counter.add(as_rows(texts))
     assert Counter((row, listed[number]) for row, number in found) == Counter(chain(*expected.values()))
-    for order, table in counter.windows.items():
+    for order in ORDERS:
         starts = sum(bool(s) for text in texts for s in sentences(text, *case)) if order == 1 else 0
-        assert sum(entries(table).values()) == len(expected[order]) + starts
+        assert sum(counted(counter, order).values()) == len(expected[order]) + starts
 
 
 @settings(max_examples=40, deadline=None)
 @given(batches=st.lists(some_texts, max_size=4), order=st.sampled_from([1, 2, 3]))
 def test_what_waits_on_disk_comes_back_exactly(batches, order):
-    whole = NgramCounter([order], Tokenizer(), cores=1)
+    whole = NgramCounter(Tokenizer(), cores=1)
     with scratch_folder() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "SMALLEST", 2)
-        spilling = NgramCounter([order], Tokenizer(), scratch=scratch, memory=1)
+        spilling = NgramCounter(Tokenizer(), scratch=scratch, memory=1)
         for texts in batches:
             whole.add(as_rows(texts))
             spilling.add(as_rows(texts))
         found = {}
-        for table in spilling.parts(order):
+        for table in spilling.tables(order):
             part = entries(table)
             assert not part.keys() & found.keys()
             found |= part
     assert not scratch.exists()
-    [expected] = whole.parts(order)
+    [expected] = whole.tables(order)
     assert found == entries(expected)
 
 
@@ -170,9 +170,9 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
 
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
 def test_no_ngram_crosses_a_sentence_end(between):
-    counter = NgramCounter([2], Tokenizer())
+    counter = NgramCounter(Tokenizer())
     counter.add(as_rows([f"a b{between}c d"]))
-    assert counted(counter) == {"a b": 1, "c d": 1}
+    assert counted(counter, 2) == {"a b": 1, "c d": 1}
     assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
 
 
@@ -180,10 +180,10 @@ def test_no_ngram_crosses_a_sentence_end(between):
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
     monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
-    counter = NgramCounter([2], Tokenizer(kind))
+    counter = NgramCounter(Tokenizer(kind))
     for texts in (["a", "b", "", "c"], ["d"]):
         counter.add(as_rows(texts))
-    assert counted(counter) == {}
+    assert counted(counter, 2) == {}
     assert (
         found_by(NgramFinder(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)), ["a", "b", "", "c"]) == []
     )
@@ -231,7 +231,7 @@ def test_a_list_larger_than_the_first_tables():
 def test_other_orders_are_refused(order):
     message = rf"^order={order}: an n-gram has 1 to 6 tokens\.$"
     with pytest.raises(UsageError, match=message):
-        NgramCounter([order], Tokenizer())
+        next(NgramCounter(Tokenizer()).tables(order))
 
 
 def test_n_grams_that_are_too_long_are_refused():

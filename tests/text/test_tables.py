@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bayesgram.text import strings as module
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
-from bayesgram.text.windows import NARROW, WindowIndex, WindowTable
+from bayesgram.text.windows import MOST, NARROW, Bounds, WindowIndex, WindowTable
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -171,20 +171,41 @@ streams = st.lists(
 @settings(max_examples=40, deadline=None)
 @given(batches=streams, cores=st.integers(1, 3), again=st.booleans())
 def test_windows_are_counted_like_a_counter(order, batches, cores, again):
-    table, counts = WindowTable(order, cores=cores), Counter()
+    tokens = max((number for batch in batches for stream in batch for number in stream), default=0) + 1
+    table, counts = WindowTable(order, tokens=tokens, cores=cores), Counter()
     for batch in batches:
-        tokens = max((number for stream in batch for number in stream), default=0) + 1
-        table.add([np.array(stream, np.int32) for stream in batch], tokens=tokens)
+        table.add([np.array(stream, np.int32) for stream in batch], Bounds.none())
         counts.update(window for stream in batch for window, _ in windows_of(stream, order))
         assert counted(table) == counts
         assert len(table) == len(counts)
     if again:
-        other = WindowTable(order, cores=2)
+        other = WindowTable(order, tokens=tokens, cores=2)
         for rows, numbers in (*table.entries(), *table.entries()):
             other.merge(rows, numbers)
         assert counted(other) == {window: 2 * n for window, n in counts.items()}
     table.clear()
     assert (len(table), counted(table)) == (0, {})
+
+
+@pytest.mark.parametrize("order", range(1, 7))
+@settings(max_examples=40, deadline=None)
+@given(
+    batches=streams, cells=st.sampled_from([1, 2, 8, 1 << 10]), cores=st.integers(1, 3), at_least=st.integers(1, 300)
+)
+def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, batches, cells, cores, at_least):
+    everything = [np.array(stream, np.int32) for batch in batches for stream in batch] * 60
+    tokens = max((int(stream.max(initial=0)) for stream in everything), default=0) + 1
+    counts = Counter(window for stream in everything for window, _ in windows_of(stream.tolist(), order))
+    bounds = Bounds(order, tokens=tokens, cells=cells, cores=cores)
+    for first in range(0, len(everything), 50):
+        bounds.add(everything[first : first + 50])
+    table = WindowTable(order, tokens=tokens, cores=cores)
+    table.add(everything, bounds, at_least=at_least)
+    found = counted(table)
+    assert found.items() <= counts.items()  # what is there has its exact count
+    assert {window: n for window, n in counts.items() if n >= at_least}.items() <= found.items()
+    if len(counts) <= 1:
+        assert len(found) == (max(counts.values(), default=0) >= min(at_least, MOST))
 
 
 @pytest.mark.parametrize("order", range(1, 7))
@@ -211,10 +232,10 @@ def test_windows_of_a_list_are_found_where_they_are(order, data, stream):
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 def test_windows_keep_their_counts_while_the_table_grows(order):
     rng = np.random.default_rng(order)
-    table, counts = WindowTable(order, cores=2), Counter()
+    table, counts = WindowTable(order, tokens=3000, cores=2), Counter()
     for size in (1, 255, 256, 300, 10_000, 10_000):
         stream = rng.integers(EMPTY, 3000 if order == 1 else 60 // order, size).astype(np.int32)
-        table.add([stream], tokens=3000)
+        table.add([stream], Bounds.none())
         counts.update(window for window, _ in windows_of(stream.tolist(), order))
     assert counted(table) == counts
     assert len(counts) > 600
@@ -226,7 +247,7 @@ def test_windows_keep_their_counts_while_the_table_grows(order):
     size=st.integers(1, 40),
 )
 def test_the_most_frequent_are_among_those_that_reach_a_count(numbers, size):
-    table = WindowTable(1, cores=2)
+    table = WindowTable(1, tokens=100, cores=2)
     table.merge(np.arange(len(numbers), dtype=np.int32).reshape(-1, 1), np.array(numbers, np.int64))
     least = table.count_reached_by(size)
     best = sorted(numbers, reverse=True)[:size]
@@ -237,8 +258,8 @@ def test_the_most_frequent_are_among_those_that_reach_a_count(numbers, size):
 
 
 def test_a_window_does_not_run_from_one_stream_into_the_next():
-    table = WindowTable(2)
+    table = WindowTable(2, tokens=3)
     one, two = np.array([1], np.int32), np.array([2], np.int32)
-    table.add([one, two], tokens=3)
-    table.add([two], tokens=3)
+    table.add([one, two], Bounds.none())
+    table.add([two], Bounds.none())
     assert len(table) == 0

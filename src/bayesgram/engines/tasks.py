@@ -8,6 +8,7 @@ of the rows alone: a task that is run twice gives the same bytes. Does not know 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -66,7 +67,7 @@ def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer:
     """Public text as n-grams of each order with their counts."""
     bad = BadRows()
     for run in _runs(read(batches, bad)):
-        counter = NgramCounter(orders, tokenizer, cores=1)  # Spark has a task for every core
+        counter = NgramCounter(tokenizer, cores=1)  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:
@@ -151,7 +152,7 @@ def _runs(records: Iterable[Records]) -> Iterator[list[Records]]:
 def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
     """The n-grams of one order as strings."""
     tokens = counter.tokens.strings()
-    for rows, counts in counter.windows[order].entries():
+    for rows, counts in chain.from_iterable(table.entries() for table in counter.tables(order)):
         for first in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
             words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T]

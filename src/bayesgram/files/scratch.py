@@ -18,6 +18,8 @@ from bayesgram.files.writing import discarded
 
 Columns = Sequence[NDArray[Any]]
 
+ARRAYS_AT_ONCE = 64
+
 
 @contextmanager
 def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
@@ -37,8 +39,8 @@ def append_columns(path: Path, columns: Columns) -> None:
 def read_columns(path: Path, number: int) -> Iterator[list[NDArray[Any]]]:
     """Columns as they were added, so many at a time."""
     with path.open("rb") as file:
-        while file.peek(1):
-            yield [np.load(file) for _ in range(number)]
+        while columns := [np.load(file) for _ in range(number) if file.peek(1)]:
+            yield columns
 
 
 class Buckets:
@@ -57,7 +59,34 @@ class Buckets:
             if last > first:
                 append_columns(path, [column[first:last] for column in columns])
 
-    def parts(self, number: int) -> Iterator[list[NDArray[Any]]]:
-        """The columns of a bucket, as they were added."""
+    def taken(self, number: int) -> Iterator[list[NDArray[Any]]]:
+        """The columns of a bucket, as they were added; then the bucket is empty."""
         if self._paths[number].exists():
             yield from read_columns(self._paths[number], self._columns)
+            self._paths[number].unlink()
+
+
+class Streams:
+    """Arrays that are gone through several times in the order they were added; those beyond `memory` bytes on disk."""
+
+    def __init__(self, folder: Path | None, memory: int) -> None:
+        self._path = folder and folder / "streams"
+        self._memory, self._used = memory, 0
+        self._kept: list[NDArray[Any]] = []
+        self.size = 0  # numbers in all arrays
+
+    def add(self, array: NDArray[Any]) -> None:
+        """Add one array at the end."""
+        self._kept.append(array)
+        self.size += array.size
+        self._used += array.nbytes
+        if self._path and self._used > self._memory:
+            append_columns(self._path, self._kept)
+            self._kept, self._used = [], 0
+
+    def __iter__(self) -> Iterator[list[NDArray[Any]]]:
+        """All arrays, some at a time."""
+        if self._path and self._path.exists():
+            yield from read_columns(self._path, ARRAYS_AT_ONCE)
+        for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
+            yield self._kept[first : first + ARRAYS_AT_ONCE]

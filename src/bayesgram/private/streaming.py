@@ -144,7 +144,7 @@ class Spills:
         for rows in self._all():
             edges, *columns = _dealt(*rows, ranks, ranges)
             dealt.add(edges, columns)
-        return filter(None, (_together(dealt.parts(number)) for number in range(ranges)))
+        return filter(None, (_together(dealt.taken(number)) for number in range(ranges)))
 
     def _all(self) -> Iterator[Triples]:
         for path in self._paths:

@@ -25,6 +25,7 @@ from bayesgram.files.writing import publish_file
 from bayesgram.public.prior import public_distribution
 from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders
 from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text.windows import WindowTable
 
 MAX_SIZE = 100_000_000
 MAX_TOTAL = 2**53
@@ -137,9 +138,9 @@ class Vocabulary:
         N-grams beyond `memory` bytes wait on disk, and the answer stays exact; the distinct tokens stay in memory.
         """
         check_size(size)
-        orders = sorted({order} if isinstance(order, int) else set(order))
+        orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
         with scratch_folder() as scratch:
-            counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory)
+            counter = NgramCounter(tokenizer, scratch=scratch, memory=memory)
             for batch in records:
                 counter.add(batch.text)
             ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
@@ -176,19 +177,31 @@ def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringA
     """The most frequent windows of one length as strings, with their counts, in order."""
     tokens = counter.tokens.strings()
     start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
-    best = np.zeros((0, length), np.int32), np.zeros(0, np.int64)
-    for table in counter.parts(length):
-        least = table.count_reached_by(size + 1)  # one of them may be <s>
-        if best[1].size >= size:
+    bounds = counter.bounds(length)
+    least = bounds.likely_count(size + 1)  # one of them may be <s>
+    rows, counts = _best(counter.tables(length, bounds, at_least=least), tokens, size, start)
+    reached = int(counts.min()) if counts.size >= size else 1
+    if reached < least:  # others may have as many; as `size` windows do reach this count, no more need be looked at
+        rows, counts = _best(counter.tables(length, bounds, at_least=reached), tokens, size, start)
+    if not counts.size:
+        raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
+    rows, counts = _first(rows, counts, tokens, size)
+    words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
+    return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts
+
+
+def _best(tables: Iterable[WindowTable], tokens: pa.LargeBinaryArray, size: int, start: int) -> tuple[Ids, Integers]:
+    """The most frequent windows of tables that have none in common, and their counts."""
+    best: tuple[Ids, Integers] | None = None
+    for table in tables:
+        least = table.count_reached_by(size + 1)
+        if best and best[1].size >= size:
             least = max(least, int(best[1].min()))
         for rows, counts in table.entries(at_least=least):
             told = rows[:, 0] != start  # a sentence's start is given, never predicted
-            best = _race(*best, rows[told], counts[told], tokens, size)
-    if not len(best[0]):
-        raise BayesgramError(f"the public text has no n-gram of order {length}: give more text, or a smaller --order.")
-    rows, counts = _first(*best, tokens, size)
-    words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
-    return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())), counts
+            found = rows[told], counts[told]
+            best = _race(*best, *found, tokens, size) if best else found
+    return best or (np.zeros((0, 1), np.int32), np.zeros(0, np.int64))
 
 
 def _race(

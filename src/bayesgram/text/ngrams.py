@@ -4,7 +4,7 @@ In:  Arrow arrays of valid UTF-8, a `Tokenizer`.   Out: streams of token numbers
 No window crosses a sentence end or a row; with boundaries, a sentence begins with <s> and ends with </s>.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,16 +14,18 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import UsageError
-from bayesgram.files.scratch import Buckets
+from bayesgram.files.scratch import Buckets, Streams
 from bayesgram.kernels import kernel
 from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import Tokenizer, buffers, chunks
-from bayesgram.text.windows import WindowIndex, WindowTable
+from bayesgram.text.windows import Bounds, WindowIndex, WindowTable
 
 MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
+TOKENS_PER_CELL = 8
+MOST_CELLS = 1 << 28
 START, END = "<s>", "</s>"
 
 
@@ -41,14 +43,14 @@ def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
 
 
 class NgramCounter:
-    """Counts all n-grams of these orders in text that is added batch by batch.
+    """Counts n-grams of these orders in text that is added batch by batch.
 
-    Tables of more than `memory` bytes go to the scratch folder; `parts` brings all together, exactly.
+    The text is kept as token numbers, and counted when it is all there. Of both, what is more than `memory` bytes waits
+    in the scratch folder; the counts are exact.
     """
 
     def __init__(
         self,
-        orders: Sequence[int],
         tokenizer: Tokenizer,
         *,
         scratch: Path | None = None,
@@ -57,51 +59,61 @@ class NgramCounter:
     ) -> None:
         self.tokenizer = tokenizer
         self.tokens = StringTable()
-        self.windows = {check_order(order): WindowTable(order, cores=cores) for order in orders}
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
-        self._memory, self._scratch, self._cores = memory // len(orders), scratch, cores
-        self._spilled: dict[int, Buckets] = {}
+        self._streams = Streams(scratch, memory // 4)
+        self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
-        """Count the n-grams of these rows: cut on all cores, number new tokens on one, count on all."""
+        """Take the tokens of these rows: cut on all cores, number new ones on one."""
         parts = list(chunks(texts))
         few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
-        streams: list[Ids] = []
         for some in (parts[:few], parts[few:]):
-            streams += map(self.tokens.complete, on_cores(self._found, some, cores=self._cores))
-        if self._marks:
-            streams = [_with_boundaries(stream, *self._marks)[0] for stream in streams]
-        for table in self.windows.values():
-            table.add(streams, tokens=len(self.tokens))
-            if self._scratch and table.largest_size > max(self._memory, SMALLEST):
-                self._spill(table, self._scratch)
+            for found in on_cores(self._found, some, cores=self._cores):
+                stream = self.tokens.complete(found)
+                self._streams.add(_with_boundaries(stream, *self._marks)[0] if self._marks else stream)
 
     def _found(self, texts: pa.LargeBinaryArray) -> Found:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
         data, offsets, _ = self.tokenizer.cut(texts)
         return self.tokens.look_up(data, offsets)
 
-    def _spill(self, table: WindowTable, scratch: Path) -> None:
-        """Move a table to disk, dealt out by hash: equal windows meet again in the same bucket."""
-        name = f"windows-{table.order}"
-        spilled = self._spilled.setdefault(table.order, Buckets(scratch, name, buckets=BUCKETS, columns=2))
-        for edges, rows, counts in table.dealt(BUCKETS):
-            spilled.add(edges, [rows, counts])
-        table.clear()
+    def bounds(self, order: int) -> Bounds:
+        """At most how often an n-gram occurs: from a few times less cells than there are tokens."""
+        most = min(MOST_CELLS, self._memory // 4 // self._cores)
+        cells = 1 << min(self._streams.size // TOKENS_PER_CELL, most - 1).bit_length()
+        bounds = Bounds(check_order(order), tokens=len(self.tokens), cells=cells, cores=self._cores)
+        for streams in self._streams:
+            bounds.add(streams)
+        return bounds
 
-    def parts(self, order: int) -> Iterator[WindowTable]:
-        """The counts of one order: all at once, or a bucket at a time where they did not fit in memory."""
-        table = self.windows[order]
-        if order not in self._spilled:
+    def tables(self, order: int, bounds: Bounds | None = None, *, at_least: int = 1) -> Iterator[WindowTable]:
+        """The counts of all n-grams of an order that reach a count, and of some others.
+
+        They come in one table, or a bucket at a time where they did not fit in memory: equal ones in the same.
+        """
+        table = WindowTable(check_order(order), tokens=len(self.tokens), cores=self._cores)
+        spilled: Buckets | None = None
+        for streams in self._streams:
+            table.add(streams, bounds or Bounds.none(), at_least=at_least)
+            if self._scratch and table.largest_size > self._memory:
+                spilled = spilled or Buckets(self._scratch, f"windows-{order}", buckets=BUCKETS, columns=2)
+                _spill(table, spilled)
+        if not spilled:
             yield table
             return
-        if self._scratch and len(table):
-            self._spill(table, self._scratch)
+        _spill(table, spilled)
         for bucket in range(BUCKETS):
-            table = self.windows[order] = WindowTable(order, cores=self._cores)
-            for rows, counts in self._spilled[order].parts(bucket):
+            table = WindowTable(order, tokens=len(self.tokens), cores=self._cores)
+            for rows, counts in spilled.taken(bucket):
                 table.merge(rows, counts)
             yield table
+
+
+def _spill(table: WindowTable, spilled: Buckets) -> None:
+    """Move a table to disk, dealt out by hash."""
+    for edges, rows, counts in table.dealt(BUCKETS):
+        spilled.add(edges, [rows, counts])
+    table.clear()
 
 
 class NgramFinder:

@@ -1,21 +1,28 @@
 """Counts of windows of token numbers (n-grams), exactly, and a list of windows that is looked for in streams of them.
 
 A window is its token numbers side by side in one or more 64-bit numbers, so it is its own key. Does not know what a
-token is. Does not forget: memory is that of the distinct windows.
+token is.
+
+Most windows of real text occur once or twice, and a table of them all is far larger than the processor's cache. So
+there are `Bounds` first: a small array of counts where windows share a cell by their hash, which is never below the
+count of any of them. Only windows whose cell reaches what is asked for need a place in a table, and their counts there
+are exact.
 """
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from bayesgram.arrays import Hashes, Ids, Integers
+from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.cores import CORES, on_cores
-from bayesgram.kernels import inlined, kernel, mix, prefetch
+from bayesgram.kernels import inlined, kernel, prefetch
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
 
 NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are less than two million tokens
 PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
+MOST = 255  # that a cell counts
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
 
 
 @inlined
@@ -92,37 +99,73 @@ def _add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots
 
 
 @inlined
-def _key_at(window: np.uint64, ids: Ids, end: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
-    """Write the key of the window that ends here, and give its hash; `window` is the last key, moved by one token."""
+def _moved(window: np.uint64, run: int, token: int, bits: int, order: int) -> tuple[np.uint64, int]:
+    """A key of one number, moved by one token, and how many tokens there are since the last one that interrupts."""
+    mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
+    return (window << np.uint64(bits) | np.uint64(token)) & mask, (run + 1) * (token >= 0)
+
+
+@inlined
+def _write_key(window: np.uint64, run: int, ids: Ids, end: int, order: int, bits: int, keys: Hashes, row: int) -> None:
+    """Write the key of the window that ends here, if there is one; `window` is its key if that is one number."""
     if keys.shape[1] == 1:  # the usual case
-        keys[row, 0] = window
-        hashed = mix(window)
-    else:
-        hashed = _pack(ids, end + 1 - order, order, bits, keys, row)
-    return hashed
+        keys[np.uint64(row), 0] = window
+    elif run >= order:
+        _pack(ids, end + 1 - order, order, bits, keys, row)
+
+
+@inlined
+def _cell(keys: Hashes, row: int, shift: int) -> np.uint64:
+    """The cell of a window: the upper bits of a product, which is all the hash it needs."""
+    hashed = keys[np.uint64(row), 0] * GOLDEN
+    for word in range(1, keys.shape[1]):
+        hashed = (hashed ^ keys[row, word]) * GOLDEN
+    return hashed >> np.uint64(shift)
 
 
 @kernel
-def _count_windows(ids: Ids, order: int, bits: int, slots: Slots, part: int, parts: int) -> int:
-    """Count the windows of one part; how many were new."""
-    words = slots.shape[1] - 1
-    keys, places = np.empty((AHEAD, words), np.uint64), np.empty(AHEAD, np.uint64)
-    last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
-    mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
-    new = waiting = run = 0
+def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int) -> None:
+    """Count every window in its cell, up to MOST. There is no branch to guess, here and in the next kernel."""
+    key, window, run = np.zeros((1, words), np.uint64), np.uint64(0), 0
     for end in range(ids.size):
-        run = run + 1 if ids[end] >= 0 else 0
-        window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
-        if run >= order:
-            hashed = _key_at(window, ids, end, order, bits, keys, waiting)
-            if _in_part(hashed, part, parts):
-                place = hashed & last
-                places[waiting] = place
-                prefetch(slots, place)
-                waiting += 1
-        if waiting == AHEAD or end == ids.size - 1:
+        window, run = _moved(window, run, ids[end], bits, order)
+        _write_key(window, run, ids, end, order, bits, key, 0)
+        cell = _cell(key, 0, shift)
+        cells[cell] += (run >= order) & (cells[cell] < MOST)
+
+
+@kernel
+def _add_cells(cells: Bytes, more: Bytes) -> None:
+    for cell in range(cells.size):
+        cells[cell] = min(np.int64(cells[cell]) + np.int64(more[cell]), MOST)
+
+
+@kernel
+def _reaching(ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int, at_least: int) -> Hashes:
+    """The keys of all windows whose cells reach a count, in order."""
+    keys, window, run, size = np.empty((ids.size + 1, words), np.uint64), np.uint64(0), 0, 0
+    for end in range(ids.size):
+        window, run = _moved(window, run, ids[end], bits, order)
+        _write_key(window, run, ids, end, order, bits, keys, size)
+        size += (run >= order) & (cells[_cell(keys, size, shift)] >= at_least)
+    return keys[:size].copy()
+
+
+@kernel
+def _count_keys(keys: Hashes, slots: Slots, part: int, parts: int) -> int:
+    """Count the keys of one part; how many were new."""
+    rows, places = np.empty(AHEAD, np.int64), np.empty(AHEAD, np.uint64)
+    last = np.uint64(slots.shape[0] - 1)
+    new = waiting = 0
+    for row in range(keys.shape[0]):
+        hashed = hash_key(keys, row, keys.shape[1])
+        rows[waiting], places[waiting] = row, hashed & last
+        waiting += _in_part(hashed, part, parts)
+        if waiting == AHEAD or row == keys.shape[0] - 1:
             for at in range(waiting):
-                new += _add_key(keys, at, places[at], 1, slots)
+                prefetch(slots, places[at])
+            for at in range(waiting):
+                new += _add_key(keys, rows[at], places[at], 1, slots)
             waiting = 0
     return new
 
@@ -168,17 +211,12 @@ def _how_often(slots: Slots, most: int) -> Integers:
 
 @kernel
 def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
-    """All windows and their counts in order of buckets, and where each bucket begins and ends.
-
-    Buckets go by a hash of the tokens, not of the key: it stays when keys become wide.
-    """
+    """All windows and their counts in order of buckets, and where each bucket begins and ends."""
     words = slots.shape[1] - 1
-    row, key = np.empty((1, order), np.int32), np.empty((1, (order + 1) // 2), np.uint64)
     chosen, edges = np.empty(slots.shape[0], np.uint16), np.zeros(buckets + 1, np.int64)
     for place in range(slots.shape[0]):
         if slots[place, words]:
-            _unpack(slots, place, bits, row, 0)
-            hashed = _pack(row[0], 0, order, WIDE, key, 0)
+            hashed = hash_key(slots, place, words)
             chosen[place] = (hashed >> np.uint64(48)) * np.uint64(buckets) >> np.uint64(16)
             edges[chosen[place] + 1] += 1
     edges = np.cumsum(edges)
@@ -192,18 +230,54 @@ def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers,
     return edges, rows, counts
 
 
+class Bounds:
+    """No window occurs more often than its bound says. Every core counts some streams in cells of its own.
+
+    With about as many `cells` as there are windows, or a few times less, most bounds are close.
+    """
+
+    def __init__(self, order: int, *, tokens: int, cells: int, cores: int = CORES) -> None:
+        self._order, self._bits = order, _bits(tokens)
+        self.shift = 64 - max((cells - 1).bit_length(), 1)  # as many cells as upper bits of a hash can number
+        self._cells = [np.zeros(1 << 64 - self.shift, np.uint8) for _ in range(cores)]
+
+    @classmethod
+    def none(cls) -> "Bounds":
+        """Any window may occur any number of times."""
+        bounds = cls(1, tokens=0, cells=1, cores=1)
+        bounds.cells[:] = MOST
+        return bounds
+
+    @property
+    def cells(self) -> Bytes:
+        """How often the windows of a cell occur together, up to MOST."""
+        while len(self._cells) > 1:
+            _add_cells(self._cells[0], self._cells.pop())
+        return self._cells[0]
+
+    def add(self, streams: Sequence[Ids]) -> None:
+        """Count the windows of streams of numbers; what is below 0 interrupts a window."""
+        words, cores = _words(self._order, self._bits), len(self._cells)
+
+        def count(core: int) -> None:
+            for ids in streams[core::cores]:
+                _bound_windows(ids, self._order, self._bits, words, self._cells[core], self.shift)
+
+        on_cores(count, range(cores), cores=cores)
+
+    def likely_count(self, size: int) -> int:
+        """A count that `size` windows may well reach: what as many cells reach, less what others add to a cell."""
+        reached = np.cumsum(np.bincount(self.cells, minlength=MOST + 1)[:0:-1])[::-1]
+        return max(int(np.count_nonzero(reached >= size) - np.ceil(self.cells.mean())), 1)
+
+
 class WindowTable:
-    """Counts of distinct windows of `order` token numbers. Every core counts the windows of its own part."""
+    """Counts of distinct windows of `order` numbers below `tokens`. Every core counts the windows of its own part."""
 
-    def __init__(self, order: int, *, cores: int = CORES) -> None:
-        self.order = order
-        self._cores = cores
-        self._start(NARROW)
-
-    def _start(self, bits: int) -> None:
-        self._bits = bits
-        self._parts = [_no_slots(self.order, bits) for _ in range(self._cores)]
-        self._sizes = [0] * self._cores
+    def __init__(self, order: int, *, tokens: int, cores: int = CORES) -> None:
+        self.order, self._bits, self._cores = order, _bits(tokens), cores
+        self._parts = [_no_slots(order, self._bits) for _ in range(cores)]
+        self._sizes = [0] * cores
 
     def __len__(self) -> int:
         return sum(self._sizes)
@@ -213,21 +287,21 @@ class WindowTable:
         """Bytes at the worst: a table that has just grown is a third full."""
         return 3 * len(self) * int(self._parts[0][0].nbytes)
 
-    def add(self, streams: Sequence[Ids], *, tokens: int) -> None:
-        """Count the windows of streams of numbers below `tokens`; what is below 0 interrupts a window."""
-        self._make_wide_for(tokens)
+    def add(self, streams: Sequence[Ids], bounds: Bounds, *, at_least: int = 1) -> None:
+        """Count the windows of streams whose bounds reach a count; what is below 0 interrupts a window."""
+        keys_like = self.order, self._bits, _words(self.order, self._bits)
+        asked = bounds.cells, bounds.shift, min(at_least, MOST)
+        keys = on_cores(lambda ids: _reaching(ids, *keys_like, *asked), streams, cores=self._cores)
 
         def count(part: int) -> None:
-            for ids in streams:
-                self._reserve(part, ids.size)
-                arguments = self.order, self._bits, self._parts[part], part, self._cores
-                self._sizes[part] += _count_windows(ids, *arguments)
+            for some in keys:
+                self._reserve(part, len(some))
+                self._sizes[part] += _count_keys(some, self._parts[part], part, self._cores)
 
         on_cores(count, range(self._cores), cores=self._cores)
 
     def merge(self, rows: Ids, counts: Integers) -> None:
         """Add windows that were counted before."""
-        self._make_wide_for(int(rows.max(initial=0)) + 1)
 
         def add(part: int) -> None:
             for first in range(0, len(rows), AT_ONCE):
@@ -261,14 +335,6 @@ class WindowTable:
             slots[:] = 0
         self._sizes = [0] * self._cores
 
-    def _make_wide_for(self, tokens: int) -> None:
-        """Where numbers need more bits than a key has for them, write all keys anew."""
-        if _bits(tokens) > self._bits:
-            narrow = list(self.entries())
-            self._start(WIDE)
-            for rows, counts in narrow:
-                self.merge(rows, counts)
-
     def _reserve(self, part: int, more: int) -> None:
         self._parts[part] = with_room(self._parts[part], self._sizes[part] + more)
 
@@ -295,14 +361,13 @@ def _find_windows(
     whose, found = np.empty(ids.size, np.int32), np.empty(ids.size, np.int32)
     key = np.empty((1, slots.shape[1] - 1), np.uint64)
     last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
-    mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
     size = run = text = 0
     for end in range(ids.size):
-        run = run + 1 if ids[end] >= 0 else 0
-        window = (window << np.uint64(bits) | np.uint64(ids[end])) & mask
+        window, run = _moved(window, run, ids[end], bits, order)
         if run < order:
             continue
-        hashed = _key_at(window, ids, end, order, bits, key, 0)
+        _write_key(window, run, ids, end, order, bits, key, 0)
+        hashed = hash_key(key, 0, key.size)
         row = slots[_slot_of(key, 0, hashed & last, slots), key.size]
         if row:
             while ends[text] <= end:
@@ -338,5 +403,9 @@ def _bits(tokens: int) -> int:
 
 def _no_slots(order: int, bits: int) -> Slots:
     """An empty table for keys of so many tokens."""
-    words = -(-order // (64 // bits))
-    return np.zeros((1 << 9, words + 1), np.uint64)
+    return np.zeros((1 << 9, _words(order, bits) + 1), np.uint64)
+
+
+def _words(order: int, bits: int) -> int:
+    """64-bit numbers that hold a key."""
+    return -(-order // (64 // bits))
