@@ -189,9 +189,7 @@ def test_windows_are_counted_like_a_counter(order, batches, cores, again):
 
 @pytest.mark.parametrize("order", range(1, 7))
 @settings(max_examples=40, deadline=None)
-@given(
-    batches=streams, cells=st.sampled_from([1, 2, 8, 1 << 10]), cores=st.integers(1, 3), at_least=st.integers(1, 300)
-)
+@given(batches=streams, cells=st.sampled_from([2, 8, 1 << 10]), cores=st.integers(1, 3), at_least=st.integers(1, 300))
 def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, batches, cells, cores, at_least):
     everything = [np.array(stream, np.int32) for batch in batches for stream in batch] * 60
     tokens = max((int(stream.max(initial=0)) for stream in everything), default=0) + 1

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Integers
+from bayesgram.cores import ahead
 from bayesgram.files.writing import discarded
 
 Columns = Sequence[NDArray[Any]]
@@ -87,6 +88,6 @@ class Streams:
     def __iter__(self) -> Iterator[list[NDArray[Any]]]:
         """All arrays, some at a time."""
         if self._path and self._path.exists():
-            yield from read_columns(self._path, ARRAYS_AT_ONCE)
+            yield from ahead(read_columns(self._path, ARRAYS_AT_ONCE))
         for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
             yield self._kept[first : first + ARRAYS_AT_ONCE]

@@ -24,8 +24,8 @@ MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
-TOKENS_PER_CELL = 8
-MOST_CELLS = 1 << 28
+CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
+TOKENS_PER_CELL = 64  # at most, where there is memory for more cells
 START, END = "<s>", "</s>"
 
 
@@ -78,9 +78,10 @@ class NgramCounter:
         return self.tokens.look_up(data, offsets)
 
     def bounds(self, order: int) -> Bounds:
-        """At most how often an n-gram occurs: from a few times less cells than there are tokens."""
-        most = min(MOST_CELLS, self._memory // 4 // self._cores)
-        cells = 1 << min(self._streams.size // TOKENS_PER_CELL, most - 1).bit_length()
+        """At most how often an n-gram occurs."""
+        tokens = self._streams.size
+        most = self._memory // 4 // self._cores
+        cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
         bounds = Bounds(check_order(order), tokens=len(self.tokens), cells=cells, cores=self._cores)
         for streams in self._streams:
             bounds.add(streams)

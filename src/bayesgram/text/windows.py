@@ -53,7 +53,7 @@ def _unpack(slots: Slots, place: int, bits: int, rows: Ids, row: int) -> None:
 
 @inlined
 def _in_part(hashed: np.uint64, part: int, parts: int) -> bool:
-    """Whether a window belongs to this part of a table: by the upper half of its hash, as slots go by the lower."""
+    """Whether a window belongs to this part of a table: by the top of its hash; buckets and slots go by lower bits."""
     return bool((hashed >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32) == np.uint64(part))
 
 
@@ -120,7 +120,7 @@ def _cell(keys: Hashes, row: int, shift: int) -> np.uint64:
     hashed = keys[np.uint64(row), 0] * GOLDEN
     for word in range(1, keys.shape[1]):
         hashed = (hashed ^ keys[row, word]) * GOLDEN
-    return hashed >> np.uint64(shift)
+    return np.uint64(hashed >> np.uint64(shift))
 
 
 @kernel
@@ -137,7 +137,16 @@ def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Bytes, sh
 @kernel
 def _add_cells(cells: Bytes, more: Bytes) -> None:
     for cell in range(cells.size):
-        cells[cell] = min(np.int64(cells[cell]) + np.int64(more[cell]), MOST)
+        cells[cell] = np.uint8(min(int(cells[cell]) + int(more[cell]), MOST))
+
+
+@kernel
+def _how_full(cells: Bytes) -> Integers:
+    """How many cells have each count."""
+    found = np.zeros(MOST + 1, np.int64)
+    for cell in range(cells.size):
+        found[cells[cell]] += 1
+    return found
 
 
 @kernel
@@ -217,7 +226,7 @@ def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers,
     for place in range(slots.shape[0]):
         if slots[place, words]:
             hashed = hash_key(slots, place, words)
-            chosen[place] = (hashed >> np.uint64(48)) * np.uint64(buckets) >> np.uint64(16)
+            chosen[place] = (hashed >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(buckets) >> np.uint64(16)
             edges[chosen[place] + 1] += 1
     edges = np.cumsum(edges)
     rows, counts, fill = np.empty((edges[-1], order), np.int32), np.empty(edges[-1], np.int64), edges.copy()
@@ -267,8 +276,10 @@ class Bounds:
 
     def likely_count(self, size: int) -> int:
         """A count that `size` windows may well reach: what as many cells reach, less what others add to a cell."""
-        reached = np.cumsum(np.bincount(self.cells, minlength=MOST + 1)[:0:-1])[::-1]
-        return max(int(np.count_nonzero(reached >= size) - np.ceil(self.cells.mean())), 1)
+        full = _how_full(self.cells)
+        reached = np.cumsum(full[:0:-1])[::-1]
+        others = -(-int(full @ np.arange(full.size)) // self.cells.size)
+        return max(int(np.count_nonzero(reached >= size)) - others, 1)
 
 
 class WindowTable:
