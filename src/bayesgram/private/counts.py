@@ -12,14 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Ids, Integers
+from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.strings import StringTable
+from bayesgram.text.strings import StringTable, hash_rows
 from bayesgram.text.tokens import buffers
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
@@ -83,10 +83,10 @@ def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: 
         for users, ngrams in vocabulary.finder.find(batch.text, codes, cores=cores):
             waiting.add(users, ngrams)
         if waiting.size > PENDING:
-            runs.append(merged(waiting.take()))
-    triples = (np.concatenate(column) for column in zip(*runs, waiting.take(), strict=True))
+            runs.append(_merged(*waiting.take()))
+    triples = (np.concatenate(column) for column in zip(*runs, once(*waiting.take()), strict=True))
     counts = user_counts(names.strings(), *triples, vocabulary_size=len(vocabulary))
-    return _by_name(counts, vocabulary.fingerprint)
+    return _by_hash(counts, vocabulary.fingerprint)
 
 
 class Occurrences:
@@ -101,18 +101,22 @@ class Occurrences:
         self._parts.append((users, ngrams))
         self.size += ngrams.size
 
-    def take(self) -> Triples:
-        """All of them with a count of 1; none are left."""
+    def take(self) -> tuple[Ids, Ids]:
+        """All of them; none are left."""
         empty = np.zeros(0, np.int32)
         users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *self._parts, strict=True))
         self._parts, self.size = [], 0
-        return users, ngrams, np.ones(users.size, np.int32)
+        return users, ngrams
 
 
-def merged(rows: Triples) -> Triples:
-    """The same rows, ordered, with each n-gram of a user once."""
-    users, ngrams, counts = rows
-    starts, ngrams, counts = _rows(users, ngrams, counts, 0, int(users.max(initial=-1)) + 1)
+def once(users: Ids, ngrams: Ids) -> Triples:
+    """Rows with a count of 1."""
+    return users, ngrams, np.ones(users.size, np.int32)
+
+
+def _merged(users: Ids, ngrams: Ids) -> Triples:
+    """Ordered rows, with each n-gram of a user once."""
+    starts, ngrams, counts = _rows(*once(users, ngrams), 0, int(users.max(initial=-1)) + 1)
     return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
@@ -141,9 +145,23 @@ def user_counts(
     return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
 
 
-def _by_name(counts: UserCounts, fingerprint: str) -> UserCounts:
-    """The same counts with users in byte order of their ids, so that the result does not tell how it was read."""
-    order = pc.sort_indices(counts.users).to_numpy().astype(np.int64)
+def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
+    """Users in order of the hashes of their ids; of equal hashes, the ids in byte order.
+
+    The order is a function of the ids alone, so that a result does not tell how it was read; and about where a user
+    comes in it is known before all users are.
+    """
+    order: Integers = np.argsort(hashes, kind="stable")
+    same = np.flatnonzero(np.diff(hashes[order]) == 0)
+    for value in np.unique(hashes[order][same]):  # none, but for somebody who looks for them
+        tied = slice(*(np.searchsorted(hashes, value, side, order) for side in ("left", "right")))
+        order[tied] = order[tied][pc.sort_indices(names.take(pa.array(order[tied]))).to_numpy()]
+    return order
+
+
+def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
+    """The same counts with users in order of the hashes of their ids."""
+    order = hash_order(counts.users, hash_rows(*buffers(counts.users)))
     sizes = np.diff(counts.starts)[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     places = np.repeat(counts.starts[order] - starts[:-1], sizes) + np.arange(starts[-1])

@@ -6,30 +6,27 @@ Memory is that of a batch, of what is being merged, and of the users' ids; not o
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from bayesgram.arrays import Ids, Integers
+from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
-from bayesgram.files.scratch import Buckets, append_columns, read_columns, scratch_folder
+from bayesgram.files.scratch import Buckets, scratch_folder
 from bayesgram.kernels import kernel
-from bayesgram.private.counts import Occurrences, Triples, UserCounts, merged, user_counts
+from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 
-SMALLEST = 1 << 16  # rows that are always kept together
-WORTH = 0.7  # of the rows may be left for merging them to pay
-MOST_RANGES = 1 << 12  # files at a time
-PIECE = 1 << 21  # rows that are merged while those before them are written
-BYTES_PER_ROW = 48  # of merging: three columns, the sort key beside them, and the result
+SMALLEST = 1 << 16  # occurrences that are always kept together
+BITS = 8  # of a user's hash that choose one of 256 buckets
+PIECE = 1 << 19  # occurrences that are merged while those before them are written
+BYTES_PER_ROW = 32  # of an occurrence: two numbers in the list, brought together, dealt out, and room for the pieces
 
 
 @dataclass(frozen=True)
@@ -57,124 +54,106 @@ def count_to_folder(
 
 
 def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int) -> Iterator[UserCounts]:
-    """All counts, users in byte order of their ids, a range of users at a time."""
-    names, waiting, spills = StringTable(), Occurrences(), Spills(scratch)
-    for codes, text in ahead(_numbered(records, names)):
+    """All counts, users in order of the hashes of their ids, a range of users at a time."""
+    names, waiting, dealt = StringTable(), Occurrences(), Dealt(scratch)
+    hashes = [np.zeros(0, np.uint64)]
+    for codes, new, text in ahead(_numbered(records, names)):
+        hashes.append(new)
         for users, ngrams in vocabulary.finder.find(text, codes):
             waiting.add(users, ngrams)
         if waiting.size > limit:
-            spills.add(waiting.take())
-    spills.add(waiting.take())
-    ids = names.strings()
-    order = pc.sort_indices(ids).to_numpy()
-    ranks = np.empty(len(ids), np.int32)
-    ranks[order] = np.arange(len(ids))
-    yield from ahead(_parts(ids, order, spills.by_range(ranks, limit), vocabulary))
+            hashes = [np.concatenate(hashes)]
+            dealt.spill(*waiting.take(), hashes[0])
+    of_all = np.concatenate(hashes)
+    dealt.finish(*waiting.take(), of_all)
+    yield from ahead(_parts(names.strings(), of_all, dealt, vocabulary))
 
 
-def _parts(
-    ids: pa.LargeBinaryArray, order: Integers, ranges: Iterable[Triples], vocabulary: Vocabulary
-) -> Iterator[UserCounts]:
-    """Rows as counts, made on all cores."""
-    for triples in ranges:
-        part = partial(_part, ids, order, triples, vocabulary)
-        pieces = _pieces(triples[0])
-        for first in range(0, len(pieces), CORES):
-            yield from on_cores(part, pieces[first : first + CORES])
+def _parts(ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", vocabulary: Vocabulary) -> Iterator[UserCounts]:
+    """The counts of some buckets after the others, made on all cores."""
+    order = hash_order(ids, hashes)
+    ranks = np.empty(order.size, np.int32)
+    ranks[order] = np.arange(order.size)
+    edges = np.searchsorted(hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64))
+
+    def part(buckets: tuple[int, int]) -> UserCounts:
+        users, ngrams = dealt.taken(*buckets)
+        first, last = edges[buckets[0]], edges[buckets[1]]
+        names = ids.take(pa.array(order[first:last]))
+        return user_counts(
+            names,
+            *once(ranks[users], ngrams),
+            first=int(first),
+            vocabulary_size=len(vocabulary),
+            vocabulary_fingerprint=vocabulary.fingerprint,
+        )
+
+    pieces = dealt.pieces()
+    for first in range(0, len(pieces), CORES):
+        yield from on_cores(part, pieces[first : first + CORES])
 
 
-def _pieces(users: Ids) -> list[tuple[int, int]]:
-    """Ranges of users, with a few million rows or so in each."""
-    first, last = int(users.min(initial=0)), int(users.max(initial=-1)) + 1
-    return list(pairwise(np.linspace(first, last, users.size // PIECE + 2).astype(int).tolist()))
-
-
-def _part(
-    ids: pa.LargeBinaryArray, order: Integers, rows: Triples, vocabulary: Vocabulary, users: tuple[int, int]
-) -> UserCounts:
-    """The counts of a range of users."""
-    first, last = users
-    return user_counts(
-        ids.take(pa.array(order[first:last])),
-        *rows,
-        first=first,
-        vocabulary_size=len(vocabulary),
-        vocabulary_fingerprint=vocabulary.fingerprint,
-    )
-
-
-def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[Ids, pa.LargeBinaryArray]]:
-    """Each batch's users as numbers, and its text."""
+def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[Ids, Hashes, pa.LargeBinaryArray]]:
+    """Each batch's users as numbers, the hashes of those who are new, and the batch's text."""
     for batch in records:
-        yield names.add(*buffers(batch.user)), batch.text
+        known = len(names)
+        codes = names.add(*buffers(batch.user))
+        yield codes, names.hashes(known), batch.text
 
 
-class Spills:
-    """(user, n-gram, count) rows on disk, the last ones in memory."""
+class Dealt:
+    """(user, n-gram) pairs in buckets of users by the top of a hash, in memory or on disk."""
 
     def __init__(self, scratch: Path) -> None:
-        self._scratch = scratch
-        self._paths: list[Path] = []
-        self._last: Triples | None = None
-        self._rows = 0
-        self._merge = True  # as long as it makes them fewer
+        self._files = Buckets(scratch, "users", buckets=1 << BITS, columns=2)
+        self._sizes = np.zeros(1 << BITS, np.int64)
+        self._kept: tuple[Integers, Ids, Ids] | None = None
 
-    def add(self, rows: Triples) -> None:
-        """Keep these; those before them go to disk, merged where people repeat themselves."""
-        if self._last is not None:
-            self._spill(self._last)
-        self._last = rows
-        self._rows += rows[0].size
+    def spill(self, users: Ids, ngrams: Ids, hashes: Hashes) -> None:
+        """Move occurrences to disk."""
+        edges, *columns = _dealt(users, ngrams, hashes)
+        self._files.add(edges, columns)
+        self._sizes += np.diff(edges)
 
-    def _spill(self, rows: Triples) -> None:
-        before = rows[0].size
-        if self._merge:
-            rows = merged(rows)
-            self._merge = rows[0].size < WORTH * before
-        self._rows -= before - rows[0].size
-        self._paths.append(self._scratch / f"spill-{len(self._paths)}")
-        append_columns(self._paths[-1], rows)
+    def finish(self, users: Ids, ngrams: Ids, hashes: Hashes) -> None:
+        """Take the last ones, which stay in memory if all do."""
+        if self._sizes.any():
+            self.spill(users, ngrams, hashes)
+        else:
+            self._kept = _dealt(users, ngrams, hashes)
+            self._sizes = np.diff(self._kept[0])
 
-    def by_range(self, ranks: Ids, limit: int) -> Iterator[Triples]:
-        """The rows of one range of users after the other, with ranks for users."""
-        if not self._paths:
-            return ((ranks[users], ngrams, counts) for users, ngrams, counts in self._all())
-        ranges = min(2 * self._rows // limit + 1, MOST_RANGES)
-        dealt = Buckets(self._scratch, "users", buckets=ranges, columns=3)
-        for rows in self._all():
-            edges, *columns = _dealt(*rows, ranks, ranges)
-            dealt.add(edges, columns)
-        return filter(None, (_together(dealt.taken(number)) for number in range(ranges)))
+    def pieces(self) -> list[tuple[int, int]]:
+        """Runs of buckets, with about as many occurrences in each."""
+        ends = np.cumsum(self._sizes)
+        wanted = np.arange(PIECE, ends[-1] + PIECE, PIECE)
+        edges = np.unique(np.append(np.searchsorted(ends, wanted), ends.size))
+        return list(pairwise([0, *edges[edges > 0].tolist()]))
 
-    def _all(self) -> Iterator[Triples]:
-        for path in self._paths:
-            yield from ((users, ngrams, counts) for users, ngrams, counts in read_columns(path, 3))
-            path.unlink()
-        if self._last is not None:
-            yield self._last
-
-
-def _together(parts: Iterator[list[Ids]]) -> Triples | None:
-    """The rows of a range, if it has any."""
-    columns = list(zip(*parts, strict=True))
-    if not columns:
-        return None
-    users, ngrams, counts = (np.concatenate(column) for column in columns)
-    return users, ngrams, counts
+    def taken(self, first: int, last: int) -> tuple[Ids, Ids]:
+        """The occurrences of some buckets; those on disk are there no longer."""
+        if self._kept:
+            edges, users, ngrams = self._kept
+            some = slice(edges[first], edges[last])
+            return users[some], ngrams[some]
+        parts = [columns for bucket in range(first, last) for columns in self._files.taken(bucket)]
+        empty = np.zeros(0, np.int32)
+        users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *parts, strict=True))
+        return users, ngrams
 
 
 @kernel
-def _dealt(users: Ids, ngrams: Ids, counts: Ids, ranks: Ids, ranges: int) -> tuple[Integers, Ids, Ids, Ids]:
-    """Rows in order of the ranges of their users, with ranks for users, and where each range begins and ends."""
-    edges = np.zeros(ranges + 1, np.int64)
+def _dealt(users: Ids, ngrams: Ids, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
+    """Occurrences in order of buckets, and where each bucket begins and ends."""
+    shift = np.uint64(64 - BITS)
+    edges = np.zeros((1 << BITS) + 1, np.int64)
     for user in users:
-        edges[np.int64(ranks[user]) * ranges // ranks.size + 1] += 1
+        edges[(hashes[user] >> shift) + np.uint64(1)] += 1
     edges = np.cumsum(edges)
     fill = edges.copy()
-    dealt_users, dealt_ngrams, dealt_counts = np.empty_like(users), np.empty_like(ngrams), np.empty_like(counts)
+    dealt_users, dealt_ngrams = np.empty_like(users), np.empty_like(ngrams)
     for at in range(users.size):
-        rank = ranks[users[at]]
-        place = fill[np.int64(rank) * ranges // ranks.size]
-        fill[np.int64(rank) * ranges // ranks.size] += 1
-        dealt_users[place], dealt_ngrams[place], dealt_counts[place] = rank, ngrams[at], counts[at]
-    return edges, dealt_users, dealt_ngrams, dealt_counts
+        bucket = hashes[users[at]] >> shift
+        dealt_users[fill[bucket]], dealt_ngrams[fill[bucket]] = users[at], ngrams[at]
+        fill[bucket] += 1
+    return edges, dealt_users, dealt_ngrams

@@ -223,6 +223,10 @@ class StringTable:
             pa.large_binary(), self._size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
         )
 
+    def hashes(self, first: int = 0) -> Hashes:
+        """The hashes of the strings from this number on."""
+        return hash_rows(self._bytes, self._ends[first : self._size + 1])
+
     def _reserve(self, strings: int, size: int) -> None:
         self._bytes = _grown(self._bytes, int(self._ends[self._size]) + size)
         self._ends = _grown(self._ends, self._size + strings + 1)
