@@ -83,8 +83,8 @@ def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: 
         for users, ngrams in vocabulary.finder.find(batch.text, codes, cores=cores):
             waiting.add(users, ngrams)
         if waiting.size > PENDING:
-            runs.append(_merged(*waiting.take()))
-    triples = (np.concatenate(column) for column in zip(*runs, once(*waiting.take()), strict=True))
+            runs.append(_merged(*together(waiting.take())))
+    triples = (np.concatenate(column) for column in zip(*runs, once(*together(waiting.take())), strict=True))
     counts = user_counts(names.strings(), *triples, vocabulary_size=len(vocabulary))
     return _by_hash(counts, vocabulary.fingerprint)
 
@@ -101,12 +101,17 @@ class Occurrences:
         self._parts.append((users, ngrams))
         self.size += ngrams.size
 
-    def take(self) -> tuple[Ids, Ids]:
-        """All of them; none are left."""
-        empty = np.zeros(0, np.int32)
-        users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *self._parts, strict=True))
-        self._parts, self.size = [], 0
-        return users, ngrams
+    def take(self) -> list[tuple[Ids, Ids]]:
+        """All of them, some at a time; none are left."""
+        taken, self._parts, self.size = self._parts, [], 0
+        return taken
+
+
+def together(parts: Iterable[Sequence[Ids]]) -> tuple[Ids, Ids]:
+    """The occurrences of several parts."""
+    empty = np.zeros(0, np.int32)
+    users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *parts, strict=True))
+    return users, ngrams
 
 
 def once(users: Ids, ngrams: Ids) -> Triples:

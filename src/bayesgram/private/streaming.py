@@ -4,7 +4,7 @@ In:  records, a vocabulary.   Out: the same counts folder, byte for byte, as if 
 Memory is that of a batch, of what is being merged, and of the users' ids; not of the text.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -16,12 +16,14 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
 from bayesgram.files.scratch import Buckets, scratch_folder
-from bayesgram.kernels import kernel
-from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, user_counts
+from bayesgram.kernels import inlined, kernel
+from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, together, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
+
+Occurring = Sequence[tuple[Ids, Ids]]  # users and n-grams
 
 SMALLEST = 1 << 16  # occurrences that are always kept together
 BITS = 8  # of a user's hash that choose one of 256 buckets
@@ -63,9 +65,9 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
             waiting.add(users, ngrams)
         if waiting.size > limit:
             hashes = [np.concatenate(hashes)]
-            dealt.spill(*waiting.take(), hashes[0])
+            dealt.spill(waiting.take(), hashes[0])
     of_all = np.concatenate(hashes)
-    dealt.finish(*waiting.take(), of_all)
+    dealt.finish(waiting.take(), of_all)
     yield from ahead(_parts(names.strings(), of_all, dealt, vocabulary))
 
 
@@ -97,7 +99,7 @@ def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[
     """Each batch's users as numbers, the hashes of those who are new, and the batch's text."""
     for batch in records:
         known = len(names)
-        codes = names.add(*buffers(batch.user))
+        codes = names.complete(names.look_up(*buffers(batch.user)))
         yield codes, names.hashes(known), batch.text
 
 
@@ -109,18 +111,18 @@ class Dealt:
         self._sizes = np.zeros(1 << BITS, np.int64)
         self._kept: tuple[Integers, Ids, Ids] | None = None
 
-    def spill(self, users: Ids, ngrams: Ids, hashes: Hashes) -> None:
+    def spill(self, parts: Occurring, hashes: Hashes) -> None:
         """Move occurrences to disk."""
-        edges, *columns = _dealt(users, ngrams, hashes)
+        edges, *columns = _dealt(parts, hashes)
         self._files.add(edges, columns)
         self._sizes += np.diff(edges)
 
-    def finish(self, users: Ids, ngrams: Ids, hashes: Hashes) -> None:
+    def finish(self, parts: Occurring, hashes: Hashes) -> None:
         """Take the last ones, which stay in memory if all do."""
         if self._sizes.any():
-            self.spill(users, ngrams, hashes)
+            self.spill(parts, hashes)
         else:
-            self._kept = _dealt(users, ngrams, hashes)
+            self._kept = _dealt(parts, hashes)
             self._sizes = np.diff(self._kept[0])
 
     def pieces(self) -> list[tuple[int, int]]:
@@ -136,24 +138,49 @@ class Dealt:
             edges, users, ngrams = self._kept
             some = slice(edges[first], edges[last])
             return users[some], ngrams[some]
-        parts = [columns for bucket in range(first, last) for columns in self._files.taken(bucket)]
-        empty = np.zeros(0, np.int32)
-        users, ngrams = (np.concatenate(column) for column in zip((empty, empty), *parts, strict=True))
-        return users, ngrams
+        return together(columns for bucket in range(first, last) for columns in self._files.taken(bucket))
+
+
+def _dealt(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
+    """Occurrences in order of buckets, and where each bucket begins and ends; every core deals out some parts."""
+    shares = [parts[core::CORES] for core in range(CORES)]
+    sizes = np.array(on_cores(lambda share: _sizes(share, hashes), shares))
+    edges = np.append(0, np.cumsum(sizes.sum(axis=0)))
+    fills = edges[:-1] + np.cumsum(sizes, axis=0) - sizes  # where the part of a core in each bucket begins
+    users, ngrams = (np.empty(edges[-1], np.int32) for _ in range(2))
+
+    def deal(core: int) -> None:
+        for part in shares[core]:
+            _deal(*part, hashes, fills[core], users, ngrams)
+
+    on_cores(deal, range(CORES))
+    return edges, users, ngrams
+
+
+def _sizes(parts: Occurring, hashes: Hashes) -> Integers:
+    """How many occurrences each bucket gets."""
+    sizes = np.zeros(1 << BITS, np.int64)
+    for users, _ in parts:
+        _add_sizes(users, hashes, sizes)
+    return sizes
+
+
+@inlined
+def _bucket(user: int, hashes: Hashes) -> np.uint64:
+    return np.uint64(hashes[np.uint64(user)] >> np.uint64(64 - BITS))
 
 
 @kernel
-def _dealt(users: Ids, ngrams: Ids, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
-    """Occurrences in order of buckets, and where each bucket begins and ends."""
-    shift = np.uint64(64 - BITS)
-    edges = np.zeros((1 << BITS) + 1, np.int64)
+def _add_sizes(users: Ids, hashes: Hashes, sizes: Integers) -> None:
     for user in users:
-        edges[(hashes[user] >> shift) + np.uint64(1)] += 1
-    edges = np.cumsum(edges)
-    fill = edges.copy()
-    dealt_users, dealt_ngrams = np.empty_like(users), np.empty_like(ngrams)
+        sizes[_bucket(user, hashes)] += 1
+
+
+@kernel
+def _deal(users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids) -> None:
+    """Write each occurrence where its bucket is filled up to."""
     for at in range(users.size):
-        bucket = hashes[users[at]] >> shift
-        dealt_users[fill[bucket]], dealt_ngrams[fill[bucket]] = users[at], ngrams[at]
+        bucket = _bucket(users[at], hashes)
+        place = np.uint64(fill[bucket])
+        dealt_users[place], dealt_ngrams[place] = users[at], ngrams[at]
         fill[bucket] += 1
-    return edges, dealt_users, dealt_ngrams

@@ -22,6 +22,7 @@ NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are l
 PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
 MOST = 255  # that a cell counts
+CELLS_PER_ROW = 8  # of a list of windows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
 
 
@@ -150,14 +151,18 @@ def _how_full(cells: Bytes) -> Integers:
 
 
 @kernel
-def _reaching(ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int, at_least: int) -> Hashes:
-    """The keys of all windows whose cells reach a count, in order."""
-    keys, window, run, size = np.empty((ids.size + 1, words), np.uint64), np.uint64(0), 0, 0
+def _reaching(
+    ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int, at_least: int
+) -> tuple[Hashes, Ids]:
+    """The keys of all windows whose cells reach a count, and where the windows end."""
+    keys, ends = np.empty((ids.size + 1, words), np.uint64), np.empty(ids.size + 1, np.int32)
+    window, run, size = np.uint64(0), 0, 0
     for end in range(ids.size):
         window, run = _moved(window, run, ids[end], bits, order)
         _write_key(window, run, ids, end, order, bits, keys, size)
+        ends[np.uint64(size)] = end
         size += (run >= order) & (cells[_cell(keys, size, shift)] >= at_least)
-    return keys[:size].copy()
+    return keys[:size].copy(), ends[:size].copy()
 
 
 @kernel
@@ -305,7 +310,7 @@ class WindowTable:
         keys = on_cores(lambda ids: _reaching(ids, *keys_like, *asked), streams, cores=self._cores)
 
         def count(part: int) -> None:
-            for some in keys:
+            for some, _ in keys:
                 self._reserve(part, len(some))
                 self._sizes[part] += _count_keys(some, self._parts[part], part, self._cores)
 
@@ -365,26 +370,24 @@ def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
 
 
 @kernel
-def _find_windows(
-    ids: Ids, ends: Integers, owners: Ids, listed: Ids, order: int, bits: int, slots: Slots
-) -> tuple[Ids, Ids]:
-    """(owner, number) of each window of the list, in order; the stream of text t ends before ends[t]."""
-    whose, found = np.empty(ids.size, np.int32), np.empty(ids.size, np.int32)
-    key = np.empty((1, slots.shape[1] - 1), np.uint64)
-    last, window = np.uint64(slots.shape[0] - 1), np.uint64(0)
-    size = run = text = 0
-    for end in range(ids.size):
-        window, run = _moved(window, run, ids[end], bits, order)
-        if run < order:
-            continue
-        _write_key(window, run, ids, end, order, bits, key, 0)
-        hashed = hash_key(key, 0, key.size)
-        row = slots[_slot_of(key, 0, hashed & last, slots), key.size]
-        if row:
-            while ends[text] <= end:
-                text += 1
-            whose[size], found[size] = owners[text], listed[np.int64(row) - 1]
-            size += 1
+def _find_keys(keys: Hashes, places: Ids, ends: Integers, owners: Ids, listed: Ids, slots: Slots) -> tuple[Ids, Ids]:
+    """(owner, number) of each key of the list, in order; the stream of text t ends before ends[t]."""
+    whose, found = np.empty(places.size, np.int32), np.empty(places.size, np.int32)
+    first_slots = np.empty(AHEAD, np.uint64)
+    last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
+    size = text = 0
+    for first in range(0, places.size, AHEAD):
+        rows = min(AHEAD, places.size - first)
+        for row in range(rows):
+            first_slots[row] = hash_key(keys, first + row, words) & last
+            prefetch(slots, first_slots[row])
+        for row in range(rows):
+            number = slots[_slot_of(keys, first + row, first_slots[row], slots), words]
+            if number:
+                while ends[text] <= places[first + row]:
+                    text += 1
+                whose[size], found[size] = owners[text], listed[np.int64(number) - 1]
+                size += 1
     return whose[:size].copy(), found[:size].copy()
 
 
@@ -399,13 +402,17 @@ class WindowIndex:
         self._bits = _bits(tokens)
         self._slots = with_room(_no_slots(self.order, self._bits), len(rows))
         self._size = _index_rows(rows, self._bits, self._slots)
+        self._bounds = Bounds(self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1)
+        self._bounds.add([np.insert(rows, self.order, -1, axis=1).ravel()])
 
     def __len__(self) -> int:
         return self._size
 
     def find(self, ids: Ids, ends: Integers, owners: Ids) -> tuple[Ids, Ids]:
         """(owner of the text, number) of every window, in order; text t is the stream up to ends[t]."""
-        return _find_windows(ids, ends, owners, self._numbers, self.order, self._bits, self._slots)
+        keys_like = self.order, self._bits, _words(self.order, self._bits)
+        keys, places = _reaching(ids, *keys_like, self._bounds.cells, self._bounds.shift, 1)
+        return _find_keys(keys, places, ends, owners, self._numbers, self._slots)
 
 
 def _bits(tokens: int) -> int:
