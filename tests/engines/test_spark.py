@@ -200,16 +200,17 @@ def test_a_task_that_runs_twice_counts_once(local, vocabulary, tmp_path):
     assert any(int(attempt) > 0 for _, attempt in attempts), attempts  # a second copy ran beside the first
 
 
+def rows_of(counts):
+    """Each user's n-grams and counts."""
+    edges = zip(counts.users.to_pylist(), counts.starts[:-1], counts.starts[1:], strict=True)
+    return {user: (counts.ngrams[a:b].tolist(), counts.counts[a:b].tolist()) for user, a, b in edges}
+
+
 def test_counts_on_disk_are_read_by_both_engines(spark, counts, local, vocabulary, tmp_path):
     engine.save_counts(counts, vocabulary, tmp_path / "there")
     assert stat.S_IMODE((tmp_path / "there").stat().st_mode) == 0o700
     found = load_counts(tmp_path / "there", vocabulary_size=len(vocabulary))
-    order = np.argsort(np.array(found.users.to_pylist()))
-    assert found.users.take(pa.array(order)).to_pylist() == local.users.to_pylist()
-    for at, user in enumerate(order):
-        theirs, ours = slice(*found.starts[user : user + 2]), slice(*local.starts[at : at + 2])
-        assert found.ngrams[theirs].tolist() == local.ngrams[ours].tolist()
-        assert found.counts[theirs].tolist() == local.counts[ours].tolist()
+    assert rows_of(found) == rows_of(local)
     assert found.vocabulary_fingerprint == vocabulary.fingerprint
     save_counts(local, vocabulary, tmp_path / "here")
     for folder in ("here", "there"):
