@@ -5,14 +5,15 @@ gives the same bits on every run.
 """
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, TypeVar, cast
 
+import llvmlite.binding  # type: ignore[import-untyped]
 import numba
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba.core import cgutils, types
 from numba.core.caching import FunctionCache
-from numba.core.runtime.nrt import rtsys
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -24,10 +25,19 @@ class _Cache(FunctionCache):
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - types of Numba
         """A kernel that was compiled before, or None."""
         try:
-            rtsys.initialize(target_context)  # memory for arrays: all that a compiled kernel needs
+            _link_runtime()
             return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except (AttributeError, OSError):  # another Numba, or a file that another process is writing
+        except (AttributeError, ImportError, OSError):  # another Numba, or a file that another process is writing
             return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _link_runtime() -> None:
+    """Tell LLVM where the functions are that give memory for arrays: all that a compiled kernel needs."""
+    from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]  # noqa: PLC0415 - another Numba may lack it
+
+    for name, address in _nrt_python.c_helpers.items():
+        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
 def kernel(function: Function) -> Function:
