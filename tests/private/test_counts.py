@@ -95,6 +95,14 @@ def test_rows_are_ascending_and_users_are_sorted_and_nobody_is_empty():
     assert counts.users_per_ngram.tolist() == [1, 1, 1, 0, 1]
 
 
+@given(st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.integers(0, 3)), unique_by=lambda pair: pair[0]))
+def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
+    """Hashes that are equal are made up here; nobody has seen two ids with the same."""
+    names = pa.array([name for name, _ in pairs], pa.large_binary())
+    order = module.hash_order(names, np.array([value << 62 for _, value in pairs], np.uint64))
+    assert [pairs[at] for at in order] == sorted(pairs, key=lambda pair: (pair[1], pair[0]))
+
+
 def test_absurd_counts_stay_at_the_limit():
     names = pa.array([b"a"], pa.large_binary())
     zeros, large = np.zeros(3, np.int32), np.full(3, 2_000_000_000, np.int32)

@@ -206,3 +206,31 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     less = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True), memory=1)
     assert less.fingerprint == whole.fingerprint
     assert less.counts.tolist() == whole.counts.tolist()
+
+
+@pytest.mark.parametrize("guess", [1, 3, 40, 10**6])
+@pytest.mark.parametrize(("cells", "memory"), [(2, 1), (1 << 9, 1 << 30), (1 << 22, 1)])
+def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, guess, cells, memory):
+    """Guesses that are too high need a second look at the text; bounds of two cells keep nothing away."""
+    monkeypatch.setattr(windows.Bounds, "likely_count", lambda *_: guess)
+    monkeypatch.setattr(ngrams, "CELLS", cells)
+    monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
+    batches = list(Population(users=10, seed=2).public_text(1_500))
+    texts = [text for batch in batches for text in batch["text"].to_pylist()]
+    for order, size in ((1, 30), (2, 400), (3, 10**6)):
+        made = Vocabulary.from_public(batches, order=order, size=size, memory=memory)
+        sentences = [words for text in texts for words in Tokenizer().sentences(text)]
+        assert list(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == expected(sentences, order, size)
+
+
+def test_what_is_rare_is_kept_out_of_the_table():
+    """Words by Zipf's law, most windows once: the table behind the bounds is a small part of one of all windows."""
+    numbers = np.minimum(np.random.default_rng(1).zipf(1.3, 400_000), 50_000).astype(np.int32)
+    bounds = windows.Bounds(3, tokens=50_001, cells=1 << 17)
+    bounds.add([numbers])
+    least = bounds.likely_count(100)
+    tables = [windows.WindowTable(3, tokens=50_001) for _ in range(2)]
+    tables[0].add([numbers], windows.Bounds.none())
+    tables[1].add([numbers], bounds, at_least=least)
+    assert tables[0].count_reached_by(100) >= least > 10
+    assert len(tables[1]) < len(tables[0]) / 10
