@@ -209,9 +209,16 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
 
 
 @pytest.mark.parametrize("guess", [1, 3, 40, 10**6])
-@pytest.mark.parametrize(("cells", "memory"), [(2, 1), (1 << 9, 1 << 30), (1 << 22, 1)])
-def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, guess, cells, memory):
-    """Guesses that are too high need a second look at the text; bounds of two cells keep nothing away."""
+@pytest.mark.parametrize(
+    ("cells", "memory", "repeats"),
+    [(2, 1, 0), (2, 1, 10**9), (1 << 9, 1 << 30, 3), (1 << 22, 1, 0), (1 << 22, 1, 10**9)],
+)
+def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, guess, cells, memory, repeats):
+    """Guesses that are too high need a second look at the text; bounds of two cells keep nothing away.
+
+    With little memory, text that is said to repeat itself is counted as it comes, and other text waits on disk.
+    """
+    monkeypatch.setattr(ngrams, "REPEATS", repeats)
     monkeypatch.setattr(windows.Bounds, "likely_count", lambda *_: guess)
     monkeypatch.setattr(ngrams, "CELLS", cells)
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)

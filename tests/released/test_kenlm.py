@@ -50,7 +50,7 @@ def texts():
 
 def counted(texts, orders, *, boundaries=False):
     """N-grams of a text with their counts."""
-    counter = NgramCounter(Tokenizer(boundaries=boundaries))
+    counter = NgramCounter(orders, Tokenizer(boundaries=boundaries))
     counter.add(texts)
     words = [token.decode() for token in counter.tokens.strings().to_pylist()]
     table = {}

@@ -70,7 +70,7 @@ def searched(ngrams, texts, order, case):
 @settings(max_examples=60, deadline=None)
 @given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
-    counter, expected = NgramCounter(Tokenizer(*case)), Counter()
+    counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         for texts in batches:
@@ -84,7 +84,7 @@ def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batch
 @given(texts=some_texts, case=st.sampled_from(CASES))
 def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     tokenizer = Tokenizer(*case)
-    counter = NgramCounter(tokenizer)
+    counter = NgramCounter([order], tokenizer)
     counter.add(as_rows(texts))
     lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
     assert sum(counted(counter, order).values()) == sum(max(0, length - order + 1) for length in lengths)
@@ -129,7 +129,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         cut = Tokenizer(*case, boundaries=True)
         found = found_by(NgramFinder(pa.array(listed, pa.large_string()), cut), texts)
-        counter = NgramCounter(cut)
+        counter = NgramCounter(ORDERS, cut)
         counter.add(as_rows(texts))
     assert Counter((row, listed[number]) for row, number in found) == Counter(chain(*expected.values()))
     for order in ORDERS:
@@ -138,12 +138,17 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
 
 
 @settings(max_examples=40, deadline=None)
-@given(batches=st.lists(some_texts, max_size=4), order=st.sampled_from([1, 2, 3]))
-def test_what_waits_on_disk_comes_back_exactly(batches, order):
-    whole = NgramCounter(Tokenizer(), cores=1)
+@given(
+    batches=st.lists(some_texts, max_size=4),
+    order=st.sampled_from([1, 2, 3]),
+    repeats=st.sampled_from([0, 10**9]),  # count as it comes, or keep the text on disk
+)
+def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
+    whole = NgramCounter([order], Tokenizer(), cores=1)
     with scratch_folder() as scratch, pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngrams, "SMALLEST", 2)
-        spilling = NgramCounter(Tokenizer(), scratch=scratch, memory=1)
+        patch.setattr(ngrams, "REPEATS", repeats)
+        spilling = NgramCounter([order], Tokenizer(), scratch=scratch, memory=1)
         for texts in batches:
             whole.add(as_rows(texts))
             spilling.add(as_rows(texts))
@@ -170,7 +175,7 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
 
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
 def test_no_ngram_crosses_a_sentence_end(between):
-    counter = NgramCounter(Tokenizer())
+    counter = NgramCounter([2], Tokenizer())
     counter.add(as_rows([f"a b{between}c d"]))
     assert counted(counter, 2) == {"a b": 1, "c d": 1}
     assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
@@ -180,7 +185,7 @@ def test_no_ngram_crosses_a_sentence_end(between):
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
     monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
-    counter = NgramCounter(Tokenizer(kind))
+    counter = NgramCounter([2], Tokenizer(kind))
     for texts in (["a", "b", "", "c"], ["d"]):
         counter.add(as_rows(texts))
     assert counted(counter, 2) == {}
@@ -231,7 +236,7 @@ def test_a_list_larger_than_the_first_tables():
 def test_other_orders_are_refused(order):
     message = rf"^order={order}: an n-gram has 1 to 6 tokens\.$"
     with pytest.raises(UsageError, match=message):
-        next(NgramCounter(Tokenizer()).tables(order))
+        NgramCounter([order], Tokenizer())
 
 
 def test_n_grams_that_are_too_long_are_refused():

@@ -255,6 +255,16 @@ def test_the_most_frequent_are_among_those_that_reach_a_count(numbers, size):
     assert sorted(counted(table, least).values()) == sorted(n for n in numbers if n >= least)
 
 
+def test_keys_become_wider_when_there_are_more_tokens():
+    table = WindowTable(2, tokens=3, cores=2)
+    table.add([np.array([0, 1, 2, 0, 1], np.int32)], Bounds.none())
+    assert table.with_keys_for(1 << NARROW) is not table.with_keys_for(100)
+    assert table.with_keys_for(100) is table
+    wide = table.with_keys_for((1 << NARROW) + 1)
+    wide.add([np.array([0, 1, 1 << NARROW], np.int32)], Bounds.none())
+    assert counted(wide) == {(0, 1): 3, (1, 2): 1, (2, 0): 1, (1, 1 << NARROW): 1}
+
+
 def test_a_window_does_not_run_from_one_stream_into_the_next():
     table = WindowTable(2, tokens=3)
     one, two = np.array([1], np.int32), np.array([2], np.int32)

@@ -67,7 +67,7 @@ def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer:
     """Public text as n-grams of each order with their counts."""
     bad = BadRows()
     for run in _runs(read(batches, bad)):
-        counter = NgramCounter(tokenizer, cores=1)  # Spark has a task for every core
+        counter = NgramCounter(orders, tokenizer, cores=1)  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:

@@ -6,20 +6,20 @@ A scratch folder is private (mode 0700) and goes away with the process, also one
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgram.arrays import Integers
+from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import ahead
 from bayesgram.files.writing import discarded
 
 Columns = Sequence[NDArray[Any]]
 
-ARRAYS_AT_ONCE = 64
+ARRAYS_AT_ONCE = 32
 
 
 @contextmanager
@@ -68,26 +68,53 @@ class Buckets:
 
 
 class Streams:
-    """Arrays that are gone through several times in the order they were added; those beyond `memory` bytes on disk."""
+    """Arrays of numbers that are gone through several times, in memory or on disk.
 
-    def __init__(self, folder: Path | None, memory: int) -> None:
+    Use what is given before asking for more: what comes from disk is overwritten by what comes after the next.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
         self._path = folder and folder / "streams"
-        self._memory, self._used = memory, 0
-        self._kept: list[NDArray[Any]] = []
-        self.size = 0  # numbers in all arrays
+        self._kept: list[Ids] = []
+        self.kept_bytes = 0
+        self.on_disk: list[int] = []  # lengths of arrays
 
-    def add(self, array: NDArray[Any]) -> None:
+    @property
+    def size(self) -> int:
+        """Numbers in all arrays."""
+        return sum(self.on_disk) + self.kept_bytes // 4
+
+    def add(self, array: Ids) -> None:
         """Add one array at the end."""
         self._kept.append(array)
-        self.size += array.size
-        self._used += array.nbytes
-        if self._path and self._used > self._memory:
-            append_columns(self._path, self._kept)
-            self._kept, self._used = [], 0
+        self.kept_bytes += array.nbytes
 
-    def __iter__(self) -> Iterator[list[NDArray[Any]]]:
+    def clear(self) -> None:
+        """Forget those in memory."""
+        self._kept, self.kept_bytes = [], 0
+
+    def to_disk(self) -> None:
+        """Move all to disk."""
+        if self._path:
+            with self._path.open("ab") as file:
+                for array in self._kept:
+                    file.write(array.data)
+            self.on_disk += [array.size for array in self._kept]
+            self.clear()
+
+    def __iter__(self) -> Iterator[list[Ids]]:
         """All arrays, some at a time."""
-        if self._path and self._path.exists():
-            yield from ahead(read_columns(self._path, ARRAYS_AT_ONCE))
+        yield from ahead(self._from_disk())
         for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
             yield self._kept[first : first + ARRAYS_AT_ONCE]
+
+    def _from_disk(self) -> Iterator[list[Ids]]:
+        if not self._path or not self.on_disk:
+            return
+        rooms = [np.empty(0, np.int32) for _ in range(2)]
+        with self._path.open("rb") as file:
+            for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
+                edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
+                rooms = [rooms[1], rooms[0] if edges[-1] <= rooms[0].size else np.empty(edges[-1], np.int32)]
+                file.readinto(rooms[1][: edges[-1]].data)
+                yield [rooms[1][start:end] for start, end in pairwise(edges)]

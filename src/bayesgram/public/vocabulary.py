@@ -140,7 +140,7 @@ class Vocabulary:
         check_size(size)
         orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
         with scratch_folder() as scratch:
-            counter = NgramCounter(tokenizer, scratch=scratch, memory=memory)
+            counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory)
             for batch in records:
                 counter.add(batch.text)
             ngrams, counts = zip(*(_top(counter, short, size) for short in orders), strict=True)
@@ -178,7 +178,7 @@ def _top(counter: NgramCounter, length: int, size: int) -> tuple[pa.LargeStringA
     tokens = counter.tokens.strings()
     start = pc.index(tokens, START.encode()).as_py() if length == 1 and counter.tokenizer.boundaries else -1
     bounds = counter.bounds(length)
-    least = bounds.likely_count(size + 1)  # one of them may be <s>
+    least = bounds.likely_count(size + 1) if bounds else 1  # one of them may be <s>
     rows, counts = _best(counter.tables(length, bounds, at_least=least), tokens, size, start)
     reached = int(counts.min()) if counts.size >= size else 1
     if reached < least:  # others may have as many; as `size` windows do reach this count, no more need be looked at

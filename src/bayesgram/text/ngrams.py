@@ -4,7 +4,7 @@ In:  Arrow arrays of valid UTF-8, a `Tokenizer`.   Out: streams of token numbers
 No window crosses a sentence end or a row; with boundaries, a sentence begins with <s> and ends with </s>.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
 TOKENS_PER_CELL = 64  # at most, where there is memory for more cells
+REPEATS = 3  # how often an n-gram occurs at least in text that repeats itself, on average
 START, END = "<s>", "</s>"
 
 
@@ -43,14 +44,15 @@ def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
 
 
 class NgramCounter:
-    """Counts n-grams of these orders in text that is added batch by batch.
+    """Counts n-grams of these orders in text that is added batch by batch, exactly.
 
-    The text is kept as token numbers, and counted when it is all there. Of both, what is more than `memory` bytes waits
-    in the scratch folder; the counts are exact.
+    The text is kept as token numbers, and counted when it is all there. Where that is more than `memory` holds, text
+    that repeats itself is counted as it comes; other text waits in the scratch folder, as do tables that are too large.
     """
 
     def __init__(
         self,
+        orders: Sequence[int],
         tokenizer: Tokenizer,
         *,
         scratch: Path | None = None,
@@ -60,7 +62,10 @@ class NgramCounter:
         self.tokenizer = tokenizer
         self.tokens = StringTable()
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
-        self._streams = Streams(scratch, memory // 4)
+        self._orders = [check_order(order) for order in orders]
+        self._streams = Streams(scratch)
+        self._counted: dict[int, WindowTable] = {}
+        self._spilled: dict[int, Buckets] = {}
         self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
@@ -71,18 +76,40 @@ class NgramCounter:
             for found in on_cores(self._found, some, cores=self._cores):
                 stream = self.tokens.complete(found)
                 self._streams.add(_with_boundaries(stream, *self._marks)[0] if self._marks else stream)
+        if self._counted or (self._scratch and self._streams.kept_bytes > self._memory // 4 * 3):
+            self._make_room()
 
     def _found(self, texts: pa.LargeBinaryArray) -> Found:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
         data, offsets, _ = self.tokenizer.cut(texts)
         return self.tokens.look_up(data, offsets)
 
-    def bounds(self, order: int) -> Bounds:
-        """At most how often an n-gram occurs."""
-        tokens = self._streams.size
-        most = self._memory // 4 // self._cores
+    def _make_room(self) -> None:
+        """Count the text that is in memory, or move it to disk: decided by the first text there is too much of."""
+        if not self._counted and not self._streams.on_disk and all(map(self._repeats_itself, self._orders)):
+            self._counted = {order: self._table(order) for order in self._orders}
+        if not self._counted:
+            self._streams.to_disk()
+            return
+        for streams in self._streams:
+            for order, table in self._counted.items():
+                self._counted[order] = self._added(table, streams, Bounds.none(), 1)
+        self._streams.clear()
+
+    def _repeats_itself(self, order: int) -> bool:
+        """Whether the first text has few different n-grams: those of characters, or of a small language."""
+        table = self._table(order)
+        first = next(iter(self._streams))
+        table.add(first, Bounds.none())
+        return len(table) * REPEATS < sum(stream.size for stream in first)
+
+    def bounds(self, order: int) -> Bounds | None:
+        """At most how often an n-gram occurs; nothing if they are counted already."""
+        if self._counted:
+            return None
+        tokens, most = self._streams.size, self._memory // 4 // self._cores
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
-        bounds = Bounds(check_order(order), tokens=len(self.tokens), cells=cells, cores=self._cores)
+        bounds = Bounds(order, tokens=len(self.tokens), cells=cells, cores=self._cores)
         for streams in self._streams:
             bounds.add(streams)
         return bounds
@@ -92,22 +119,35 @@ class NgramCounter:
 
         They come in one table, or a bucket at a time where they did not fit in memory: equal ones in the same.
         """
-        table = WindowTable(check_order(order), tokens=len(self.tokens), cores=self._cores)
-        spilled: Buckets | None = None
-        for streams in self._streams:
-            table.add(streams, bounds or Bounds.none(), at_least=at_least)
-            if self._scratch and table.largest_size > self._memory:
-                spilled = spilled or Buckets(self._scratch, f"windows-{order}", buckets=BUCKETS, columns=2)
-                _spill(table, spilled)
+        if self._counted:
+            table = self._counted[order]
+        else:
+            table = self._table(order)
+            for streams in self._streams:
+                table = self._added(table, streams, bounds or Bounds.none(), at_least)
+        spilled = self._spilled.pop(order, None)
         if not spilled:
             yield table
             return
         _spill(table, spilled)
         for bucket in range(BUCKETS):
-            table = WindowTable(order, tokens=len(self.tokens), cores=self._cores)
+            table = self._table(order)
             for rows, counts in spilled.taken(bucket):
                 table.merge(rows, counts)
             yield table
+
+    def _table(self, order: int) -> WindowTable:
+        return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
+
+    def _added(self, table: WindowTable, streams: Sequence[Ids], bounds: Bounds, at_least: int) -> WindowTable:
+        """The table with the n-grams of more text; or an empty one, if they are on disk now."""
+        table = table.with_keys_for(len(self.tokens))
+        table.add(streams, bounds, at_least=at_least)
+        if self._scratch and table.largest_size > self._memory:
+            name = f"windows-{table.order}"
+            spilled = self._spilled.setdefault(table.order, Buckets(self._scratch, name, buckets=BUCKETS, columns=2))
+            _spill(table, spilled)
+        return table
 
 
 def _spill(table: WindowTable, spilled: Buckets) -> None:

@@ -162,7 +162,7 @@ def _reaching(
         _write_key(window, run, ids, end, order, bits, keys, size)
         ends[np.uint64(size)] = end
         size += (run >= order) & (cells[_cell(keys, size, shift)] >= at_least)
-    return keys[:size].copy(), ends[:size].copy()
+    return keys[:size], ends[:size]
 
 
 @kernel
@@ -353,6 +353,15 @@ class WindowTable:
         for slots in self._parts:
             slots[:] = 0
         self._sizes = [0] * self._cores
+
+    def with_keys_for(self, tokens: int) -> "WindowTable":
+        """The same table; or a new one with its counts, where more tokens need wider keys."""
+        if _bits(tokens) == self._bits:
+            return self
+        wide = WindowTable(self.order, tokens=tokens, cores=self._cores)
+        for rows, counts in self.entries():
+            wide.merge(rows, counts)
+        return wide
 
     def _reserve(self, part: int, more: int) -> None:
         self._parts[part] = with_room(self._parts[part], self._sizes[part] + more)
