@@ -25,7 +25,7 @@ FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
-TOKENS_PER_CELL = 64  # at most, where there is memory for more cells
+TOKENS_PER_CELL = 8  # at most, where there is memory for more cells
 REPEATS = 3  # how often an n-gram occurs at least in text that repeats itself, on average
 START, END = "<s>", "</s>"
 

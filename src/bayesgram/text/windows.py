@@ -280,14 +280,11 @@ class Bounds:
         on_cores(count, range(cores), cores=cores)
 
     def likely_count(self, size: int) -> int:
-        """A count that `size` windows very likely reach: what as many cells do, less what others add to a cell.
-
-        Less an eighth, too: a guess that is too high costs more than one that is too low.
-        """
+        """A count that `size` windows very likely reach: what as many cells do, less what others add to a cell."""
         full = _how_full(self.cells)
         reached = np.cumsum(full[:0:-1])[::-1]
-        others = -(-int(full @ np.arange(full.size)) // self.cells.size)
-        return max((int(np.count_nonzero(reached >= size)) - others) * 7 // 8, 1)
+        others = full @ np.arange(full.size) / self.cells.size  # on average, and give or take its root
+        return max(int(np.count_nonzero(reached >= size) - others - np.sqrt(others)), 1)
 
 
 class WindowTable:
