@@ -75,10 +75,12 @@ class CommandFailedError(RuntimeError):
 
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Time one process, from start to end."""
+    given = {**os.environ, **(environment or {})}
+    given.pop("PYTHONDONTWRITEBYTECODE", None)  # or Python would compile an editable installation each time
     with tempfile.TemporaryFile() as errors:
         start = perf_counter()
         process = subprocess.Popen(  # noqa: S603 - our own commands
-            list(command), stdout=subprocess.PIPE, stderr=errors, env={**os.environ, **(environment or {})}
+            list(command), stdout=subprocess.PIPE, stderr=errors, env=given
         )
         printed = process.stdout.read().decode() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)

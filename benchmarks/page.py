@@ -55,7 +55,7 @@ DIFFERENCES = """## What the peers compute differently
 - Of n-grams with equal counts at the 50,000th place the peers keep any, Bayesgram those that come first in byte order:
   on generated text, nothing else differs between the vocabularies of polars, DuckDB, Counter and Bayesgram.
 - scikit-learn's n-grams cross sentence ends, and its words follow Python's `\\w`.
-- `bayesgram count` writes users in byte order of their ids with their n-grams ascending; polars and DuckDB write rows
+- `bayesgram count` writes users in the order of a hash of their ids, with their n-grams ascending; polars and DuckDB write rows
   in any order.
 - scipy's sums are floating point, and depend on the order of users in the last bits; Bayesgram's are integers.
 - OpenDP and PipelineDP bound a user to 10 n-grams, each counted once: OpenDP the first ones (`keep="sample"` raised an

@@ -140,17 +140,18 @@ class Bench:
 def vocabulary(bench: Bench) -> Result:
     """The 50,000 most frequent trigrams with their strings."""
     text, size = bench.input()
-    out = {name: bench.folder / f"vocabulary-{name}.parquet" for name in ("ours", "first", *TEXT_PEERS, "counter")}
+    peers = [*_text_peers(size), "counter"]
+    out = {name: bench.folder / f"vocabulary-{name}.parquet" for name in ("ours", "first", *peers)}
     command = ("vocab", text, "--size", "50000", "--force", "-o")
     run(bench.bayesgram(*command, out["ours"]), bench.environment)  # compiles what changed since the last time
     shares = {"sklearn": SKLEARN_MB, "counter": COUNTER_MB}
     contestants = [bench.ours("Bayesgram", *command, out["ours"])]
-    for name in (*TEXT_PEERS, "counter"):
+    for name in peers:
         share = _share(shares.get(name), size["megabytes"])
         arguments = ("vocabulary", name, text, out[name], "--share", str(share))
         contestants.append(bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share)))
     rows = take_turns([*contestants, bench.first_run(*command, out["first"])], bench.repeats)
-    for row, name in zip(rows[1:], (*TEXT_PEERS, "counter"), strict=False):
+    for row, name in zip(rows[1:], peers, strict=False):
         found = bench.agreement(out["ours"], out[name]) if row.share == 1 else ""
         row.note = "; ".join(filter(None, (row.note, DIFFERENT[name], found)))
     return _result("Vocabulary: the 50,000 most frequent trigrams, with their strings", rows, size, unit="MB/s")
@@ -161,12 +162,13 @@ def counts(bench: Bench) -> Result:
     text, size = bench.input()
     vocab, lines = bench.vocabulary(text), text.with_suffix(".txt")
     bench.data("lines", lines, str(text))
-    out = {name: bench.folder / f"counts-{name}.parquet" for name in TEXT_PEERS}
+    peers = _text_peers(size)
+    out = {name: bench.folder / f"counts-{name}.parquet" for name in peers}
     ours = bench.folder / "counts"
     command = ("count", text, "--vocab", vocab, "--force", "-o")
     run(bench.bayesgram(*command, ours), bench.environment)
     contestants = [bench.ours("Bayesgram", *command, ours)]
-    for name in TEXT_PEERS:
+    for name in peers:
         share = _share(SKLEARN_COUNTS_MB if name == "sklearn" else None, size["megabytes"])
         arguments = ("counts", name, text, out[name], "--vocab", vocab, "--share", str(share))
         contestants.append(bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share)))
@@ -175,22 +177,34 @@ def counts(bench: Bench) -> Result:
     rows = take_turns(
         [*contestants, yardstick, bench.first_run(*command, bench.folder / "counts-first")], bench.repeats
     )
-    for row, name in zip(rows[1:], TEXT_PEERS, strict=False):
+    for row, name in zip(rows[1:], peers, strict=False):
         found = bench.agreement(ours / "counts.parquet", out[name]) if row.share == 1 else ""
         row.note = "; ".join(filter(None, (row.note, DIFFERENT[name], found)))
     return _result("Counts of every user, against that vocabulary", rows, size, unit="MB/s")
 
 
 PEER_BOUNDS = "at most 10 n-grams of a user, each once"
-TEXT_PEERS = ("polars", "duckdb", "sklearn")
-TITLES = {"polars": "polars", "duckdb": "DuckDB", "sklearn": "scikit-learn", "counter": "collections.Counter"}
+TEXT_PEERS = ("polars", "polars-strings", "duckdb", "sklearn")
+STRINGS_MB = 400  # of text from which on strings would need too much memory
+TITLES = {
+    "polars": "polars",
+    "polars-strings": "polars, strings",
+    "duckdb": "DuckDB",
+    "sklearn": "scikit-learn",
+    "counter": "collections.Counter",
+}
 UTF8 = {"LC_ALL": "C.UTF-8"}
 DIFFERENT = {
     "polars": "streaming engine, words as categories; rows in any order",
+    "polars-strings": "the query one writes first: n-grams as strings, default engine; rows in any order",
     "duckdb": "one SQL statement; rows in any order",
     "sklearn": "CountVectorizer; trigrams cross sentence ends",
     "counter": "split and findall of `re`",
 }
+
+
+def _text_peers(size: Result) -> list[str]:
+    return [name for name in TEXT_PEERS if name != "polars-strings" or size["megabytes"] <= STRINGS_MB]
 
 
 def _share(most: float | None, megabytes: float) -> float:

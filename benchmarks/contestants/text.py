@@ -58,6 +58,31 @@ def counts_polars(path: str, out: str, _: float, vocab: str) -> None:
     found.group_by("user", "ngram").len("count").sink_parquet(out)
 
 
+def polars_strings(path: str, *keep: str) -> Any:  # noqa: ANN401 - a LazyFrame
+    """The same n-grams as strings: the query that one writes first."""
+    import polars as pl
+
+    found = (pl.col("text") + "\n").str.to_lowercase().str.extract_all(rf"{WORD}|[{ENDS}]")
+    tokens = pl.scan_parquet(path).select(*keep, word=found).explode("word")
+    word, end = pl.col("word"), pl.col("word").is_in(list(ENDS))
+    ngram = pl.concat_str([word, word.shift(-1), word.shift(-2)], separator=" ")
+    return tokens.select(*keep, ngram=ngram, cut=end | end.shift(-1) | end.shift(-2)).filter(~pl.col("cut"))
+
+
+def vocabulary_polars_strings(path: str, out: str, _: float) -> None:
+    """Count the strings with the default engine."""
+    polars_strings(path).group_by("ngram").len("count").top_k(SIZE, by="count").collect().write_parquet(out)
+
+
+def counts_polars_strings(path: str, out: str, _: float, vocab: str) -> None:
+    """A join with the vocabulary on the strings."""
+    import polars as pl
+
+    known = pl.scan_parquet(vocab).select("ngram").with_row_index("id")
+    found = polars_strings(path, "user").join(known, on="ngram").group_by("user", pl.col("id").alias("ngram"))
+    found.len("count").collect().write_parquet(out)
+
+
 def duckdb_words(path: str, keep: str = "") -> str:
     """SQL for three words in a row as a, b, c."""
     word = WORD.replace("'", "''")
@@ -163,10 +188,12 @@ def compare(first: str, second: str) -> dict[str, float]:
 
 PEERS: dict[str, Callable[..., None]] = {
     "vocabulary polars": vocabulary_polars,
+    "vocabulary polars-strings": vocabulary_polars_strings,
     "vocabulary duckdb": vocabulary_duckdb,
     "vocabulary counter": vocabulary_counter,
     "vocabulary sklearn": vocabulary_sklearn,
     "counts polars": counts_polars,
+    "counts polars-strings": counts_polars_strings,
     "counts duckdb": counts_duckdb,
     "counts sklearn": counts_sklearn,
 }
