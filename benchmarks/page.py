@@ -28,12 +28,17 @@ reverse order. The results of a later run of one task stand beside older ones of
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 MEMORY = """## What stays in memory, and what waits on disk
 
-- `vocab`: batches of 4 MB of text, the tables of `--memory`, and every distinct token once (60 to 100 bytes each).
-  An n-gram takes 24 to 48 bytes in a table (order 3 and less than two million tokens; up to twice as much for
-  longer keys); tables that are full go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
-  answer is exact.
-- `count`: batches of text, 48 bytes for each of the occurrences that `--memory` holds, and the users' ids (40 bytes
-  and the id, each). Occurrences beyond that wait on disk, 12 bytes each, and come back a range of users at a time.
+- `vocab`: batches of 4 MB of text, every distinct token once (60 to 100 bytes each), and the text as token numbers,
+  4 bytes each, up to three eighths of `--memory`. When all is read, windows are first counted in cells that they share
+  by hash (an eighth of `--memory` at most): no n-gram occurs more often than its cell says. Only n-grams whose cells
+  reach what the last of the most frequent needs get a place in a table (24 to 48 bytes; order 3 and less than two
+  million tokens), where they are counted exactly. Of real text that is a few in a hundred.
+- Where there is more text than that, numbers wait on disk, 4 bytes a token (3/4 of the size of the text); or, if the
+  first of the text has few different n-grams (characters, a small language), they are counted in tables as they come.
+  Tables that reach half of `--memory` go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
+  answer is exact either way.
+- `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (50 bytes
+  and the id, each). Occurrences beyond that wait on disk, 8 bytes each, and come back a 256th of the users at a time.
 - `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while
   loading. Where that is too much there is [Spark](spark.md).
 
@@ -55,8 +60,10 @@ DIFFERENCES = """## What the peers compute differently
 - Of n-grams with equal counts at the 50,000th place the peers keep any, Bayesgram those that come first in byte order:
   on generated text, nothing else differs between the vocabularies of polars, DuckDB, Counter and Bayesgram.
 - scikit-learn's n-grams cross sentence ends, and its words follow Python's `\\w`.
-- `bayesgram count` writes users in the order of a hash of their ids, with their n-grams ascending; polars and DuckDB write rows
-  in any order.
+- `bayesgram count` writes users in the order of a hash of their ids, with their n-grams ascending; polars and DuckDB
+  write rows in any order.
+- *polars* is the fastest query that we found: words as categories, three numbers to group by, the streaming engine,
+  strings only for the winners. *polars, strings* is the one that one writes first.
 - scipy's sums are floating point, and depend on the order of users in the last bits; Bayesgram's are integers.
 - OpenDP and PipelineDP bound a user to 10 n-grams, each counted once: OpenDP the first ones (`keep="sample"` raised an
   error of Polars in this query), PipelineDP random ones. `laplace` keeps 10 random occurrences and `gaussian` scales a
