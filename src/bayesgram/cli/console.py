@@ -40,27 +40,37 @@ def print_table(
 
 
 class ReadingBar:
-    """A bar that moves with the bytes read."""
+    """A bar that moves with the bytes read, and says what is done with them when all are."""
 
-    def __init__(self, progress: Progress, label: str) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, label: str, then: str) -> None:
+        self._progress, self._label, self._then = progress, label, then
         self._task = progress.add_task(label, total=None)
+        self._left = self._size = 0
 
     def records(self, inputs: list[str], **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
         """A reader of these inputs that moves the bar."""
         from bayesgram.files import read_records
 
         reader = read_records(inputs, on_progress=self._move, **arguments)
+        self._left = self._size = reader.size
         self._progress.update(self._task, total=reader.size)
         return reader
 
     def _move(self, count: int) -> None:
+        self._left -= count
+        if self._left <= 0:
+            self._progress.update(self._task, description=self._then)
+            self._progress.tasks[0].total = None  # or the bar would be at its end, and the clock stop
         self._progress.advance(self._task, count)
+
+    def finish(self) -> None:
+        """All is done."""
+        self._progress.update(self._task, description=self._label, total=self._size, completed=self._size)
 
 
 @contextmanager
-def reading(label: str) -> Iterator[ReadingBar]:
-    """Show how much of the input is read."""
+def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
+    """Show how much of the input is read, and that something is done then."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -69,7 +79,9 @@ def reading(label: str) -> Iterator[ReadingBar]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=err) as progress:
-        yield ReadingBar(progress, label)
+        bar = ReadingBar(progress, label, then)
+        yield bar
+        bar.finish()
 
 
 @contextmanager

@@ -61,7 +61,7 @@ def evaluate(
     if counts is not None:
         found["releases"] = _divergences(loaded, counts, vocabulary)
     if text is not None:
-        with console.reading("Reading text") as bar:
+        with console.reading("Reading text", then="Scoring text") as bar:
             records = bar.records([text], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
             texts = [batch.text for batch in records]
         found["text"] = _qualities([str(path) for path in releases], loaded, texts, counts, vocabulary)

@@ -47,7 +47,7 @@ def vocab(
     if spark.chosen(engine, master):
         made, bad_rows = spark.vocabulary(public, master, orders=several, size=size, tokenizer=cut, **rows)
     else:
-        with console.reading("Reading public text") as bar:
+        with console.reading("Reading public text", then="Choosing n-grams") as bar:
             records = bar.records(public, user_column=None, **rows)
             made = Vocabulary.from_records(records, order=several, size=size, tokenizer=cut, memory=room)
         bad_rows = records.bad_rows.by_reason
@@ -118,7 +118,7 @@ def count(
     if spark.chosen(engine, master):
         counted, bad_rows = spark.count_to_folder(private, vocabulary, output, master, force=force, **rows)
     else:
-        with console.reading("Counting private text") as bar:
+        with console.reading("Counting private text", then="Merging counts") as bar:
             records = bar.records(private, **rows)
             counted = count_to_folder(records, vocabulary, output, memory=room, force=force)
         bad_rows = records.bad_rows.by_reason

@@ -99,7 +99,7 @@ def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[
     """Each batch's users as numbers, the hashes of those who are new, and the batch's text."""
     for batch in records:
         known = len(names)
-        codes = names.complete(names.look_up(*buffers(batch.user)))
+        codes = names.add(*buffers(batch.user))
         yield codes, names.hashes(known), batch.text
 
 
