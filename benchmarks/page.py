@@ -42,15 +42,15 @@ MEMORY = """## What stays in memory, and what waits on disk
 - `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while
   loading. Where that is too much there is [Spark](spark.md).
 
-Two runs with `--memory 500MB`: `vocab` over 19.6 GB of made-up messages (2.4 GB, eight times over) took 151 s and
-0.46 GB; `count` over 9.8 GB of 4.4 million users (the same, four times over) took 213 s and 1.36 GB.
+Two runs with `--memory 500MB`: `vocab` over 19.6 GB of made-up messages (2.4 GB, eight times over) took 176 s and
+0.56 GB; `count` over 9.8 GB of 4.4 million users (the same, four times over) took 183 s and 1.29 GB.
 
-So 20 GB of text fit in 2 GB, also where it does not repeat itself: with `--memory 500MB`, the tables take 0.5 GB,
-what is read and the program 0.4 GB, and the tokens the rest. In 48 MB of Reddit and Wikipedia there are 217,000
-distinct ones, and they grow as about the 0.6th power of the text: 8 million in 20 GB, 0.8 GB. That last number is
-extrapolated. The growth above is of text where most n-grams are new: time grows with the text, the memory of
+So 20 GB of text fit in 2 GB, also where it does not repeat itself: with `--memory 500MB`, numbers, cells and tables
+take 0.5 GB, what is read and the program 0.4 GB, and the tokens the rest. In 48 MB of Reddit and Wikipedia there are
+217,000 distinct ones, and they grow as about the 0.6th power of the text: 8 million in 20 GB, 0.8 GB. That last number
+is extrapolated. The growth above is of text where most n-grams are new: time grows with the text, the memory of
 `vocab` does not, and that of `count` grows with the users (3.3 million in 2 GB). (At 250 MB millions of n-grams tie
-for the last place, which takes four seconds.)
+for the last place, which takes some seconds.)
 """
 DIFFERENCES = """## What the peers compute differently
 
