@@ -219,6 +219,7 @@ def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, gu
     With little memory, text that is said to repeat itself is counted as it comes, and other text waits on disk.
     """
     monkeypatch.setattr(ngrams, "REPEATS", repeats)
+    monkeypatch.setattr(ngrams, "DEEP", 1 if cells == 1 << 9 else 10**6)
     monkeypatch.setattr(windows.Bounds, "likely_count", lambda *_: guess)
     monkeypatch.setattr(ngrams, "CELLS", cells)
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from bayesgram.text import strings as module
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
-from bayesgram.text.windows import MOST, NARROW, Bounds, WindowIndex, WindowTable
+from bayesgram.text.windows import NARROW, Bounds, WindowIndex, WindowTable
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -189,12 +189,18 @@ def test_windows_are_counted_like_a_counter(order, batches, cores, again):
 
 @pytest.mark.parametrize("order", range(1, 7))
 @settings(max_examples=40, deadline=None)
-@given(batches=streams, cells=st.sampled_from([2, 8, 1 << 10]), cores=st.integers(1, 3), at_least=st.integers(1, 300))
-def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, batches, cells, cores, at_least):
+@given(
+    batches=streams,
+    cells=st.sampled_from([2, 8, 1 << 10]),
+    deep=st.booleans(),
+    cores=st.integers(1, 3),
+    at_least=st.integers(1, 300),
+)
+def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, batches, cells, deep, cores, at_least):
     everything = [np.array(stream, np.int32) for batch in batches for stream in batch] * 60
     tokens = max((int(stream.max(initial=0)) for stream in everything), default=0) + 1
     counts = Counter(window for stream in everything for window, _ in windows_of(stream.tolist(), order))
-    bounds = Bounds(order, tokens=tokens, cells=cells, cores=cores)
+    bounds = Bounds(order, tokens=tokens, cells=cells, deep=deep, cores=cores)
     for first in range(0, len(everything), 50):
         bounds.add(everything[first : first + 50])
     table = WindowTable(order, tokens=tokens, cores=cores)
@@ -203,7 +209,7 @@ def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, ba
     assert found.items() <= counts.items()  # what is there has its exact count
     assert {window: n for window, n in counts.items() if n >= at_least}.items() <= found.items()
     if len(counts) <= 1:
-        assert len(found) == (max(counts.values(), default=0) >= min(at_least, MOST))
+        assert len(found) == (max(counts.values(), default=0) >= min(at_least, bounds.most))
 
 
 @pytest.mark.parametrize("order", range(1, 7))

@@ -26,6 +26,7 @@ SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
 TOKENS_PER_CELL = 8  # at most, where there is memory for more cells
+DEEP = 32  # tokens a cell that a cell of one byte is too small for
 REPEATS = 3  # how often an n-gram occurs at least in text that repeats itself, on average
 START, END = "<s>", "</s>"
 
@@ -109,7 +110,9 @@ class NgramCounter:
             return None
         tokens, most = self._streams.size, self._memory // 4 // self._cores
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
-        bounds = Bounds(order, tokens=len(self.tokens), cells=cells, cores=self._cores)
+        deep = tokens > DEEP * cells
+        cells = cells // 2 if deep else cells  # in the same memory
+        bounds = Bounds(order, tokens=len(self.tokens), cells=cells, deep=deep, cores=self._cores)
         for streams in self._streams:
             bounds.add(streams)
         return bounds

@@ -12,16 +12,18 @@ are exact.
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.cores import CORES, on_cores
 from bayesgram.kernels import inlined, kernel, prefetch
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
 
+Cells = Bytes | NDArray[np.uint16]
+
 NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are less than two million tokens
 PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
-MOST = 255  # that a cell counts
 CELLS_PER_ROW = 8  # of a list of windows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
 
@@ -125,26 +127,26 @@ def _cell(keys: Hashes, row: int, shift: int) -> np.uint64:
 
 
 @kernel
-def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int) -> None:
-    """Count every window in its cell, up to MOST. There is no branch to guess, here and in the next kernel."""
+def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, most: int) -> None:
+    """Count every window in its cell, up to `most`. There is no branch to guess, here and in `_reaching`."""
     key, window, run = np.zeros((1, words), np.uint64), np.uint64(0), 0
     for end in range(ids.size):
         window, run = _moved(window, run, ids[end], bits, order)
         _write_key(window, run, ids, end, order, bits, key, 0)
         cell = _cell(key, 0, shift)
-        cells[cell] += (run >= order) & (cells[cell] < MOST)
+        cells[cell] += (run >= order) & (cells[cell] < most)
 
 
 @kernel
-def _add_cells(cells: Bytes, more: Bytes) -> None:
+def _add_cells(cells: Cells, more: Cells, most: int) -> None:
     for cell in range(cells.size):
-        cells[cell] = np.uint8(min(int(cells[cell]) + int(more[cell]), MOST))
+        cells[cell] = int(min(int(cells[cell]) + int(more[cell]), most))
 
 
 @kernel
-def _how_full(cells: Bytes) -> Integers:
-    """How many cells have each count."""
-    found = np.zeros(MOST + 1, np.int64)
+def _how_full(cells: Cells, most: int) -> Integers:
+    """How many cells have each count, from 0 to `most`."""
+    found = np.zeros(most + 1, np.int64)
     for cell in range(cells.size):
         found[cells[cell]] += 1
     return found
@@ -152,7 +154,7 @@ def _how_full(cells: Bytes) -> Integers:
 
 @kernel
 def _reaching(
-    ids: Ids, order: int, bits: int, words: int, cells: Bytes, shift: int, at_least: int
+    ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, at_least: int
 ) -> tuple[Hashes, Ids]:
     """The keys of all windows whose cells reach a count, and where the windows end."""
     keys, ends = np.empty((ids.size + 1, words), np.uint64), np.empty(ids.size + 1, np.int32)
@@ -247,26 +249,31 @@ def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers,
 class Bounds:
     """No window occurs more often than its bound says. Every core counts some streams in cells of its own.
 
-    With about as many `cells` as there are windows, or a few times less, most bounds are close.
+    With about as many `cells` as there are windows, or a few times less, most bounds are close. A cell counts up to
+    `most`: 255, or 65535 if it is deep.
     """
 
-    def __init__(self, order: int, *, tokens: int, cells: int, cores: int = CORES) -> None:
+    def __init__(self, order: int, *, tokens: int, cells: int, deep: bool = False, cores: int = CORES) -> None:
         self._order, self._bits = order, _bits(tokens)
         self.shift = 64 - max((cells - 1).bit_length(), 1)  # as many cells as upper bits of a hash can number
-        self._cells = [np.zeros(1 << 64 - self.shift, np.uint8) for _ in range(cores)]
+        size = 1 << 64 - self.shift
+        self._cells: list[Cells] = [
+            np.zeros(size, np.uint16) if deep else np.zeros(size, np.uint8) for _ in range(cores)
+        ]
+        self.most = int(np.iinfo(self._cells[0].dtype).max)
 
     @classmethod
     def none(cls) -> "Bounds":
         """Any window may occur any number of times."""
         bounds = cls(1, tokens=0, cells=1, cores=1)
-        bounds.cells[:] = MOST
+        bounds.cells[:] = bounds.most
         return bounds
 
     @property
-    def cells(self) -> Bytes:
-        """How often the windows of a cell occur together, up to MOST."""
+    def cells(self) -> Cells:
+        """How often the windows of a cell occur together, up to `most`."""
         while len(self._cells) > 1:
-            _add_cells(self._cells[0], self._cells.pop())
+            _add_cells(self._cells[0], self._cells.pop(), self.most)
         return self._cells[0]
 
     def add(self, streams: Sequence[Ids]) -> None:
@@ -275,13 +282,13 @@ class Bounds:
 
         def count(core: int) -> None:
             for ids in streams[core::cores]:
-                _bound_windows(ids, self._order, self._bits, words, self._cells[core], self.shift)
+                _bound_windows(ids, self._order, self._bits, words, self._cells[core], self.shift, self.most)
 
         on_cores(count, range(cores), cores=cores)
 
     def likely_count(self, size: int) -> int:
         """A count that `size` windows very likely reach: what as many cells do, less what others add to a cell."""
-        full = _how_full(self.cells)
+        full = _how_full(self.cells, self.most)
         reached = np.cumsum(full[:0:-1])[::-1]
         others = full @ np.arange(full.size) / self.cells.size  # on average, and give or take its root
         return max(int(np.count_nonzero(reached >= size) - others - np.sqrt(others)), 1)
@@ -306,7 +313,7 @@ class WindowTable:
     def add(self, streams: Sequence[Ids], bounds: Bounds, *, at_least: int = 1) -> None:
         """Count the windows of streams whose bounds reach a count; what is below 0 interrupts a window."""
         keys_like = self.order, self._bits, _words(self.order, self._bits)
-        asked = bounds.cells, bounds.shift, min(at_least, MOST)
+        asked = bounds.cells, bounds.shift, min(at_least, bounds.most)
         keys = on_cores(lambda ids: _reaching(ids, *keys_like, *asked), streams, cores=self._cores)
 
         def count(part: int) -> None:
