@@ -85,7 +85,7 @@ def test_merging_early_changes_nothing(rows):
     assert as_dict(early) == expected(rows)
 
 
-def test_rows_are_ascending_and_users_are_sorted_and_nobody_is_empty():
+def test_rows_are_ascending_and_nobody_is_empty():
     rows = [("b", "d d d"), ("a", "c a b c"), ("c", "nothing known")]
     counts = count(table(rows), VOCABULARY)
     assert counts.users.to_pylist() == [b"a", b"b"]

@@ -28,7 +28,7 @@ Occurring = Sequence[tuple[Ids, Ids]]  # users and n-grams
 SMALLEST = 1 << 16  # occurrences that are always kept together
 BITS = 8  # of a user's hash that choose one of 256 buckets
 PIECE = 1 << 19  # occurrences that are merged while those before them are written
-BYTES_PER_ROW = 32  # of an occurrence: two numbers in the list, brought together, dealt out, and room for the pieces
+BYTES_PER_ROW = 32  # of an occurrence: two numbers as found, two dealt out, and room for the pieces that are merged
 
 
 @dataclass(frozen=True)
