@@ -103,6 +103,19 @@ def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
     assert [pairs[at] for at in order] == sorted(pairs, key=lambda pair: (pair[1], pair[0]))
 
 
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 200, 256, 257, 65_536, 70_000, 2**31 - 1]), st.integers(1, 300))
+def test_long_rows_are_sorted_and_merged(seed, vocabulary_size, most):
+    random = np.random.default_rng(seed)
+    owners = random.permutation(np.repeat(np.arange(3, dtype=np.int32), random.integers(0, most + 1, 3)))
+    ngrams = random.integers(0, vocabulary_size, owners.size).astype(np.int32)
+    numbers = random.integers(1, 4, owners.size).astype(np.int32)
+    sums = Counter()
+    for owner, ngram, number in zip(owners.tolist(), ngrams.tolist(), numbers.tolist(), strict=True):
+        sums[f"u{owner}", ngram] += number
+    names = pa.array([b"u0", b"u1", b"u2"], pa.large_binary())
+    assert as_dict(user_counts(names, owners, ngrams, numbers, vocabulary_size=vocabulary_size)) == dict(sums)
+
+
 def test_absurd_counts_stay_at_the_limit():
     names = pa.array([b"a"], pa.large_binary())
     zeros, large = np.zeros(3, np.int32), np.full(3, 2_000_000_000, np.int32)

@@ -25,6 +25,7 @@ from bayesgram.text.tokens import buffers
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
 PENDING = 1 << 24  # occurrences kept before they are merged
 SHORT = 32  # rows that are sorted in the simplest way
+DIGIT = 8  # bits by which longer ones are sorted at a time
 
 Triples = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 
@@ -184,10 +185,15 @@ def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
 def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
     """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
     begins = np.zeros(size + 1, np.int64)
-    for user in users:
-        if 0 <= user - first < size:
-            begins[user - first + 1] += 1
-    begins = np.cumsum(begins)
+    largest = 0
+    for at in range(users.size):
+        if 0 <= users[at] - first < size:
+            begins[users[at] - first + 1] += 1
+            largest = max(largest, ngrams[at])
+    longest = 0
+    for user in range(size):
+        longest = max(longest, begins[user + 1])
+        begins[user + 1] += begins[user]
     fill = begins[:-1].copy()
     together = np.empty(begins[-1], np.int64)  # n-gram above, count below: one key sorts both
     for at in range(users.size):
@@ -198,13 +204,14 @@ def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[
     starts = np.zeros(size + 1, np.int64)
     merged_ngrams = np.empty(together.size, np.int32)
     merged_counts = np.empty(together.size, np.int32)
+    spare, bins = np.empty(longest, np.int64), np.empty(1 << DIGIT, np.int64)
     written = 0
     for user in range(size):
         row = together[begins[user] : begins[user + 1]]
         if row.size <= SHORT:
             _insertion_sort(row)
         elif not _ascending(row):
-            row.sort()
+            _radix_sort(row, largest, spare, bins)
         for key in row:
             ngram = np.int32(key >> 32)
             number = key & 0xFFFFFFFF
@@ -235,6 +242,24 @@ def _insertion_sort(row: Integers) -> None:
             row[place] = row[place - 1]
             place -= 1
         row[place] = key
+
+
+@inlined
+def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) -> None:
+    """Sort by n-gram, a digit after the other from the lowest on; which of equal ones comes first does not matter."""
+    shift, last = 32, (1 << DIGIT) - 1
+    while largest:
+        bins[:] = 0
+        for key in row:
+            bins[key >> shift & last] += 1
+        begin = 0
+        for digit in range(bins.size):
+            begin, bins[digit] = begin + bins[digit], begin
+        for key in row:
+            spare[bins[key >> shift & last]] = key
+            bins[key >> shift & last] += 1
+        row[:] = spare[: row.size]
+        shift, largest = shift + DIGIT, largest >> DIGIT
 
 
 @inlined
