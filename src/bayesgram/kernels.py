@@ -71,13 +71,18 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
+def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:  # noqa: ANN401 - types of LLVM
+    """Where the byte of an array is that comes so many after its first."""
+    first = context.make_array(kind)(context, builder, array).data
+    return builder.gep(builder.bitcast(first, ir.IntType(8).as_pointer()), [offset])
+
+
 def _prefetch(_context: Any, table: Any, row: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
         offset = builder.mul(builder.extract_value(array.strides, 0), arguments[1])
-        address = builder.gep(builder.bitcast(array.data, pointer), [offset])
-        function = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        address, flag = _address(context, builder, signature.args[0], arguments[0], offset), ir.IntType(32)
+        function = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
         called = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
         builder.call(called, [address, flag(1), flag(3), flag(1)])  # to write, keep in all caches, data
         return context.get_dummy_value()
@@ -85,5 +90,16 @@ def _prefetch(_context: Any, table: Any, row: Any) -> Any:  # noqa: ANN401, ARG0
     return types.void(table, types.int64), generate
 
 
+def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
+        address = _address(context, builder, signature.args[0], *arguments)
+        return builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
+
+    return types.uint64(data, types.int64), generate
+
+
 # prefetch(table, row): ask the processor for a row of a two-dimensional array that will be needed soon; no wait.
 prefetch: Callable[[Any, Any], None] = cast("Callable[[Any, Any], None]", intrinsic(_prefetch))
+
+# eight_bytes(data, at): eight bytes of an array as one number; the caller sees to it that they are there.
+eight_bytes: Callable[[Any, Any], np.uint64] = cast("Callable[[Any, Any], np.uint64]", intrinsic(_eight_bytes))

@@ -20,8 +20,10 @@ SAME_FNV_HASH = [
 
 strings = st.one_of(
     st.binary(max_size=3),
-    st.text("ab", max_size=18).map(str.encode),  # prefixes of one another; 7 bytes are a tag, more are hashed
-    st.sampled_from([b"", b"\0", b"\0\0", b"\0" * 7, b"\0" * 8, b"\0" * 9, b"x" * 5000, *sum(SAME_FNV_HASH, ())]),
+    st.text("ab", max_size=18).map(str.encode),  # prefixes of one another; 15 bytes are a key, more are hashed
+    st.sampled_from(
+        [b"", b"\0", b"\0\0", b"\0" * 8, b"\0" * 15, b"\0" * 16, b"\0" * 17, b"x" * 5000, *sum(SAME_FNV_HASH, ())]
+    ),
 )
 batches = st.lists(st.tuples(st.booleans(), st.lists(strings, max_size=30)), max_size=8)
 
@@ -35,19 +37,19 @@ def mixed(value):
     return value ^ value >> 31
 
 
-def with_tag_of(text, first):
+def with_key_of(text, first):
     """Another string of 16 bytes with the same hash: the second half makes up for the first."""
     middle = mixed(16 ^ int.from_bytes(text[:8], "little"))
     wanted = middle ^ int.from_bytes(text[8:], "little")
     return first + (wanted ^ mixed(16 ^ int.from_bytes(first, "little"))).to_bytes(8, "little")
 
 
-SAME_TAG = (b"sixteen letters!", with_tag_of(b"sixteen letters!", b"anything"))
+SAME_KEY = (b"sixteen letters!", with_key_of(b"sixteen letters!", b"anything"))
 
 
-def tag_of(text, after=b""):
-    """The tag of a string, with other bytes after it."""
-    return int(module._tag(np.frombuffer(text + after, np.uint8), 0, len(text)))
+def key_of(text, after=b""):
+    """The key of a string, with other bytes after it."""
+    return tuple(map(int, module._key(np.frombuffer(text + after, np.uint8), 0, len(text))))
 
 
 def flat(values):
@@ -99,9 +101,9 @@ def test_a_table_is_right_around_the_size_at_which_it_grows(size):
         assert table.strings().to_pylist() == values
 
 
-@pytest.mark.parametrize(("one", "other"), [SAME_TAG, SAME_TAG[::-1]])
-def test_two_strings_with_the_same_tag_are_two_strings(one, other):
-    assert tag_of(one) == tag_of(other)
+@pytest.mark.parametrize(("one", "other"), [SAME_KEY, SAME_KEY[::-1]])
+def test_two_strings_with_the_same_key_are_two_strings(one, other):
+    assert key_of(one) == key_of(other)
     table = StringTable()
     table.add(*flat([one]))
     assert table.find(*flat([other, one])).tolist() == [UNKNOWN, 0]
@@ -110,12 +112,12 @@ def test_two_strings_with_the_same_tag_are_two_strings(one, other):
     assert table.find(*flat([other, one])).tolist() == [1, 0]
 
 
-@given(st.binary(max_size=7), st.binary(max_size=7), st.binary(max_size=9))
-def test_short_strings_have_tags_of_their_own(one, other, after):
-    for place in (one, one + after):  # read eight bytes at once, or one by one at the end of the array
-        assert (tag_of(place[: len(one)], after) == tag_of(other)) == (one == other)
-        assert tag_of(one, after) < module.LONG
-    assert tag_of(one + b"12345678") >= module.LONG
+@given(st.binary(max_size=15), st.binary(max_size=15), st.binary(max_size=17))
+def test_short_strings_have_keys_of_their_own(one, other, after):
+    assert (key_of(one) == key_of(other)) == (one == other)
+    assert key_of(one, after) == key_of(one)  # read eight bytes at once, or one by one at the end of the array
+    assert key_of(one)[1] < module.LONG
+    assert key_of(one + b"16 bytes or more")[1] == module.LONG
 
 
 def test_finding_adds_nothing():

@@ -181,33 +181,41 @@ def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
     )
 
 
-@kernel
 def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
     """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
+    begins, keys = _by_user(users, ngrams, counts, first, size)
+    longest, largest = int(np.diff(begins).max(initial=0)), int(ngrams.max(initial=0))
+    return _merge(begins, keys, np.empty(longest, np.int64), largest)
+
+
+@kernel
+def _by_user(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Integers]:
+    """Where the rows of each of `size` users begin, and all of their rows: n-gram above, count below."""
     begins = np.zeros(size + 1, np.int64)
-    largest = 0
-    for at in range(users.size):
-        if 0 <= users[at] - first < size:
-            begins[users[at] - first + 1] += 1
-            largest = max(largest, ngrams[at])
-    longest = 0
+    for user in users:
+        if 0 <= user - first < size:
+            begins[user - first + 1] += 1
     for user in range(size):
-        longest = max(longest, begins[user + 1])
         begins[user + 1] += begins[user]
     fill = begins[:-1].copy()
-    together = np.empty(begins[-1], np.int64)  # n-gram above, count below: one key sorts both
+    keys = np.empty(begins[-1], np.int64)
     for at in range(users.size):
         user = users[at] - first
         if 0 <= user < size:
-            together[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
+            keys[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
             fill[user] += 1
-    starts = np.zeros(size + 1, np.int64)
-    merged_ngrams = np.empty(together.size, np.int32)
-    merged_counts = np.empty(together.size, np.int32)
-    spare, bins = np.empty(longest, np.int64), np.empty(1 << DIGIT, np.int64)
+    return begins, keys
+
+
+@kernel
+def _merge(begins: Integers, keys: Integers, spare: Integers, largest: int) -> tuple[Integers, Ids, Ids]:
+    """CSR arrays: sort each user's rows, and add up equal n-grams."""
+    starts = np.zeros(begins.size, np.int64)
+    merged_ngrams, merged_counts = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+    bins = np.empty(1 << DIGIT, np.int64)
     written = 0
-    for user in range(size):
-        row = together[begins[user] : begins[user + 1]]
+    for user in range(begins.size - 1):
+        row = keys[begins[user] : begins[user + 1]]
         if row.size <= SHORT:
             _insertion_sort(row)
         elif not _ascending(row):

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
-from bayesgram.kernels import inlined, kernel, mix, prefetch
+from bayesgram.kernels import eight_bytes, inlined, kernel, mix, prefetch
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, with_room
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -19,8 +19,8 @@ Offsets = Integers | Ids
 
 EMPTY = -1  # the number of an empty string: the end of a sentence
 UNKNOWN = -2  # of a string that is not in the table
-LONG = np.uint64(1 << 63)
-SHORT = 7  # bytes that fit in a tag
+LONG = np.uint64(0xFF << 56)
+SHORT = 15  # bytes that fit in a key
 
 
 @inlined
@@ -42,34 +42,40 @@ def hash_rows(data: Bytes, offsets: Integers) -> Hashes:
 
 
 @inlined
-def _eight_bytes(data: Bytes, start: int) -> np.uint64:
-    """Eight bytes as a number; compiled to a single load."""
-    at = np.uint64(start)
-    value = np.uint64(0)
-    for place in range(8):
-        value |= np.uint64(data[at + np.uint64(place)]) << np.uint64(8 * place)
-    return value
+def _low_bytes(number: int) -> np.uint64:
+    """A mask of so many bytes, 0 to 8."""
+    half = np.uint64(4 * number)
+    return (np.uint64(1) << half << half) - np.uint64(1)
 
 
 @inlined
-def _tag(data: Bytes, start: int, end: int) -> np.uint64:
-    """What a string is known by: itself, with its length in the top byte, if it has up to 7 bytes; or a LONG hash.
+def _key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]:
+    """What a string is known by: itself, with its length in the top byte, if it has up to 15 bytes; or a LONG hash.
 
-    Tags of different short strings differ; only equal tags of long strings need another look.
+    Keys of different short strings differ; only equal keys of long strings need another look.
     """
     size = end - start
-    if size <= SHORT:
-        value = np.uint64(0)
-        if start + 8 <= data.size:
-            value = _eight_bytes(data, start) & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1))
-        else:
-            for place in range(size):
-                value |= np.uint64(data[start + place]) << np.uint64(8 * place)
-        return value | np.uint64(size) << np.uint64(56)
-    value = np.uint64(size)
-    for at in range(start, end - 8, 8):
-        value = mix(value ^ _eight_bytes(data, at))
-    return mix(value ^ _eight_bytes(data, end - 8)) | LONG
+    first, second = np.uint64(size), np.uint64(0)
+    if size > SHORT:
+        for at in range(start, end - 8, 8):
+            first = mix(first ^ eight_bytes(data, at))
+        first, second = mix(first ^ eight_bytes(data, end - 8)), LONG
+    elif start + 16 <= data.size:
+        first = eight_bytes(data, start) & _low_bytes(min(size, 8))
+        second = eight_bytes(data, start + 8) & _low_bytes(max(size - 8, 0)) | np.uint64(size) << np.uint64(56)
+    else:
+        first, second = np.uint64(0), np.uint64(size) << np.uint64(56)
+        for place in range(min(size, 8)):
+            first |= np.uint64(data[start + place]) << np.uint64(8 * place)
+        for place in range(8, size):
+            second |= np.uint64(data[start + place]) << np.uint64(8 * place - 64)
+    return first, second
+
+
+@inlined
+def _hash_of(first: np.uint64, second: np.uint64) -> np.uint64:
+    """Where the search for a key begins: as `hash_key` has it."""
+    return mix(mix(first) ^ second)
 
 
 @inlined
@@ -87,15 +93,24 @@ def _is_known(data: Bytes, start: int, end: int, found: np.uint64, known: Bytes,
 
 @inlined
 def _slot_of_string(
-    tag: np.uint64, place: np.uint64, data: Bytes, start: int, end: int, known: Bytes, ends: Integers, slots: Slots
+    first: np.uint64,
+    second: np.uint64,
+    place: np.uint64,
+    data: Bytes,
+    start: int,
+    end: int,
+    known: Bytes,
+    ends: Integers,
+    slots: Slots,
 ) -> np.uint64:
     """Where a string is, or the empty slot where it would be, searching on from a place."""
     last = np.uint64(slots.shape[0] - 1)
     while True:
-        found = slots[place, 1]
+        found = slots[place, 2]
         if not found:
             break
-        if slots[place, 0] == tag and (tag < LONG or _is_known(data, start, end, found, known, ends)):
+        same = slots[place, 0] == first and slots[place, 1] == second
+        if same and (second < LONG or _is_known(data, start, end, found, known, ends)):
             break
         place = (place + np.uint64(1)) & last
     return place
@@ -105,20 +120,31 @@ def _slot_of_string(
 def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, slots: Slots) -> Ids:
     """The number of each string; UNKNOWN, or EMPTY."""
     numbers = np.empty(offsets.size - 1, np.int32)
-    tags, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+    firsts, seconds, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+    others = np.empty(AHEAD, np.int64)
     last = np.uint64(slots.shape[0] - 1)
-    for first in range(0, numbers.size, AHEAD):
-        rows = min(AHEAD, numbers.size - first)
+    for begin in range(0, numbers.size, AHEAD):
+        rows, more = min(AHEAD, numbers.size - begin), 0
         for row in range(rows):
-            tag = _tag(data, offsets[first + row], offsets[first + row + 1])
-            place = mix(tag) & last
-            tags[row], places[row] = tag, place
-            prefetch(slots, place)
-        for row in range(rows):
-            start, end = offsets[first + row], offsets[first + row + 1]
-            place = _slot_of_string(tags[row], places[row], data, start, end, known, ends, slots)
-            found = np.int64(slots[place, 1])
-            numbers[first + row] = EMPTY if start == end else found - 1 if found else UNKNOWN
+            at = np.uint64(row)
+            firsts[at], seconds[at] = _key(data, offsets[np.uint64(begin + row)], offsets[np.uint64(begin + row + 1)])
+            places[at] = _hash_of(firsts[at], seconds[at]) & last
+            prefetch(slots, places[at])
+        for row in range(rows):  # most are short, and where they are looked for first: no branch, so none is guessed
+            at = np.uint64(row)
+            place, second = places[at], seconds[at]
+            number = np.int64(slots[place, 2])
+            differs = slots[place, 0] ^ firsts[at] | slots[place, 1] ^ second | np.uint64(second >= LONG)
+            numbers[np.uint64(begin + row)] = EMPTY if second == 0 else number - 1 - int(number == 0)
+            others[np.uint64(more)] = row
+            more += 1 - (int(number == 0) | int(differs == 0))
+        for other in range(more):
+            row = others[other]
+            start, end = offsets[begin + row], offsets[begin + row + 1]
+            if start < end:
+                place = _slot_of_string(firsts[row], seconds[row], places[row], data, start, end, known, ends, slots)
+                number = np.int64(slots[place, 2])
+                numbers[begin + row] = number - 1 if number else UNKNOWN
     return numbers
 
 
@@ -133,18 +159,19 @@ def _add_strings(
         if start == end:
             numbers[row], before = EMPTY, np.uint64(0)
             continue
-        tag = _tag(data, start, end)
-        if tag == before and _is_known(data, start, end, np.uint64(numbers[row - 1] + 1), known, ends):
+        first, second = _key(data, start, end)
+        hashed = _hash_of(first, second)
+        if hashed == before and _is_known(data, start, end, np.uint64(numbers[row - 1] + 1), known, ends):
             numbers[row] = numbers[row - 1]  # users often write several texts in a row
             continue
-        before = tag
-        place = _slot_of_string(tag, mix(tag) & last, data, start, end, known, ends, slots)
-        if not slots[place, 1]:
+        before = hashed
+        place = _slot_of_string(first, second, hashed & last, data, start, end, known, ends, slots)
+        if not slots[place, 2]:
             ends[size + 1] = ends[size] + end - start
             known[ends[size] : ends[size + 1]] = data[start:end]
             size += 1
-            slots[place, 0], slots[place, 1] = tag, size
-        numbers[row] = np.int64(slots[place, 1]) - 1
+            slots[place, 0], slots[place, 1], slots[place, 2] = first, second, size
+        numbers[row] = np.int64(slots[place, 2]) - 1
     return size
 
 
@@ -185,7 +212,7 @@ class StringTable:
     def __init__(self) -> None:
         self._bytes = np.empty(1 << 12, np.uint8)
         self._ends = np.zeros(1 << 8, np.int64)  # string i is bytes[ends[i] : ends[i + 1]]
-        self._slots = np.zeros((1 << 9, 2), np.uint64)  # tag, number + 1
+        self._slots = np.zeros((1 << 9, 3), np.uint64)  # key, number + 1
         self._size = 0
 
     def __len__(self) -> int:
