@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from bayesgram.cores import ahead, on_cores
+from bayesgram.cores import ahead, on_cores, streamed
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
@@ -23,6 +23,43 @@ def test_an_error_reaches_the_caller(cores):
     with pytest.raises(ZeroDivisionError):
         on_cores(lambda item: 1 // item, [1, 0, 2], cores=cores)
     assert on_cores(abs, [-1], cores=cores) == [1]  # and the cores work on
+
+
+@pytest.mark.parametrize("cores", [1, 2, 5])
+def test_items_that_come_one_by_one_are_answered_in_order(cores):
+    def slow_for_small(item):
+        time.sleep(0.002 * (5 - item % 5))
+        return item * item
+
+    assert list(streamed(slow_for_small, iter(range(20)), size=lambda _: 1, room=6, cores=cores)) == [
+        item * item for item in range(20)
+    ]
+    assert list(streamed(slow_for_small, iter([]), size=lambda _: 1, room=6, cores=cores)) == []
+
+
+@pytest.mark.parametrize("sizes", [[1] * 40, [3] * 20, [100] * 5, [1, 100, 1, 1, 100, 100, 1]])
+def test_no_more_is_begun_than_there_is_room_for(sizes):
+    room, lock, open_now, most = 6, threading.Lock(), [], []
+
+    def source():
+        for size in sizes:
+            with lock:
+                open_now.append(size)
+                most.append(sum(open_now))
+            yield size
+
+    for size in streamed(lambda item: item, source(), size=lambda item: item, room=room, cores=2):
+        with lock:
+            open_now.remove(size)
+    assert all(total <= room + 2 * max(sizes) for total in most)  # the one just fetched, and one too large for the room
+
+
+def test_an_error_among_items_that_come_one_by_one_ends_them():
+    answers = streamed(lambda item: 1 // item, iter([1, 1, 0, 1]), size=lambda _: 1, room=1, cores=2)
+    assert [next(answers), next(answers)] == [1, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(answers)
+    assert on_cores(abs, [-1], cores=2) == [1]  # and the cores work on
 
 
 def items(made, last):

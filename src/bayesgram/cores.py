@@ -1,8 +1,9 @@
 """All cores of the machine, for kernels that release the GIL."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar, cast
 
@@ -21,6 +22,41 @@ def on_cores(function: Callable[[Item], Answer], items: Iterable[Item], *, cores
     if cores == 1:
         return list(map(function, items))
     return list(_pool(cores).map(function, items))
+
+
+def streamed(
+    function: Callable[[Item], Answer],
+    items: Iterable[Item],
+    *,
+    size: Callable[[Item], int],
+    room: int,
+    cores: int = CORES,
+) -> Iterator[Answer]:
+    """The same for items that come one after the other: some are worked on while the next ones are fetched.
+
+    The sizes of these add up to no more than `room`, but for one that is larger than that itself.
+
+    >>> list(streamed(abs, iter([-2, 3]), size=abs, room=10))
+    [2, 3]
+    """
+    if cores == 1:
+        yield from map(function, items)
+        return
+    begun: deque[tuple[int, Future[Answer]]] = deque()
+    taken = 0
+    try:
+        for item in items:
+            begun.append((size(item), _pool(cores).submit(function, item)))
+            taken += begun[-1][0]
+            while taken > room:
+                yield begun[0][1].result()
+                taken -= begun.popleft()[0]
+        while begun:
+            yield begun[0][1].result()
+            begun.popleft()
+    finally:
+        for _, answer in begun:
+            answer.cancel()
 
 
 @cache

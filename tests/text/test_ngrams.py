@@ -51,7 +51,7 @@ def entries(table):
 def found_by(finder, texts):
     """(row, n-gram number) of every occurrence, all chunks together."""
     pairs = []
-    for rows, numbers in finder.find(as_rows(texts), np.arange(len(texts), dtype=np.int32)):
+    for rows, numbers in finder.find([(as_rows(texts), np.arange(len(texts), dtype=np.int32))]):
         pairs += zip(rows.tolist(), numbers.tolist(), strict=True)
     return pairs
 
@@ -215,7 +215,7 @@ def test_a_slice_of_a_list_and_slices_of_rows():
     listed = pa.array(["x y", "a b", "b c", "z z"], pa.large_string())[1:3]
     finder = NgramFinder(listed, Tokenizer())
     rows = as_rows(["x y", "b c", "a b c", "a b"])[1:3]
-    [(owners, numbers)] = finder.find(rows, np.array([7, 5], np.int32))
+    [(owners, numbers)] = finder.find([(rows, np.array([7, 5], np.int32))])
     assert list(zip(owners.tolist(), numbers.tolist(), strict=True)) == [(7, 1), (5, 0), (5, 1)]
 
 

@@ -97,7 +97,7 @@ class Crowd:
             personas = (places // (topics * self.shelf)).astype(np.uint64)
             owners = derive(derive(np.uint64(self.seed), _PERSONA), personas)
             texts = chat_messages(keys, owners, places // self.shelf % topics).cast(pa.large_string())
-            found = list(self.vocabulary.finder.find(texts, np.arange(len(texts), dtype=np.int32)))
+            found = list(self.vocabulary.finder.find([(texts, np.arange(len(texts), dtype=np.int32))]))
             rows, ngrams = (np.concatenate(column) for column in zip(*found, strict=True))
             yield np.bincount(rows, minlength=places.size), ngrams.astype(np.int32)
 

@@ -79,10 +79,9 @@ def count(
 def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
     names, waiting, runs = StringTable(), Occurrences(), []
-    for batch in records:
-        codes = names.add(*buffers(batch.user))
-        for users, ngrams in vocabulary.finder.find(batch.text, codes, cores=cores):
-            waiting.add(users, ngrams)
+    owned = ((batch.text, names.add(*buffers(batch.user))) for batch in records)
+    for users, ngrams in vocabulary.finder.find(owned, cores=cores):
+        waiting.add(users, ngrams)
         if waiting.size > PENDING:
             runs.append(_merged(*together(waiting.take())))
     triples = (np.concatenate(column) for column in zip(*runs, once(*together(waiting.take())), strict=True))

@@ -31,6 +31,8 @@ FORMAT = 1
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 ROWS_AT_ONCE = 1 << 20
+TYPES = {"user": pa.dictionary(pa.int32(), pa.large_string()), "ngram": pa.int32(), "count": pa.int32()}
+SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in TYPES.items()])
 AS_WRITTEN: dict[str, Any] = {
     "compression": "zstd",
     "use_dictionary": ["user"],
@@ -38,7 +40,7 @@ AS_WRITTEN: dict[str, Any] = {
     "write_statistics": False,
 }
 ROWS_READ = 1 << 20
-COLUMNS = ["user", "ngram", "count"]
+COLUMNS = list(TYPES)
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
 
 
@@ -53,16 +55,16 @@ def counts_folder(
     vocabulary: Vocabulary, path: str | Path, *, force: bool = False
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
-    with unwritten_counts(vocabulary, path, force=force) as file:
-        ids = pa.dictionary(pa.int32(), pa.large_string())
-        schema = pa.schema({"user": ids, "ngram": pa.int32(), "count": pa.int32()})
-        with pq.ParquetWriter(file, schema, **AS_WRITTEN) as writer:
+    with (
+        unwritten_counts(vocabulary, path, force=force) as file,
+        pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
+    ):
 
-            def write(counts: UserCounts) -> None:
-                for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
-                    writer.write_table(_table(counts, first, last, schema))
+        def write(counts: UserCounts) -> None:
+            for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+                writer.write_table(_table(counts, first, last))
 
-            yield write
+        yield write
 
 
 @contextmanager
@@ -83,11 +85,11 @@ def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = 
         (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
 
-def _table(counts: UserCounts, first: int, last: int, schema: pa.Schema) -> pa.Table:
+def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     rows = slice(counts.starts[first], counts.starts[last])
     codes = np.repeat(np.arange(last - first, dtype=np.int32), np.diff(counts.starts[first : last + 1]))
     users = pa.DictionaryArray.from_arrays(codes, counts.users[first:last].cast(pa.large_string()))
-    return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=schema)
+    return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
 
 def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:

@@ -20,6 +20,7 @@ from bayesgram.kernels import inlined, kernel
 from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, together, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.ngrams import Owned
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 
@@ -59,20 +60,22 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
     names, waiting, dealt = StringTable(), Occurrences(), Dealt(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    for codes, new, text in ahead(_numbered(records, names)):
-        hashes.append(new)
-        for users, ngrams in vocabulary.finder.find(text, codes):
-            waiting.add(users, ngrams)
+    for users, ngrams in vocabulary.finder.find(ahead(_numbered(records, names, hashes))):
+        waiting.add(users, ngrams)
         if waiting.size > limit:
-            hashes = [np.concatenate(hashes)]
+            known = hashes.copy()  # there may be more of them in a moment
+            hashes[: len(known)] = [np.concatenate(known)]
             dealt.spill(waiting.take(), hashes[0])
     of_all = np.concatenate(hashes)
     dealt.finish(waiting.take(), of_all)
-    yield from ahead(_parts(names.strings(), of_all, dealt, vocabulary))
+    for parts in ahead(_parts(names.strings(), of_all, dealt, vocabulary)):
+        yield from parts
 
 
-def _parts(ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", vocabulary: Vocabulary) -> Iterator[UserCounts]:
-    """The counts of some buckets after the others, made on all cores."""
+def _parts(
+    ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", vocabulary: Vocabulary
+) -> Iterator[list[UserCounts]]:
+    """The counts of some buckets after the others, as many at a time as there are cores."""
     order = hash_order(ids, hashes)
     ranks = np.empty(order.size, np.int32)
     ranks[order] = np.arange(order.size)
@@ -92,15 +95,16 @@ def _parts(ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", vocabulary:
 
     pieces = dealt.pieces()
     for first in range(0, len(pieces), CORES):
-        yield from on_cores(part, pieces[first : first + CORES])
+        yield on_cores(part, pieces[first : first + CORES])
 
 
-def _numbered(records: Iterable[Records], names: StringTable) -> Iterator[tuple[Ids, Hashes, pa.LargeBinaryArray]]:
-    """Each batch's users as numbers, the hashes of those who are new, and the batch's text."""
+def _numbered(records: Iterable[Records], names: StringTable, hashes: list[Hashes]) -> Iterator[Owned]:
+    """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
     for batch in records:
         known = len(names)
         codes = names.add(*buffers(batch.user))
-        yield codes, names.hashes(known), batch.text
+        hashes.append(names.hashes(known))
+        yield batch.text, codes
 
 
 class Dealt:

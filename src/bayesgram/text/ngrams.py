@@ -4,7 +4,7 @@ In:  Arrow arrays of valid UTF-8, a `Tokenizer`.   Out: streams of token numbers
 No window crosses a sentence end or a row; with boundaries, a sentence begins with <s> and ends with </s>.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import CORES, on_cores
+from bayesgram.cores import CORES, on_cores, streamed
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import Buckets, Streams
 from bayesgram.kernels import kernel
@@ -20,10 +20,13 @@ from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import Tokenizer, buffers, chunks
 from bayesgram.text.windows import Bounds, WindowIndex, WindowTable
 
+Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
+
 MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
+ROOM = 1 << 23  # bytes of text that wait to be looked through
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
 TOKENS_PER_CELL = 8  # at most, where there is memory for more cells
 DEEP = 32  # tokens a cell that a cell of one byte is too small for
@@ -181,13 +184,13 @@ class NgramFinder:
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
-    def find(self, texts: pa.LargeBinaryArray, owners: Ids, *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
-        """(owner of the row, n-gram) of every occurrence, a chunk of rows and an order at a time."""
-        parts = [(part, owners[part.offset - texts.offset :]) for part in chunks(texts)]
-        for found in on_cores(self._found, parts, cores=cores):
+    def find(self, batches: Iterable[Owned], *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
+        """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time."""
+        parts = ((part, owners[part.offset - texts.offset :]) for texts, owners in batches for part in chunks(texts))
+        for found in streamed(self._found, parts, size=lambda part: part[0].nbytes, room=ROOM, cores=cores):
             yield from found
 
-    def _found(self, part: tuple[pa.LargeBinaryArray, Ids]) -> list[tuple[Ids, Ids]]:
+    def _found(self, part: Owned) -> list[tuple[Ids, Ids]]:
         """What is in a chunk of rows, with the owners of these rows."""
         texts, owners = part
         data, offsets, ends = self.tokenizer.cut(texts)
