@@ -11,7 +11,7 @@ from typing import Any
 import altair as alt
 
 COLOURS = ["#1b7f5c", "#d98c1f"]
-SKIPPED = ("wc -w", "Bayesgram, very first run")
+SKIPPED = ("wc -w", "Arrow, reading", "Bayesgram, very first run")
 
 Results = dict[str, dict[str, Any]]
 

@@ -173,10 +173,12 @@ def counts(bench: Bench) -> Result:
         arguments = ("counts", name, text, out[name], "--vocab", vocab, "--share", str(share))
         contestants.append(bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share)))
     wc = [shutil.which("wc") or "wc", "-w", str(lines)]
-    yardstick = Contestant("wc -w", wc, note="a yardstick: counts words, of plain lines", environment=UTF8)
-    rows = take_turns(
-        [*contestants, yardstick, bench.first_run(*command, bench.folder / "counts-first")], bench.repeats
-    )
+    yardsticks = [
+        Contestant("wc -w", wc, note="a yardstick: counts words, of plain lines", environment=UTF8),
+        bench.peer(TABLES, "Arrow, reading", "text.py", "read", text, note="a yardstick: reads the two columns"),
+    ]
+    first = bench.first_run(*command, bench.folder / "counts-first")
+    rows = take_turns([*contestants, *yardsticks, first], bench.repeats)
     for row, name in zip(rows[1:], peers, strict=False):
         found = bench.agreement(ours / "counts.parquet", out[name]) if row.share == 1 else ""
         row.note = "; ".join(filter(None, (row.note, DIFFERENT[name], found)))

@@ -3,10 +3,12 @@
     python text.py vocabulary PEER TEXT OUT [--share 0.1]
     python text.py counts PEER TEXT OUT --vocab VOCAB [--share 0.1]
     python text.py compare FIRST SECOND [--vocab VOCAB]
+    python text.py read TEXT
 
 TEXT: Parquet with user and text. OUT: Parquet with ngram and count, or user, ngram (its row in VOCAB) and count.
-`compare` prints how much of the second file the first one has, with the same count. Libraries are loaded by the
-contestant that needs them, and that is part of its time, as it is of ours.
+`compare` prints how much of the second file the first one has, with the same count; `read` reads both columns with
+Arrow and does nothing with them. Libraries are loaded by the contestant that needs them, and that is part of its time,
+as it is of ours.
 """
 
 # ruff: noqa: PLC0415, S608
@@ -170,6 +172,13 @@ def write(path: str, **columns: Any) -> None:  # noqa: ANN401 - lists or arrays
     pq.write_table(pa.table(columns), path)
 
 
+def read(path: str) -> None:
+    """A floor for all that is done in a process of Python."""
+    import pyarrow.parquet as pq
+
+    pq.read_table(path, columns=["user", "text"])
+
+
 def compare(first: str, second: str) -> dict[str, float]:
     """How many of the second file's rows the first has with the same count, and with another one."""
     import polars as pl
@@ -202,13 +211,16 @@ PEERS: dict[str, Callable[..., None]] = {
 def main() -> None:
     """Do one thing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", choices=["vocabulary", "counts", "compare"])
+    parser.add_argument("work", choices=["vocabulary", "counts", "compare", "read"])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--vocab")
     parser.add_argument("--share", type=float, default=1.0)
     options = parser.parse_args()
     if options.work == "compare":
         print(json.dumps(compare(*options.names)))
+        return
+    if options.work == "read":
+        read(*options.names)
         return
     peer, path, out = options.names
     vocab = {"vocab": options.vocab} if options.work == "counts" else {}

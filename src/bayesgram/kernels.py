@@ -4,6 +4,7 @@ Kernels are cached on disk, release the GIL (so threads run them side by side) a
 gives the same bits on every run.
 """
 
+import logging
 from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
@@ -37,9 +38,18 @@ class _Cache(FunctionCache):
         """A kernel that was compiled before, or None."""
         try:
             _link_runtime()
-            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            loaded = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         except (AttributeError, ImportError, OSError):  # another Numba, or a file that another process is writing
-            return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+            loaded = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+        if loaded is None:
+            _say_why_it_takes_longer()
+        return loaded
+
+
+@cache
+def _say_why_it_takes_longer() -> None:
+    """Once, however many kernels are compiled."""
+    logging.getLogger(__name__).info("The first run compiles its inner loops for this processor: some seconds, once.")
 
 
 @cache

@@ -334,16 +334,18 @@ def test_reading_stops_soon_when_told_to(tmp_path, work, command, number):
     assert [path.name for path in tmp_path.iterdir()] == ["text.parquet"]
 
 
-def test_a_second_run_compiles_nothing(tmp_path):
+def test_the_first_run_says_that_it_compiles_and_the_second_has_nothing_to(tmp_path):
     (tmp_path / "public.txt").write_text("a rose is a rose is a rose\n")
-    compiled = []
+    compiled, said = [], []
     for name in ("one", "two"):
         cache = {"NUMBA_CACHE_DIR": str(tmp_path / "kernels"), "NUMBA_DEBUG_CACHE": "1"}
         done = bayesgram("vocab", "public.txt", "-o", name, cwd=tmp_path, **cache)
         assert done.returncode == 0, done.stderr
         compiled.append(done.stdout.count("data saved to"))
+        said.append(done.stderr.count("The first run compiles"))
     assert compiled[0] > 5
     assert compiled[1] == 0
+    assert said == [1, 0]
 
 
 def test_a_full_disk_keeps_what_was_there(work):

@@ -72,6 +72,7 @@ def main() -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows \\u03b5 for ε, and nothing fails
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
+    console.tell_what_is_logged()
     try:
         app()
     except BayesgramError as error:

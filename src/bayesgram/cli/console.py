@@ -1,6 +1,7 @@
 """How commands speak: results on standard output, everything else on standard error."""
 
 import json
+import logging
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,19 @@ err = Console(stderr=True, highlight=False)
 def say(text: str) -> None:
     """A line for a person, on standard error."""
     err.print(text, markup=False)
+
+
+class _Sayer(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Above the bar, if there is one."""
+        say(record.getMessage())
+
+
+def tell_what_is_logged() -> None:
+    """What the library has to tell goes to standard error."""
+    logger = logging.getLogger("bayesgram")
+    logger.setLevel(logging.INFO)
+    logger.addHandler(_Sayer())
 
 
 def print_json(value: object) -> None:
