@@ -28,7 +28,7 @@ reverse order. The results of a later run of one task stand beside older ones of
 PICTURE = """![Time and peak memory of vocab and count as the text grows](images/growth.svg)"""
 MEMORY = """## What stays in memory, and what waits on disk
 
-- `vocab`: batches of 4 MB of text, every distinct token once (60 to 100 bytes each), and the text as token numbers,
+- `vocab`: batches of 4 MB of text, every distinct token once (70 to 110 bytes each), and the text as token numbers,
   4 bytes each, up to three eighths of `--memory`. When all is read, windows are first counted in cells that they share
   by hash (an eighth of `--memory` at most): no n-gram occurs more often than its cell says. Only n-grams whose cells
   reach what the last of the most frequent needs get a place in a table (24 to 48 bytes; order 3 and less than two
@@ -37,7 +37,7 @@ MEMORY = """## What stays in memory, and what waits on disk
   first of the text has few different n-grams (characters, a small language), they are counted in tables as they come.
   Tables that reach half of `--memory` go to disk, 20 bytes an n-gram of order 3, and come back a 64th at a time. The
   answer is exact either way.
-- `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (50 bytes
+- `count`: batches of text, 32 bytes for each of the occurrences that `--memory` holds, and the users' ids (70 bytes
   and the id, each). Occurrences beyond that wait on disk, 8 bytes each, and come back a 256th of the users at a time.
 - `release` and `evaluate`: 8 bytes for each pair of a user and an n-gram, and the users' ids; 12 more while
   loading. Where that is too much there is [Spark](spark.md).

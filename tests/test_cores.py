@@ -51,7 +51,32 @@ def test_no_more_is_begun_than_there_is_room_for(sizes):
     for size in streamed(lambda item: item, source(), size=lambda item: item, room=room, cores=2):
         with lock:
             open_now.remove(size)
-    assert all(total <= room + 2 * max(sizes) for total in most)  # the one just fetched, and one too large for the room
+    assert max(most) <= room + max(sizes)
+
+
+def test_the_next_item_is_fetched_while_this_one_is_worked_on():
+    fetched = threading.Event()
+
+    def source():
+        yield 0
+        fetched.set()
+
+    assert list(streamed(lambda _: fetched.wait(5), source(), size=lambda _: 1, room=1, cores=2)) == [True]
+
+
+def test_who_stops_early_leaves_nothing_waiting():
+    go, began = threading.Event(), []
+
+    def work(item):
+        began.append(item)
+        return item if item == 0 else go.wait(5)
+
+    answers = streamed(work, range(100), size=lambda _: 1, room=50, cores=2)
+    assert next(answers) == 0
+    answers.close()
+    go.set()
+    assert on_cores(abs, [-1], cores=2) == [1]
+    assert len(began) <= 4  # the first, those that were being worked on, and no more
 
 
 def test_an_error_among_items_that_come_one_by_one_ends_them():

@@ -32,9 +32,9 @@ def streamed(
     room: int,
     cores: int = CORES,
 ) -> Iterator[Answer]:
-    """The same for items that come one after the other: some are worked on while the next ones are fetched.
+    """The answers in order of items that come one after the other: some are worked on while the next is fetched.
 
-    The sizes of these add up to no more than `room`, but for one that is larger than that itself.
+    Those that were fetched, and whose answers were not taken yet, have sizes of up to `room`, and one more item.
 
     >>> list(streamed(abs, iter([-2, 3]), size=abs, room=10))
     [2, 3]

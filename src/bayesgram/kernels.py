@@ -24,7 +24,7 @@ class _Contents(CompileResultCacheImpl):
     """What is kept of a kernel."""
 
     def reduce(self, cres: Any) -> Any:  # noqa: ANN401 - types of Numba
-        """All of it, less the modules of what it calls: looked at for constants only, and np.cumsum's takes 0.1 s."""
+        """All of it, but for environments without constants: kernels don't use them, and np.cumsum's imports scipy."""
         *kept, environments = super().reduce(cres)  # type: ignore[no-untyped-call]
         return *kept, tuple(environment for environment in environments if environment.consts)
 
@@ -49,7 +49,7 @@ class _Cache(FunctionCache):
 @cache
 def _say_why_it_takes_longer() -> None:
     """Once, however many kernels are compiled."""
-    logging.getLogger(__name__).info("The first run compiles its inner loops for this processor: some seconds, once.")
+    logging.getLogger(__name__).info("Compiling inner loops for this processor: some seconds, the first time only.")
 
 
 @cache
@@ -111,5 +111,6 @@ def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:  # noqa: ANN401, ARG
 # prefetch(table, row): ask the processor for a row of a two-dimensional array that will be needed soon; no wait.
 prefetch: Callable[[Any, Any], None] = cast("Callable[[Any, Any], None]", intrinsic(_prefetch))
 
-# eight_bytes(data, at): eight bytes of an array as one number; the caller sees to it that they are there.
+# eight_bytes(data, at): eight bytes of an array as one number, the first of them lowest where the processor has it so,
+# as all that Numba compiles for do; the caller sees to it that they are there.
 eight_bytes: Callable[[Any, Any], np.uint64] = cast("Callable[[Any, Any], np.uint64]", intrinsic(_eight_bytes))

@@ -14,6 +14,7 @@ from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.private.streaming import count_to_folder
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text import ngrams
 
 PLAIN = pa.schema({"user": pa.string(), "ngram": pa.int32(), "count": pa.int32()})
 PEOPLE = Population(users=300, seed=5, batch_users=40)  # a user's messages are in one batch, users in ten
@@ -25,16 +26,24 @@ def vocabulary():
 
 
 @pytest.mark.parametrize(
-    ("pending", "bytes_per_row", "piece"),
-    [(1 << 24, 48, 1 << 21), (1 << 24, 10**9 // 300, 1 << 21), (50, 10**9 // 1000, 20), (1 << 24, 48, 7)],
+    ("pending", "bytes_per_row", "piece", "begun"),
+    [
+        (1 << 24, 48, 1 << 21, 8),
+        (1 << 24, 10**9 // 300, 1 << 21, 8),
+        (50, 10**9 // 1000, 20, 0),  # what is found is moved to disk while more is read
+        (1 << 24, 48, 7, 0),
+    ],
 )
-def test_what_waits_on_disk_gives_the_same_counts(tmp_path, vocabulary, monkeypatch, pending, bytes_per_row, piece):
+def test_what_waits_on_disk_gives_the_same_counts(
+    tmp_path, vocabulary, monkeypatch, pending, bytes_per_row, piece, begun
+):
     batches = list(PEOPLE.messages())
     batches += [batch.slice(0, 60) for batch in batches[:2]]  # users who come again, much later
     monkeypatch.setattr(counting, "PENDING", pending)
     monkeypatch.setattr(streaming, "BYTES_PER_ROW", bytes_per_row)
     monkeypatch.setattr(streaming, "SMALLEST", 1)
     monkeypatch.setattr(streaming, "PIECE", piece)
+    monkeypatch.setattr(ngrams, "CHUNKS_BEGUN", begun)
     records = read_records(batches, text_column="text", user_column="user", skip_bad_rows=False)
     save_counts(count(batches, vocabulary), vocabulary, tmp_path / "more")
     told = count_to_folder(records, vocabulary, tmp_path / "streamed", memory=10**9)

@@ -112,6 +112,25 @@ def test_two_strings_with_the_same_key_are_two_strings(one, other):
     assert table.find(*flat([other, one])).tolist() == [1, 0]
 
 
+def unmixed(value):
+    """The number that `mixed` makes this of."""
+    value ^= value >> 31 ^ value >> 62
+    value = value * pow(0x94D049BB133111EB, -1, 2**64) & MASK
+    value ^= value >> 27 ^ value >> 54
+    value = value * pow(0xBF58476D1CE4E5B9, -1, 2**64) & MASK
+    return value ^ value >> 30 ^ value >> 60
+
+
+def test_a_string_whose_hash_is_nothing_is_a_string():
+    end = b"seven.."
+    text = unmixed(int.from_bytes(end + b"\x0f", "little")).to_bytes(8, "little") + end
+    first, second = key_of(text)
+    assert mixed(mixed(first) ^ second) == 0
+    table = StringTable()
+    assert table.add(*flat([text, text, b"other", text])).tolist() == [0, 0, 1, 0]
+    assert table.find(*flat([text, b"", b"other"])).tolist() == [0, EMPTY, 1]
+
+
 @given(st.binary(max_size=15), st.binary(max_size=15), st.binary(max_size=17))
 def test_short_strings_have_keys_of_their_own(one, other, after):
     assert (key_of(one) == key_of(other)) == (one == other)

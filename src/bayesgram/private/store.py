@@ -95,7 +95,7 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
 def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     """Read a counts folder or a Parquet file of counts over a vocabulary of this size.
 
-    Memory is 12 bytes a row and the users' ids, and 16 bytes more where the rows are not in order, as ours are.
+    Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
     place, fingerprint = find_counts(path, vocabulary_size)
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]

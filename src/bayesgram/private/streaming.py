@@ -69,7 +69,9 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     of_all = np.concatenate(hashes)
     dealt.finish(waiting.take(), of_all)
     for parts in ahead(_parts(names.strings(), of_all, dealt, vocabulary)):
-        yield from parts
+        parts.reverse()
+        while parts:
+            yield parts.pop()  # whoever made it holds the list, but not what was taken from it
 
 
 def _parts(

@@ -17,7 +17,7 @@ from bayesgram.errors import UsageError
 from bayesgram.files.scratch import Buckets, Streams
 from bayesgram.kernels import kernel
 from bayesgram.text.strings import EMPTY, Found, StringTable
-from bayesgram.text.tokens import Tokenizer, buffers, chunks
+from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
 from bayesgram.text.windows import Bounds, WindowIndex, WindowTable
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
@@ -26,7 +26,7 @@ MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
 BUCKETS = 64
-ROOM = 1 << 23  # bytes of text that wait to be looked through
+CHUNKS_BEGUN = 8  # chunks of text for each core that are being looked through, or wait to be used
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
 TOKENS_PER_CELL = 8  # at most, where there is memory for more cells
 DEEP = 32  # tokens a cell that a cell of one byte is too small for
@@ -187,7 +187,8 @@ class NgramFinder:
     def find(self, batches: Iterable[Owned], *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
         """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time."""
         parts = ((part, owners[part.offset - texts.offset :]) for texts, owners in batches for part in chunks(texts))
-        for found in streamed(self._found, parts, size=lambda part: part[0].nbytes, room=ROOM, cores=cores):
+        room = CHUNKS_BEGUN * cores * CHUNK_BYTES
+        for found in streamed(self._found, parts, size=lambda part: part[0].nbytes, room=room, cores=cores):
             yield from found
 
     def _found(self, part: Owned) -> list[tuple[Ids, Ids]]:

@@ -121,10 +121,10 @@ def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, s
     """The number of each string; UNKNOWN, or EMPTY."""
     numbers = np.empty(offsets.size - 1, np.int32)
     firsts, seconds, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
-    others = np.empty(AHEAD, np.int64)
+    unsettled = np.empty(AHEAD, np.int64)
     last = np.uint64(slots.shape[0] - 1)
     for begin in range(0, numbers.size, AHEAD):
-        rows, more = min(AHEAD, numbers.size - begin), 0
+        rows, left = min(AHEAD, numbers.size - begin), 0
         for row in range(rows):
             at = np.uint64(row)
             firsts[at], seconds[at] = _key(data, offsets[np.uint64(begin + row)], offsets[np.uint64(begin + row + 1)])
@@ -136,10 +136,9 @@ def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, s
             number = np.int64(slots[place, 2])
             differs = slots[place, 0] ^ firsts[at] | slots[place, 1] ^ second | np.uint64(second >= LONG)
             numbers[np.uint64(begin + row)] = EMPTY if second == 0 else number - 1 - int(number == 0)
-            others[np.uint64(more)] = row
-            more += 1 - (int(number == 0) | int(differs == 0))
-        for other in range(more):
-            row = others[other]
+            unsettled[np.uint64(left)] = row
+            left += 1 - (int(number == 0) | int(differs == 0))
+        for row in unsettled[:left]:
             start, end = offsets[begin + row], offsets[begin + row + 1]
             if start < end:
                 place = _slot_of_string(firsts[row], seconds[row], places[row], data, start, end, known, ends, slots)
@@ -153,19 +152,20 @@ def _add_strings(
     data: Bytes, offsets: Offsets, numbers: Ids, known: Bytes, ends: Integers, slots: Slots, size: int
 ) -> int:
     """Write the number of each string, or EMPTY; new ones get the next, from `size` on. The new size."""
-    last, before = np.uint64(slots.shape[0] - 1), np.uint64(0)
+    last = np.uint64(slots.shape[0] - 1)
+    first_before = second_before = np.uint64(0)  # the key of an empty string
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
-        if start == end:
-            numbers[row], before = EMPTY, np.uint64(0)
-            continue
         first, second = _key(data, start, end)
-        hashed = _hash_of(first, second)
-        if hashed == before and _is_known(data, start, end, np.uint64(numbers[row - 1] + 1), known, ends):
+        again = first == first_before and second == second_before and second < LONG
+        first_before, second_before = first, second
+        if not second:
+            numbers[row] = EMPTY
+            continue
+        if again:
             numbers[row] = numbers[row - 1]  # users often write several texts in a row
             continue
-        before = hashed
-        place = _slot_of_string(first, second, hashed & last, data, start, end, known, ends, slots)
+        place = _slot_of_string(first, second, _hash_of(first, second) & last, data, start, end, known, ends, slots)
         if not slots[place, 2]:
             ends[size + 1] = ends[size] + end - start
             known[ends[size] : ends[size + 1]] = data[start:end]
