@@ -29,6 +29,7 @@ Occurring = Sequence[tuple[Ids, Ids]]  # users and n-grams
 SMALLEST = 1 << 16  # occurrences that are always kept together
 BITS = 8  # of a user's hash that choose one of 256 buckets
 PIECE = 1 << 19  # occurrences that are merged while those before them are written
+USER = 8  # occurrences that take as much memory as a user
 BYTES_PER_ROW = 32  # of an occurrence: two numbers as found, two dealt out, and room for the pieces that are merged
 
 
@@ -63,15 +64,21 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     for users, ngrams in vocabulary.finder.find(ahead(_numbered(records, names, hashes))):
         waiting.add(users, ngrams)
         if waiting.size > limit:
-            known = hashes.copy()  # there may be more of them in a moment
-            hashes[: len(known)] = [np.concatenate(known)]
-            dealt.spill(waiting.take(), hashes[0])
-    of_all = np.concatenate(hashes)
+            dealt.spill(waiting.take(), _joined(hashes))
+    ids, of_all = names.strings(), _joined(hashes)
+    del names  # what it took to number users is more than what is left of them
     dealt.finish(waiting.take(), of_all)
-    for parts in ahead(_parts(names.strings(), of_all, dealt, vocabulary)):
+    for parts in ahead(_parts(ids, of_all, dealt, vocabulary)):
         parts.reverse()
         while parts:
             yield parts.pop()  # whoever made it holds the list, but not what was taken from it
+
+
+def _joined(hashes: list[Hashes]) -> Hashes:
+    """The hashes of all users so far in one array, which takes the place of the others; more may be added meanwhile."""
+    known = hashes.copy()
+    hashes[: len(known)] = [np.concatenate(known)]
+    return hashes[0]
 
 
 def _parts(
@@ -95,7 +102,7 @@ def _parts(
             vocabulary_fingerprint=vocabulary.fingerprint,
         )
 
-    pieces = dealt.pieces()
+    pieces = dealt.pieces(np.diff(edges))
     for first in range(0, len(pieces), CORES):
         yield on_cores(part, pieces[first : first + CORES])
 
@@ -131,9 +138,9 @@ class Dealt:
             self._kept = _dealt(parts, hashes)
             self._sizes = np.diff(self._kept[0])
 
-    def pieces(self) -> list[tuple[int, int]]:
-        """Runs of buckets, with about as many occurrences in each."""
-        ends = np.cumsum(self._sizes)
+    def pieces(self, users: Integers) -> list[tuple[int, int]]:
+        """Runs of buckets, which have so many users, with about as much to be merged in each."""
+        ends = np.cumsum(self._sizes + USER * users)
         wanted = np.arange(PIECE, ends[-1] + PIECE, PIECE)
         edges = np.unique(np.append(np.searchsorted(ends, wanted), ends.size))
         return list(pairwise([0, *edges[edges > 0].tolist()]))
