@@ -43,7 +43,7 @@ MEMORY = """## What stays in memory, and what waits on disk
   loading. Where that is too much there is [Spark](spark.md).
 
 Two runs with `--memory 500MB`: `vocab` over 19.6 GB of made-up messages (2.4 GB, eight times over) took 139 s and
-0.69 GB; `count` over 9.8 GB of 4.4 million users (the same, four times over) took 114 s and 1.45 GB.
+0.69 GB; `count` over 9.8 GB of 4.4 million users (the same, four times over) took 116 s and 0.97 GB.
 
 So 20 GB of text fit in 2 GB, also where it does not repeat itself: with `--memory 500MB`, numbers, cells and tables
 take 0.5 GB, what is read and the program 0.4 GB, and the tokens the rest. In 48 MB of Reddit and Wikipedia there are
