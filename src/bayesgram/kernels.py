@@ -49,7 +49,7 @@ class _Cache(FunctionCache):
 @cache
 def _say_why_it_takes_longer() -> None:
     """Once, however many kernels are compiled."""
-    logging.getLogger(__name__).info("Compiling inner loops for this processor: some seconds, the first time only.")
+    logging.getLogger(__name__).info("Compiling inner loops that are used for the first time: some seconds, once.")
 
 
 @cache
