@@ -51,11 +51,16 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
+    from bayesgram.released.weakness import weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
+    warnings = [str(weakness) for weakness in weaknesses(epsilon, delta)]
     told = {"ledger": str(file), "population": population, "epsilon": epsilon, "delta": delta}
-    console.report({**told, "identity": contents.identity, "last_hash": contents.last_hash}, json=json)
+    told |= {"identity": contents.identity, "last_hash": contents.last_hash}
+    console.report({**told, "warnings": warnings} if json else told, json=json)
+    for warning in warnings:
+        console.say(f"warning: {warning}")
 
 
 @ledger_app.command()
