@@ -64,9 +64,7 @@ def _pool(cores: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores)
 
 
-if hasattr(
-    os, "register_at_fork"
-):  # threads do not survive a fork: a child that took the pool along would wait for ever
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child would wait for them for ever
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 

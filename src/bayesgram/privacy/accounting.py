@@ -3,7 +3,7 @@
 In: a `Spend` for each release.   Out: the ε they have together at a given δ, or whether they fit a budget.
 Does not choose noise (calibration.py) and does not remember anything (ledger.py). docs/ledger.md has the proofs.
 
-A budget of δ = 0 adds up ε, and nothing else fits it. A budget of δ > 0 has one currency, Gaussian differential privacy:
+A budget of δ = 0 adds up ε, and nothing else fits it. One of δ > 0 has one currency, Gaussian differential privacy:
 
     Gaussian noise of multiplier σ costs μ² = 1/σ²;    a pure-ε release costs μ² for μ = −2 Φ⁻¹(1/(1 + e^ε)),
 
@@ -11,10 +11,10 @@ and what is spent along any path, however it was chosen, may add up to the large
 
     δ ≥ e^h δ_Gauss(ε − h) + n e^ε τ,    δ_Gauss(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
 
-The noise is discrete, and h and n e^ε τ are what that costs. With η = V/(24 s²), V coordinates of noise scale s, its law is
-within a factor e^h of the rounded continuous law, h = 5,500 Σ η, but for an event of probability τ = e^(−450) a release.
-What a ledger may hold is fixed by its budget before the first release (μ² and h each have a limit of their own): trading
-one for the other along the way would be a choice that the proof does not cover.
+The noise is discrete, and h and n e^ε τ are what that costs. With η = V/(24 s²), V coordinates of noise scale s, its
+law is within a factor e^h of the rounded continuous law, h = 5,500 Σ η, but for an event of probability τ = e^(−450) a
+release. What a ledger may hold is fixed by its budget before the first release (μ² and h each have a limit of their
+own): trading one for the other along the way would be a choice that the proof does not cover.
 
 Rounded to the safe side: sums are exact and round up; δ_Gauss is written without cancellation (relative error below
 1e-12, tested with 60 digits) and counted 1e-11 higher, and so is the μ² of a pure ε.

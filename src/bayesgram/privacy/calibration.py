@@ -64,7 +64,7 @@ def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> Gaussia
         )
     if not fits([noise.spend], budget):
         raise BayesgramError(
-            f"the noise multiplier {noise.multiplier!r} found for epsilon={budget.epsilon:g}, delta={budget.delta:g} fails"
-            " our own check, so nothing was released. Please report it, with the version of dp-accounting."
+            f"the noise multiplier {noise.multiplier!r} found for epsilon={budget.epsilon:g}, delta={budget.delta:g}"
+            " fails our own check, so nothing was released. Please report it, with the version of dp-accounting."
         )
     return noise

@@ -203,8 +203,8 @@ class Coordinates:
     def __post_init__(self) -> None:
         if not ((self.shape >= 1 / LARGEST_SHAPE) & (self.shape <= LARGEST_SHAPE)).all():  # NaN is neither
             raise UsageError(
-                f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts over"
-                " it would leave what a float can hold. Is the public text what it should be?"
+                f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
+                " over it would leave what a float can hold. Is the public text what it should be?"
             )
 
     @property
