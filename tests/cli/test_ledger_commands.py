@@ -112,7 +112,13 @@ def test_show_for_machines(work):
     assert (told["population"], told["epsilon"], told["delta"]) == ("app users", 1.0, 1e-6)
     assert (told["reservations"], told["unpublished"], told["last_number"]) == (2, 1, 3)
     first = told["entries"][0]
-    assert first["spend"] == {"inverse_variance": 0.01, "pure_epsilon": 0.0, "total_variation": 0.0}
+    assert first["spend"] == {
+        "inverse_variance": 0.01,
+        "pure_epsilon": 0.0,
+        "total_variation": 0.0,
+        "mu_squared": 0.01,
+    }
+    assert (told["format"], told["note"]) == (2, None)
     assert (first["number"], first["state"], first["description"]["mechanism"]) == (1, "published", "gaussian")
 
 

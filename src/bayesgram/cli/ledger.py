@@ -84,6 +84,7 @@ def show(file: File, json: options.Json = False) -> None:
             "budget": f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}",
             "spent": _spent(summary),
             "left": contents.left(),
+            **({"note": contents.note} if contents.note else {}),
             "last_hash": contents.last_hash,
         },
         json=False,
@@ -151,6 +152,8 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
         "reservations": len(contents.reservations),
         "unpublished": sum(not entry.published for entry in contents.reservations),
         "identity": contents.identity,
+        "format": contents.format,
+        "note": contents.note,
         "last_number": contents.last_number,
         "last_hash": contents.last_hash,
     }
@@ -161,7 +164,7 @@ def _told(entry: "Entry") -> dict[str, Any]:
         "number": entry.number,
         "time": entry.time,
         "state": _state(entry),
-        "spend": vars(entry.spend),
+        "spend": {**vars(entry.spend), "mu_squared": entry.spend.mu_squared},
         "description": entry.description,
         "hash": entry.hash,
     }
