@@ -162,6 +162,19 @@ def test_a_ledger_of_delta_0_is_charged_on(files):
         ledger.reserve(Spend(pure_epsilon=0.001), {})
 
 
+def test_a_ledger_of_delta_above_0_is_charged_on(files):
+    """Whatever its format becomes by that: what was there stays, in its order, and the new entry is the last."""
+    ledger = Ledger.open(files / "mixed.ledger")
+    before = ledger.read().reservations
+    number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian"})
+    ledger.complete(number)
+    after = Ledger.open(files / "mixed.ledger").read().reservations
+    assert [(entry.number, entry.description, entry.hash) for entry in after[:-1]] == [
+        (entry.number, entry.description, entry.hash) for entry in before
+    ]
+    assert (after[-1].number, after[-1].published) == (number, True)
+
+
 @pytest.mark.parametrize("name", ["full", "tight"])
 def test_what_is_spent_stays_spent(files, name):
     ledger = Ledger.open(files / f"{name}.ledger")
