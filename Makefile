@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 
-.PHONY: demo test lint format docs bench bench-peers clean help
+.PHONY: demo test lint format docs mutants bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,6 +16,9 @@ demo: $(STAMP)   ## the whole story on generated data, into ./demo
 
 test: lint $(KENLM) $(SPARK) ## linters, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
+	$(BIN)/python tools/mutants.py
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

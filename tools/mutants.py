@@ -26,7 +26,17 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 PATCHES = ROOT / "tests" / "mutants"
-COPIED = ("src", "tests", "docs", "benchmarks", "tools", "pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+COPIED = (
+    "src",
+    "tests",
+    "docs",
+    "benchmarks",
+    "tools",
+    "pyproject.toml",
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+)
 SECONDS = 600  # for the tests of one mutant: a bug may also make them wait for ever
 
 
