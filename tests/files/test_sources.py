@@ -9,7 +9,7 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Source, find_sources
 
-TABLES = ".parquet, .pq, .jsonl, .ndjson, .json, .csv, .tsv, .tab (all but Parquet also with .gz or .zst)"
+TABLES = ".parquet, .pq, .arrow, .feather, .jsonl, .ndjson, .json, .csv, .tsv, .tab (from .jsonl on also with .gz, .zst, .bz2, .xz)"
 ALL = TABLES.replace(".tab", ".tab, .txt, .text")
 
 
@@ -130,7 +130,7 @@ def test_unknown_ending(folder):
     assert refused("data/notes.md") == f"data/notes.md: unknown file ending. The endings that are read: {ALL}."
     (folder / "x.parquet.gz").write_bytes(b"")
     assert refused("data/x.parquet.gz", allow_plain_text=False) == (
-        f"data/x.parquet.gz: unknown file ending. The endings that are read: {TABLES}."
+        f"data/x.parquet.gz: unknown file ending. Unpack it first. The endings that are read: {TABLES}."
     )
 
 
