@@ -125,34 +125,33 @@ def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
     refuse_foreign(rest.source, rest.data)
     if not data:
         raise BayesgramError(f"{rest.source.name}: has no header row. The first row must name the columns.")
+    _refuse_other_delimiter(rest.source, data, names, columns)
     if problem != _FINE:
         raise rest.untrusted(problem)
-    try:
-        header = [name.decode() for name in names]
-    except UnicodeDecodeError:  # it quotes the row, so it ends here
-        header = []
-    if not header:
+    header = [name.decode(errors="replace") for name in names]
+    if [name.encode() for name in header] != names:
         raise BayesgramError(f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8.")
-    _refuse_other_delimiter(rest.source, data, header, columns)
     columns.require(rest.source.name, header, from_rows=True)
     rest.data, rest.row = data[stop:], 1
     rest.returns_alone = rest.data.startswith(b"\r") and not rest.data.startswith(b"\r\n")
     return header
 
 
-def _refuse_other_delimiter(source: Source, data: bytes, header: list[str], columns: Columns) -> None:
+def _refuse_other_delimiter(source: Source, data: bytes, header: list[bytes], columns: Columns) -> None:
     """Refuse a file whose names are parted by something else: to guess would be to trust a person's text."""
-    if set(columns.names) <= set(header):
+    wanted, own = {name.encode() for name in columns.names}, chr(_DELIMITERS[source.format])
+    if wanted <= set(header):
         return
-    wanted = {name.encode() for name in columns.names}
     for other, called in _OTHERS.items():
+        if other == own:
+            continue
         names, _, problem = _first_row(data, ord(other))
         if problem == _FINE and (wanted <= set(names) or len(names) > len(header) == 1):
             ending = {"\t": ".tsv", ",": ".csv"}.get(other)
             advice = f"Let its name end with {ending}" if ending else "Write it with commas or tabs"
             raise UsageError(
                 f"{source.name}: the names in its first row have {called} between them, and .{source.format} is read"
-                f" with {_OTHERS[chr(_DELIMITERS[source.format])]}. {advice}, or write Parquet or JSON lines."
+                f" with {_OTHERS[own]}. {advice}, or write Parquet or JSON lines."
             )
 
 
