@@ -127,7 +127,7 @@ def count(
         bad_rows = records.bad_rows.by_reason
     if not counted.nonzeros:
         console.say(
-            f"warning: no n-gram of {vocab} was found in any text. The counts are those of nobody: are text, column and"
+            f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text, column and"
             " vocabulary in one language, and cut alike?"
         )
     told = {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0} if json else {}
