@@ -1,11 +1,9 @@
 """Arrays that wait on disk: what would not fit in memory is written in parts and read back part by part.
 
-A scratch folder is private (mode 0700) and goes away with the process, also one that is told to stop.
+A scratch folder (`files/hidden.py`) is private, and goes away with the process or with a later run.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
@@ -15,19 +13,10 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import ahead
-from bayesgram.files.writing import discarded
 
 Columns = Sequence[NDArray[Any]]
 
 ARRAYS_AT_ONCE = 32
-
-
-@contextmanager
-def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
-    """A folder in `beside` (private data stays on the disk that its owner chose), or where the system keeps such."""
-    folder = Path(tempfile.mkdtemp(prefix=".bayesgram-scratch-", dir=beside))
-    with discarded(folder, folder):
-        yield folder
 
 
 def append_columns(path: Path, columns: Columns) -> None:

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
-from bayesgram.files.scratch import scratch_folder
+from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
 from bayesgram.public.prior import public_distribution
 from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders

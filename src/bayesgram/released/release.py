@@ -23,6 +23,11 @@ CONTENTS = (CARD, DISTRIBUTION)
 TOLERANCE = 1e-6  # of a sum of probabilities
 
 
+def largest_size(ngrams: pa.LargeStringArray) -> int:
+    """Bytes that a release over these n-grams takes on disk, and some to spare."""
+    return int(ngrams.nbytes) + 24 * len(ngrams) + (1 << 18)  # two numbers a row, Parquet's own and the card
+
+
 @dataclass(frozen=True, eq=False)
 class Release:
     """θ and what it is worth. Row number = n-gram id; the probabilities of each order add up to 1."""
