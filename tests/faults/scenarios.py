@@ -90,7 +90,9 @@ def make_inputs(folder, run):
     lines = [" ".join(WORDS[(row * step) % 10] for step in range(1, 9)) for row in range(200)]
     (folder / "public.txt").write_text("\n".join(lines))
     users = [f"user-{row % 60}" for row in range(600)]
-    pq.write_table(pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}), folder / "messages.parquet")
+    pq.write_table(
+        pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}), folder / "messages.parquet"
+    )
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),

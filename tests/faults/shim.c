@@ -1,7 +1,9 @@
 /* Make the k-th call fail, or kill the process at it: between a program and its C library (LD_PRELOAD).
 
    Counted are calls that concern paths below one folder, or descriptors opened there, so that a program's own imports
-   don't count; and allocations of at least 64 KiB. Nothing counts before fault_arm, which the harness calls after fork.
+   don't count; and allocations of at least 32 KiB (smaller ones hold the first frames of a thread: when that fails,
+   Thread.start of Python 3.11 waits for ever, whatever we do). Nothing counts before fault_arm, which the harness calls
+   after fork.
 
    What it can't see: calls from inside the C library itself (a thread's stack), and system calls made without it. */
 
@@ -22,7 +24,7 @@
 #include <unistd.h>
 
 enum kind { OPEN, READ, WRITE, FSYNC, RENAME, MKDIR, UNLINK, ALLOC, KINDS, ANY = KINDS };
-#define LARGE (64 * 1024)
+#define LARGE (32 * 1024)
 #define MOST_DESCRIPTORS 4096
 
 static atomic_int armed;

@@ -6,6 +6,7 @@ be tried; the child runs `bayesgram.cli.app.main`, as the real entry point does.
 """
 
 import ctypes
+import faulthandler
 import importlib
 import json
 import mmap
@@ -18,7 +19,7 @@ import traceback
 from pathlib import Path
 
 KINDS = ("open", "read", "write", "fsync", "rename", "mkdir", "unlink", "alloc", "any")
-LONGEST = 60.0  # seconds for one command
+LONGEST = 20.0  # seconds for one command
 
 
 def main():
@@ -42,7 +43,7 @@ def _warm(request):
     from bayesgram.cli.app import app
 
     os.chdir(request["cwd"])
-    with open(os.devnull, "w") as nowhere:
+    with Path(os.devnull).open("w") as nowhere:
         told, sys.stdout = sys.stdout, nowhere
         try:
             app([str(argument) for argument in request["warm"]], standalone_mode=False)
@@ -58,13 +59,14 @@ def _run(request, counts):
     if not child:
         _child(request, counts, said)
     timed_out = not _ended(child, start + request.get("kill_after", LONGEST))
+    hung = timed_out and "kill_after" not in request
     if timed_out:
-        os.kill(child, signal.SIGKILL)
+        os.kill(child, signal.SIGABRT if hung else signal.SIGKILL)  # one that hangs says where
     _, status = os.waitpid(child, 0)
     return {
         "code": os.waitstatus_to_exitcode(status),
         "seconds": time.monotonic() - start,
-        "hung": timed_out and "kill_after" not in request,
+        "hung": hung,
         "stdout": (said / "stdout").read_text(),
         "stderr": (said / "stderr").read_text(),
     }
@@ -89,7 +91,7 @@ def _child(request, counts, said):
         command_line()
     except SystemExit as ended:
         code = ended.code
-    except BaseException:
+    except BaseException:  # noqa: BLE001 - as Python itself does
         traceback.print_exc()
     finally:
         sys.stdout.flush()
@@ -106,6 +108,7 @@ def _prepare(request, said):
         (2, said / "stderr", os.O_WRONLY | os.O_CREAT | os.O_TRUNC),
     ):
         os.dup2(os.open(name, flags, 0o600), descriptor)
+    faulthandler.enable()
     os.chdir(request["cwd"])
     tempfile.tempdir = request["tmp"]
     cores._pool.cache_clear()  # its threads are not in this process

@@ -113,8 +113,16 @@ def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
     """A folder in `beside` (private data stays on the disk that its owner chose), or where the system keeps such."""
     parent = Path(tempfile.gettempdir()) if beside is None else beside
     remove_left(parent)
-    with _hidden_folder(parent, SCRATCH, None) as folder:
-        yield folder
+    entered = False
+    try:
+        with _hidden_folder(parent, SCRATCH, None) as folder:
+            entered = True
+            yield folder
+    except OSError as error:
+        if entered:
+            raise
+        advice = "mend that" if beside else "mend that, or let the variable TMPDIR name another folder"
+        raise BayesgramError(f"{parent}: nothing can wait on disk there ({error.strerror}); {advice}.") from error
 
 
 @contextmanager
@@ -145,7 +153,7 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileNotFoundError:  # somebody took the empty folder for a dead one
+        except (FileNotFoundError, FileExistsError):  # somebody took the empty folder for a dead one
             continue
         except OSError:
             folder.rmdir()
@@ -196,10 +204,9 @@ def claimed(hidden: Hidden, *, any_host: bool = False) -> Iterator[State]:
     if hidden.host != socket.gethostname() and not any_host:
         yield State.ELSEWHERE
         return
-    try:
-        lock = os.open(hidden.path / LOCK, os.O_RDWR | os.O_NOFOLLOW)
-    except OSError:
-        yield State.UNKNOWN if _holds_something(hidden.path) else State.LEFT
+    lock = _opened_lock(hidden.path)
+    if lock is None:
+        yield State.UNKNOWN
         return
     try:
         yield {True: State.LEFT, False: State.IN_USE, None: State.UNKNOWN}[_take(lock, hidden.path / LOCK)]
@@ -207,11 +214,16 @@ def claimed(hidden: Hidden, *, any_host: bool = False) -> Iterator[State]:
         os.close(lock)
 
 
-def _holds_something(folder: Path) -> bool:
+def _opened_lock(folder: Path) -> int | None:
+    """The lock file of a folder, open; None if there is none.
+
+    An empty folder gets one: its process was killed before that, or comes too late now and makes another folder.
+    """
     try:
-        return any(folder.iterdir())
+        new = not any(folder.iterdir())
+        return os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
     except OSError:
-        return True
+        return None
 
 
 def remove_left(folder: Path) -> None:

@@ -19,7 +19,8 @@ from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
 NEW = "new"
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
 PROBE = 1 << 16  # bytes that must find room before any work
-FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}  # the disk's fault, not that of whoever chose the place
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FAILURES = {*FULL, errno.EIO, errno.EMFILE, errno.ENFILE}  # not the fault of whoever chose the place
 
 
 def check_free(
@@ -128,23 +129,29 @@ def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
 
 def _place_new_file(file: Path, target: Path) -> None:
     """Rename, but never over something that appeared meanwhile."""
+    if _renamed(file, target, RENAME_NOREPLACE):
+        return
     try:
-        target.hardlink_to(file)
+        target.hardlink_to(file)  # has two names until what stands aside is removed
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
-        if _renamed(file, target, RENAME_NOREPLACE):
-            return
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         file.rename(target)
 
 
 def _renamed(source: Path, target: Path, flags: int) -> bool:
-    """Whether Linux could rename in this way."""
-    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
+    """Whether Linux could rename in this way; an error if the target is in the way."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
     here = -100  # AT_FDCWD: paths as they are
-    return renameat2 is not None and renameat2(here, os.fsencode(source), here, os.fsencode(target), flags) == 0
+    if renameat2 is None:
+        return False
+    if renameat2(here, os.fsencode(source), here, os.fsencode(target), flags) == 0:
+        return True
+    if ctypes.get_errno() == errno.EEXIST:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    return False
 
 
 @contextmanager
@@ -161,14 +168,13 @@ def _aside(target: Path) -> Iterator[Path]:
 
 def _in_words(target: Path, error: OSError, *, entered: bool) -> BayesgramError:
     """What kept us from writing, for the person who can mend it."""
-    why = error.strerror or "it can't be read or written"
+    why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
         return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.")
-    if not entered and error.errno not in FULL:
+    if not entered and error.errno not in FAILURES:
         return UsageError(f"{target}: can't be written there ({why}); choose another --output.")
-    return BayesgramError(
-        f"{target}: writing failed ({why}); nothing was left behind. Free some space, then run it again."
-    )
+    advice = "Free some space" if error.errno in FULL else "Mend that"
+    return BayesgramError(f"{target}: writing failed ({why}); nothing was left behind. {advice}, then run it again.")
 
 
 def _flush(path: Path) -> None:
@@ -186,6 +192,6 @@ def _flush_place(target: Path) -> None:
         _flush(target.parent)
     except OSError as error:
         raise BayesgramError(
-            f"{target}: is written, but the disk did not confirm it ({error.strerror}), so a power failure may undo it;"
+            f"{target}: is written, but the disk did not confirm it ({error.strerror}): a power failure may undo it;"
             " check the disk, then copy it or write it again with --force."
         ) from error

@@ -240,32 +240,14 @@ def _new_database() -> sqlite3.Connection:
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    """Write a file that did not exist, flushed to disk; on failure nothing is left."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.") from None
-    except OSError as error:
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"{path}: the folder {path.absolute().parent} does not exist; make it first.") from None
-        raise UsageError(f"{path}: can't be written there ({error.strerror}); choose another place.") from None
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        _flush_folder(path.absolute().parent)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise BayesgramError(f"{path}: writing failed ({error.strerror}); nothing was left behind.") from error
+    """Write a file that did not exist, whole or not at all, flushed to disk."""
+    if os.path.lexists(path):
+        raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.")
+    from bayesgram.files.writing import publish_file  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with publish_file(path) as aside:
+        aside.touch(mode=0o600)
+        aside.write_bytes(data)
 
 
 # Reading
