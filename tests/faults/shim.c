@@ -140,6 +140,17 @@ ON_DESCRIPTOR(int, ftruncate64, WRITE, (int descriptor, off64_t size), (descript
 ON_DESCRIPTOR(int, fsync, FSYNC, (int descriptor), (descriptor))
 ON_DESCRIPTOR(int, fdatasync, FSYNC, (int descriptor), (descriptor))
 
+/* Streams, as NumPy uses them for arrays: what they do inside the C library can't be seen, so the call itself counts. */
+size_t fwrite(const void *from, size_t size, size_t number, FILE *stream) {
+    REAL(fwrite);
+    return is_marked(fileno(stream)) && fails(WRITE) ? 0 : real(from, size, number, stream);
+}
+
+size_t fread(void *to, size_t size, size_t number, FILE *stream) {
+    REAL(fread);
+    return is_marked(fileno(stream)) && fails(READ) ? 0 : real(to, size, number, stream);
+}
+
 /* These give the error as their answer. */
 int posix_fallocate(int descriptor, off_t at, off_t size) {
     REAL(posix_fallocate);

@@ -96,7 +96,8 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
-        _fail(f"{error.filename or 'standard output'}: {error.strerror or 'can not be read or written'}.", 1)
+        what = error.filename or "a file, or standard output"
+        _fail(f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.", 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise

@@ -401,7 +401,15 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA fullfsync = ON")  # matters on macOS only
         connection.execute("BEGIN IMMEDIATE")  # waits; closing the connection undoes what is not committed
         yield connection
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            raise BayesgramError(
+                f"{path}: the disk did not take what was to be written, or did not confirm it ({error}); if it was"
+                f" recorded all the same, it stays spent: see `bayesgram ledger show {path}`."
+            ) from None
 
 
 def _append(

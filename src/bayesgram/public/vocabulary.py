@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files import Records, read_records
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
@@ -239,7 +239,9 @@ def _read_table(path: Path) -> pa.Table:
         table = pq.read_table(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from None
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
     missing = {"ngram", "count"} - set(table.column_names)
     if missing:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.text.ngrams import ngram_orders
@@ -66,7 +66,9 @@ class Release:
             probabilities = table["probability"].to_numpy()
             known = "standard_deviation" in table.column_names
             deviations = table["standard_deviation"].to_numpy() if known else None
-        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
+        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
         loaded = cls(ngrams, probabilities, card, deviations)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
