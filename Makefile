@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 
-.PHONY: demo test lint format docs bench bench-peers clean help
+.PHONY: demo test faults lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,6 +16,9 @@ demo: $(STAMP)   ## the whole story on generated data, into ./demo
 
 test: lint $(KENLM) $(SPARK) ## linters, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
+	PYTHONPATH=tests $(BIN)/python -m faults.run
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

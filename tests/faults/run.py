@@ -14,22 +14,17 @@ from pathlib import Path
 from faults.harness import COMPILER, ERRORS, Fault, laboratory
 from faults.scenarios import SCENARIOS
 
+KILL = "kill"
 STICKY = ("write", "read", "fsync", "rename", "mkdir")  # a disk that stays full, or is gone for good
 
 
 def faults_of(scenario, reference, kinds, stride=1):
     """Every k of these kinds; with a stride, some of them."""
     for kind in kinds:
-        for at in range(1, reference.counts[kind] + 1, stride):
-            yield scenario, Fault(kind, at)
+        for at in range(1, reference.counts["any" if kind == KILL else kind] + 1, stride):
+            yield scenario, Fault("any", at, kills=True) if kind == KILL else Fault(kind, at)
             if kind in STICKY:
                 yield scenario, Fault(kind, at, stays=True)
-
-
-def kills_at_calls(scenario, reference, stride=1):
-    """A kill at every call."""
-    for at in range(1, reference.counts["any"] + 1, stride):
-        yield scenario, Fault("any", at, kills=True)
 
 
 def kills_at_instants(references, number, rng):
@@ -42,7 +37,9 @@ def kills_at_instants(references, number, rng):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="commands whose name begins so")
-    parser.add_argument("--kinds", default=",".join(ERRORS), help="kinds of calls that fail, with commas between")
+    parser.add_argument(
+        "--kinds", default=",".join([*ERRORS, KILL]), help="what happens at a call, with commas between"
+    )
     parser.add_argument("--kills", type=int, default=1000, help="kills by the clock")
     parser.add_argument("--stride", type=int, default=1, help="try every so many calls only")
     parser.add_argument("--seed", type=int, default=13)
@@ -62,7 +59,13 @@ def try_all(options, folder):
         (folder / str(job)).mkdir()
         with laboratory(folder / str(job)) as lab:
             mine = list(planned(options, lab.reference))[job :: options.jobs]
-            made.extend((scenario, fault, lab.attempt(scenario, fault)) for scenario, fault in mine)
+            for scenario, fault in mine:
+                outcome = lab.attempt(scenario, fault)
+                made.append((scenario, fault, outcome))
+                for problem in outcome.problems:
+                    print(
+                        f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}", flush=True
+                    )
 
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(work, range(options.jobs)))
@@ -74,7 +77,6 @@ def planned(options, references):
     for scenario in SCENARIOS:
         if scenario.name.startswith(options.only):
             yield from faults_of(scenario, references[scenario.name], kinds, options.stride)
-            yield from kills_at_calls(scenario, references[scenario.name], options.stride)
     yield from kills_at_instants(references, options.kills, random.Random(options.seed))
 
 
@@ -86,10 +88,9 @@ def show(made):
         runs[key] += 1
         codes[key]["crashed" if outcome.crashed and not fault.is_kill else outcome.code] += 1
         found[key] += bool(outcome.problems)
-        for problem in outcome.problems:
-            print(f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}")
     print(f"\n{'command':<22}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
-    for key in runs:
+    order = [scenario.name for scenario in SCENARIOS]
+    for key in sorted(runs, key=lambda key: (order.index(key[0]), key[1])):
         told = ", ".join(f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str))
         print(f"{key[0]:<22}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
     kills = sum(number for key, number in runs.items() if key[1].startswith("kill"))
