@@ -34,7 +34,7 @@ def _notices_what_breaks_a_promise(lab):
     untidy = replace(export, settings={"bayesgram.files.hidden._remove": "lambda folder: None"})
     assert "left behind" in str(lab.attempt(untidy, Fault("fsync", 2)).problems)
     hasty = {"bayesgram.files.writing._new": "lambda aside, target: aside.parent / target.name"}
-    assert "not whole" in str(lab.attempt(replace(export, settings=hasty), Fault("write", 3)).problems)
+    assert "not whole" in str(lab.attempt(replace(export, settings=hasty), Fault("write", 3, stays=True)).problems)
 
 
 def _tells_budget_that_is_spent(lab):
