@@ -173,6 +173,8 @@ class Laboratory:
         yield from outcome.problems
         if not fault.is_kill:
             yield from _wrong_words(fault, outcome)
+            if "nothing was left behind" in outcome.message and hidden(root):
+                yield "it says that nothing was left, and something was"
             if fault.kind != "unlink" and not outcome.crashed and hidden(root):
                 yield f"left behind: {hidden(root)}"
         after = contents(work)
@@ -195,7 +197,7 @@ class Laboratory:
         if published and not self._is_whole(scenario, output):
             yield "the output is not whole"
         if published and not fault.is_kill and not outcome.crashed and outcome.code != 0:
-            read_back = scenario.name == "ledger create" and "could not be read" in outcome.message
+            read_back = scenario.name == "ledger create" and fault.kind == "read"  # the new ledger, to be shown
             confirmed = "is written, but the disk did not confirm it" not in outcome.message
             if confirmed and OUT not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"

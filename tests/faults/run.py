@@ -15,7 +15,7 @@ from faults.harness import COMPILER, ERRORS, Fault, laboratory
 from faults.scenarios import SCENARIOS
 
 KILL = "kill"
-STICKY = ("write", "read", "fsync", "rename", "mkdir")  # a disk that stays full, or is gone for good
+STICKY = ("write", "read", "fsync", "rename", "mkdir", "unlink")  # a disk that stays full, or is gone for good
 
 
 def faults_of(scenario, reference, kinds, stride=1):

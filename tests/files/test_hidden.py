@@ -12,6 +12,7 @@ import pytest
 from bayesgram.errors import BayesgramError
 from bayesgram.files import hidden
 from bayesgram.files.hidden import Hidden, State, claimed, found_in, remove_left, scratch_folder, unfinished_folder
+from bayesgram.files.writing import publish_file
 
 HOLDER = """
 import sys, time
@@ -83,6 +84,16 @@ def test_a_name_that_can_not_be_put_back_is_kept_and_told(tmp_path, monkeypatch)
     with pytest.raises(BayesgramError, match=r"what was there is kept in .*replaced, as it can't be moved back"):
         Hidden.named(kept.parent).discard()
     assert kept.read_text() == "old"
+
+
+def test_what_can_not_be_removed_is_told(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(hidden, "_remove", lambda _: None)
+    with (
+        pytest.raises(BayesgramError, match=r"what was begun is in .*\.out\.unfinished-"),
+        publish_file(tmp_path / "out"),
+    ):
+        raise OSError(28, "No space left on device")
+    assert "can't be removed, and may be private; `bayesgram clean` tries again." in caplog.text
 
 
 def test_what_is_not_known_to_be_dead_is_not_touched(tmp_path):

@@ -9,6 +9,7 @@ Does not look into folders below those it is asked about.
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import socket
@@ -27,6 +28,7 @@ REPLACED = "replaced"
 UNFINISHED, SCRATCH = ".unfinished-", ".bayesgram-scratch-"
 ATTEMPTS = 20  # at removing what other threads still write to; at making a folder that others take for a dead one
 
+_log = logging.getLogger(__name__)
 _held: dict[Path, "Hidden"] = {}  # of this process
 
 
@@ -77,6 +79,7 @@ class Hidden:
             _remove(self.path)
             if not self.path.exists():
                 return
+        _log.warning("warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.", self.path)
 
 
 def _put_back(replaced: Path, target: Path) -> None:
@@ -229,6 +232,6 @@ def _opened_lock(folder: Path) -> int | None:
 def remove_left(folder: Path) -> None:
     """Remove what killed runs of this user left in a folder; what can't be removed stays, and stops nobody."""
     for hidden in found_in(folder):
-        with suppress(OSError), claimed(hidden) as state:
+        with suppress(OSError, BayesgramError), claimed(hidden) as state:
             if state is State.LEFT:
                 hidden.discard()

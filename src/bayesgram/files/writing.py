@@ -157,24 +157,25 @@ def _renamed(source: Path, target: Path, flags: int) -> bool:
 @contextmanager
 def _aside(target: Path) -> Iterator[Path]:
     """A private folder beside the target (so that a rename suffices), gone when the block ends."""
-    entered = False
+    entered = None
     try:
         with unfinished_folder(target) as aside:
-            entered = True
+            entered = aside
             yield aside
     except OSError as error:
-        raise _in_words(target, error, entered=entered) from error
+        raise _in_words(target, error, entered) from error
 
 
-def _in_words(target: Path, error: OSError, *, entered: bool) -> BayesgramError:
+def _in_words(target: Path, error: OSError, aside: Path | None) -> BayesgramError:
     """What kept us from writing, for the person who can mend it."""
     why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
         return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.")
-    if not entered and error.errno not in FAILURES:
+    if aside is None and error.errno not in FAILURES:
         return UsageError(f"{target}: can't be written there ({why}); choose another --output.")
     advice = "Free some space" if error.errno in FULL else "Mend that"
-    return BayesgramError(f"{target}: writing failed ({why}); nothing was left behind. {advice}, then run it again.")
+    left = f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
+    return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")
 
 
 def _flush(path: Path) -> None:

@@ -346,6 +346,8 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         if version != FORMAT or _schema(connection) != _schema(ours):
             raise _damaged(path, "its tables were changed")
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if "unable to get the page" in found:  # the disk's fault, which says nothing about what the ledger holds
+        raise BayesgramError(f"{path}: the ledger could not be read ({found}).")
     if found != "ok":
         raise _damaged(path, f"SQLite says: {found}")
 
