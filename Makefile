@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 
-.PHONY: demo test lint format docs mutants bench bench-peers clean help
+.PHONY: demo test mutants faults lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -19,6 +19,9 @@ test: lint $(KENLM) $(SPARK) ## linters, then all tests
 
 mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
 	$(BIN)/python tools/mutants.py
+
+faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
+	PYTHONPATH=tests $(BIN)/python -m faults.run
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check
