@@ -275,6 +275,8 @@ def _wrong_words(fault, outcome):
         yield "not one error"
     if outcome.code and ("unexpected" in outcome.message or "None" in outcome.message):
         yield "no words for it"
+    if fault.kind in {"read", "open"} and (": not a" in outcome.message or "the release is damaged" in outcome.message):
+        yield "it blames a file that the disk did not give"
 
 
 def _wrong_words_about_budget(new, published, outcome):
