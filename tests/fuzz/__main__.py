@@ -47,7 +47,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _replay(target, asked) -> int:  # noqa: ANN001
+def _replay(target, asked) -> int:
     data = Path(asked.file).read_bytes() if asked.file else target.input(asked.seed, asked.number)
     sys.stdout.write(f"{target.name}: {len(data)} bytes: {data[:300]!r}\n")
     with scratch() as folder:

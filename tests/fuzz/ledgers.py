@@ -9,13 +9,12 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from fuzz.mutations import TOKENS, mutated
-from fuzz.target import Target, check_message, must, scratch
-
 from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
+from fuzz.mutations import TOKENS, mutated
+from fuzz.target import Target, check_message, must, scratch
 
 TENTH = Spend(pure_epsilon=0.1)
 PAGE = 4096
@@ -80,4 +79,4 @@ def check_ledger(data: bytes, folder: Path) -> None:
 
 def targets() -> Iterator[Target]:
     """Ledgers."""
-    yield Target("ledger", 10, lambda: [data for data, _ in originals()], check_ledger, changed)
+    yield Target("ledger", 15, lambda: [data for data, _ in originals()], check_ledger, changed)

@@ -18,7 +18,16 @@ SECRET = "Zq§9"  # stands in every private text and user id; no message may hol
 
 TOKENS = [
     *(b"", b"\0", b"\n", b"\r", b"\r\n", b"\n\n", b" ", b"\t", b"\x0b", b"\x1a", b'"', b'""', b"'", b"\\", b",", b";"),
-    *(b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xc0\x80", b"\xe2\x80\xa8"),
+    *(
+        b"\xef\xbb\xbf",
+        b"\xff\xfe",
+        b"\xff",
+        b"\xc3",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xc0\x80",
+        b"\xe2\x80\xa8",
+    ),
     *(b"0", b"-1", b"1", b"7", b"1e400", b"-1e400", b"1e-400", b"NaN", b"nan", b"inf", b"-inf", b"Infinity", b"0x10"),
     *(b"2147483648", b"-2147483649", b"9223372036854775808", b"18446744073709551616", b"1" * 400, b"1_000", b"1.5"),
     *(b"null", b"true", b"{}", b"[]", b"[" * 40, b"[" * 3000 + b"]" * 3000, b'{"a":' * 1500, b"{", b"}", b":", b"<s>"),
@@ -121,7 +130,9 @@ def _number(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequen
     start = stop = random.choice(places)
     while stop < len(data) and 48 <= data[stop] <= 57:
         stop += 1
-    number = random.choice((b"0", b"1", b"2", b"9", b"-3", b"99999999999", b"1e9", b"1e-9", b"0.5", b"%d" % (stop - start)))
+    number = random.choice(
+        (b"0", b"1", b"2", b"9", b"-3", b"99999999999", b"1e9", b"1e-9", b"0.5", b"%d" % (stop - start))
+    )
     return data[:start] + number + data[stop:]
 
 
@@ -173,13 +184,39 @@ def _changed_value(random: Random, value: object) -> object:
     return holder.get("")
 
 
-_STRINGS = ["a", "b", "a b", "b a", "a b c", "", " ", "é", "\0", f"u{SECRET}", "7", "007", "x" * 300, " a", "a  b", "<s> a"]
+_STRINGS = [
+    "a",
+    "b",
+    "a b",
+    "b a",
+    "a b c",
+    "",
+    " ",
+    "é",
+    "\0",
+    f"u{SECRET}",
+    "7",
+    "007",
+    "x" * 300,
+    " a",
+    "a  b",
+    "<s> a",
+]
 _NUMBERS = [0, 1, 2, 3, 7, -1, 2**31 - 1, 2**31, 2**53, 2**63 - 1]
 _FLOATS = [0.0, 0.5, 1.0, 0.25, -0.5, math.nan, math.inf, 1e-9, 5e-324, 1e308]
 TYPES: list[tuple[pa.DataType, Sequence[object]]] = [
-    *((kind, _STRINGS) for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))),
-    *((kind, [text.encode() for text in _STRINGS] + [b"\xff"]) for kind in (pa.binary(), pa.large_binary(), pa.binary(1))),
-    *((kind, _NUMBERS) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64())),
+    *(
+        (kind, _STRINGS)
+        for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
+    ),
+    *(
+        (kind, [text.encode() for text in _STRINGS] + [b"\xff"])
+        for kind in (pa.binary(), pa.large_binary(), pa.binary(1))
+    ),
+    *(
+        (kind, _NUMBERS)
+        for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64())
+    ),
     *((kind, _FLOATS) for kind in (pa.float16(), pa.float32(), pa.float64())),
     (pa.decimal128(10, 2), [1, 2]),
     (pa.bool_(), [True, False]),
@@ -227,7 +264,10 @@ def _changed_columns(random: Random, named: list[tuple[str, pa.Array]]) -> list[
             column = pa.concat_arrays([column, column]) if len(column) < 200 else column
         case _:
             kind, values = random.choice(TYPES)
-            column = _array([random.choice((*values, None)) if random.random() < 0.1 else random.choice(values) for _ in column], kind)
+            column = _array(
+                [random.choice((*values, None)) if random.random() < 0.1 else random.choice(values) for _ in column],
+                kind,
+            )
     return [*named[:at], (name, column), *named[at + 1 :]]
 
 

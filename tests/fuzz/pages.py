@@ -9,18 +9,17 @@ from random import Random
 from typing import Any
 
 import shelves
-from fuzz.mutations import mutated, mutated_json
-from fuzz.target import Target, must
-
 from bayesgram.web.api import build
 from bayesgram.web.guard import Entry, Guard, Rates
+from fuzz.mutations import mutated, mutated_json
+from fuzz.target import Target, must
 
 HEAD = "\n\n"  # between the first lines of an input and its body
 TYPED = "Zq9typed"
 PLAN = {"users": 1e4, "ngrams_a_user": 5, "unevenness": 1, "difference": 0.5, "epsilon": 1, "delta": 1e-7, "size": 10}
 SEEDS = [
-    'POST /api/predict\nhost: localhost\n\n{"text": "thank you %s", "k": 3}' % TYPED,
-    f"POST /api/plan\nhost: localhost\n\n{json.dumps({**PLAN, 'size': 9 ** 9})}",
+    f'POST /api/predict\nhost: localhost\n\n{{"text": "thank you {TYPED}", "k": 3}}',
+    f"POST /api/plan\nhost: localhost\n\n{json.dumps({**PLAN, 'size': 9**9})}",
     f"GET /api/ngrams?release=0&order=2&sort=moved&text={TYPED}&page=1&size=5\nhost: 127.0.0.1:80\n\n",
     "GET /api/card?release=1\nhost: localhost\ncookie: bayesgram_token=x\nauthorization: Bearer x\n\n",
     "GET /page.js\nhost: [::1]\norigin: http://localhost\nsec-fetch-site: none\ncontent-length: 0\n\n",
@@ -66,7 +65,7 @@ async def ask(head: bytes, body: bytes) -> tuple[int, bytes]:
     async def receive() -> dict[str, Any]:
         return waiting.pop() if waiting else {"type": "http.disconnect"}
 
-    async def send(message: dict[str, Any]) -> None:  # noqa: RUF029 - as the protocol has it
+    async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
     await guard()(scope_of(head), receive, send)
@@ -93,4 +92,4 @@ def changed(random: Random, seeds: Sequence[bytes]) -> bytes:
 
 def targets() -> Iterator[Target]:
     """The page."""
-    yield Target("page", 20, lambda: [seed.encode() for seed in SEEDS], check_request, changed)
+    yield Target("page", 60, lambda: [seed.encode() for seed in SEEDS], check_request, changed)

@@ -7,7 +7,6 @@ after it. A finding is saved as the input itself and a text beside it, and named
 
 import faulthandler
 import hashlib
-import os
 import resource
 import signal
 import subprocess
@@ -20,9 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+
 from fuzz.target import Target, scratch
 
-STILL_SECONDS = 60  # on a busy machine; inputs take about a thousandth of a second
 START_SECONDS = 600  # the first run compiles kernels
 MEMORY = 12 << 30  # of addresses: an input that asks for more gets a MemoryError
 HEAD = 4  # round, target, number within the round, how many inputs were begun
@@ -37,6 +36,7 @@ class Plan:
     seconds: float
     inputs: int
     findings: Path
+    still_seconds: float = 60  # on a busy machine; inputs take about a thousandth of a second
 
 
 class Board:
@@ -68,7 +68,7 @@ class Board:
 def place_of(error: BaseException) -> str:
     """Where an error comes from: its type, and the last line of ours."""
     frames = traceback.extract_tb(error.__traceback__)
-    ours = [frame for frame in frames if "bayesgram" in frame.filename.split(os.sep)] or frames
+    ours = [frame for frame in frames if "bayesgram" in Path(frame.filename).parts] or frames
     where = f"{Path(ours[-1].filename).name}:{ours[-1].name}"
     detail = f": {str(error)[:60]}" if type(error).__name__ == "Wrong" else ""
     return f"{type(error).__name__} in {where}{detail}"
@@ -95,7 +95,7 @@ def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int],
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    warnings.simplefilter("error")  # a warning is a number that nobody checked
+    warnings.simplefilter("error", RuntimeWarning)  # a number that nobody checked
     until, seen = time.time() + plan.seconds, set[str]()
     turn, start_target, start_number = first
     with scratch() as folder:
@@ -117,8 +117,9 @@ def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int],
 
 def one(target: Target, number: int, plan: Plan, board: Board, at: int, folder: Path, seen: set[str]) -> None:
     """Run an input; a finding is saved when it is the first from its place."""
-    data = target.input(plan.seed, number)
+    data = b""
     try:
+        data = target.input(plan.seed, number)
         board.add(at, 0 if target.run(data, folder) else 1)
     except Exception as error:  # noqa: BLE001 - that is what is looked for
         board.add(at, 2)
@@ -162,7 +163,7 @@ def watch(targets: Sequence[Target], plan: Plan, command: Sequence[str], process
             for worker in list(workers):
                 _note_progress(worker)
                 code = worker.process.poll()
-                if code is None and not _stands_still(worker):
+                if code is None and not _stands_still(worker, plan):
                     continue
                 workers.remove(worker)
                 if code != 0:
@@ -176,18 +177,18 @@ def _note_progress(worker: Worker) -> None:
         worker.begun, worker.since = begun, time.monotonic()
 
 
-def _stands_still(worker: Worker) -> bool:
+def _stands_still(worker: Worker, plan: Plan) -> bool:
     """Whether a child is at one input for too long; if so it is ended, and says where it was."""
-    if time.monotonic() - worker.since < (STILL_SECONDS if worker.begun else START_SECONDS):
+    if time.monotonic() - worker.since < (plan.still_seconds if worker.begun else START_SECONDS):
         return False
     worker.process.send_signal(signal.SIGUSR1)
-    time.sleep(1)
+    time.sleep(0.3)  # for it to say so
     worker.process.kill()
     worker.process.wait()
     return True
 
 
-def _bury(worker: Worker, code: int | None, targets: Sequence[Target], plan: Plan, start) -> list[Worker]:  # noqa: ANN001
+def _bury(worker: Worker, code: int | None, targets: Sequence[Target], plan: Plan, start) -> list[Worker]:
     """Save the input that a child died of, and let another go on after it."""
     turn, at, number, begun = worker.board.place
     what = "hang" if code is None else f"died ({signal.Signals(-code).name if code < 0 else f'exit {code}'})"

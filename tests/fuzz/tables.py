@@ -14,20 +14,21 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
-from fuzz.target import Target, check_message, must, scratch
 
 import shelves
+from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
 from bayesgram.private.counts import MAX_COUNT
-from bayesgram.private.store import COUNTS, META, load_counts, save_counts
+from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import CARD, DISTRIBUTION, Release
-from bayesgram.released.report import ReleaseView, page
+from bayesgram.released.report import PrivatePart, ReleaseView, page
 from bayesgram.released.tables import release_table
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.cards import full
+from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
+from fuzz.target import Target, check_message, must, scratch
 
 READABLE = (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, UnicodeDecodeError)
 NGRAMS = ["a", "b", "c", "a b", "b a", "b c", "a b c"]
@@ -41,7 +42,16 @@ def vocabulary() -> Vocabulary:
 # Vocabularies
 
 METADATA = {
-    "bayesgram.tokenizer": ("words", "words, boundaries", "whitespace", "characters, case kept", "", "x", "words,", "é\0"),
+    "bayesgram.tokenizer": (
+        "words",
+        "words, boundaries",
+        "whitespace",
+        "characters, case kept",
+        "",
+        "x",
+        "words,",
+        "é\0",
+    ),
     "bayesgram.order": ("3", "0", "", "x", "-1", "9" * 30),
 }
 
@@ -122,26 +132,30 @@ def check_counts(data: bytes, folder: Path) -> None:
 
 def _literal_counts(path: Path) -> dict[tuple[bytes, int], int] | None:
     """What the rows add up to; None if one of them can't be right."""
-    try:
-        schema = pq.read_schema(path)
-        types = [schema.field(name).type for name in ("user", "ngram", "count")]
-        users, ngrams, numbers = (pq.read_table(path)[name].to_pylist() for name in ("user", "ngram", "count"))
-    except READABLE:
-        return None
-    kind = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
-    if not (pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())):
-        return None
     found: dict[tuple[bytes, int], int] = {}
-    if not all(pa.types.is_integer(kind) for kind in types[1:]):
-        return None
-    for user, ngram, number in zip(users, ngrams, numbers, strict=True):
-        if user is None or user == "" or ngram is None or number is None:
-            return None
-        if not (0 <= ngram < SIZE and 1 <= number <= MAX_COUNT):
+    rows = _literal_rows(path)
+    for user, ngram, number in [(None, 0, 0)] if rows is None else rows:
+        if user in (None, "") or ngram not in range(SIZE) or number not in range(1, MAX_COUNT + 1):
             return None
         key = (str(user).encode(), ngram)
         found[key] = min(found.get(key, 0) + number, MAX_COUNT)
     return found
+
+
+def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
+    """All rows, if Arrow can read them at once and their types are right; [] only if there are none."""
+    try:
+        schema = pq.read_schema(path)
+        types = [schema.field(name).type for name in COLUMNS]
+        columns = [pq.read_table(path, columns=[name])[name].to_pylist() for name in COLUMNS]
+        told = pq.read_metadata(path).num_rows
+    except READABLE:
+        return None
+    kind = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
+    is_id = pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())
+    if not is_id or not all(map(pa.types.is_integer, types[1:])) or {*map(len, columns)} != {told}:
+        return None
+    return list(zip(*columns, strict=True))
 
 
 def check_meta(data: bytes, folder: Path) -> None:
@@ -191,7 +205,9 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
     again_place = place.with_name("again")
     release.save(again_place, force=True)
     again = Release.load(again_place)
-    must(json.dumps(again.card.to_json()) == json.dumps(release.card.to_json()), "saved and loaded, the card is another")
+    must(
+        json.dumps(again.card.to_json()) == json.dumps(release.card.to_json()), "saved and loaded, the card is another"
+    )
     must(again.ngrams.equals(release.ngrams), "saved and loaded, the n-grams are others")
     for one, other in ((release.probabilities, again.probabilities), (release.deviations, again.deviations)):
         must((one is None) == (other is None) and (one is None or np.array_equal(one, other)), "other numbers")
@@ -236,10 +252,38 @@ def check_distribution(data: bytes, folder: Path) -> None:
     check_release(put_release(folder, saved_releases()[number % 3][0], data), thoroughly=number % 20 == 0)
 
 
+# Audits
+
+
+def made_audit() -> list[bytes]:
+    """A small one: two findings, and curves of three points."""
+    finding = {"attack": "likelihood-ratio", "neighbour": "without a user", "caught": False, "sentence": "no violation"}
+    curve = {"false_alarms": [0.0, 0.5, 1.0], "misses": [1.0, 0.4, 0.0]}
+    told = {"format": 1, "verdict": "no violation", "caught": False, "mechanism": "posterior", "guarantee": "PROVED"}
+    told |= {"epsilon": 1.0, "delta": 1e-6, "findings": [finding, finding], "trade_offs": {"a": curve, "b": curve}}
+    return [json.dumps(told).encode()]
+
+
+def check_audit(data: bytes, folder: Path) -> None:
+    place = folder / "audit"
+    place.mkdir(exist_ok=True)
+    (place / "audit.json").write_bytes(data)
+    found = load_attacks(place)
+    must(found.about != "" and isinstance(found.fits(shelf_view().card), bool), "an audit that says nothing")
+    if zlib.crc32(data) % 20 == 0:
+        page([shelf_view()], PrivatePart("private", [], [found]))
+
+
+@cache
+def shelf_view() -> ReleaseView:
+    return ReleaseView("x", shelves.releases(shelves.vocabulary())[0][1])
+
+
 def targets() -> Iterator[Target]:
     """Tables of ours."""
-    yield Target("vocabulary", 20, lambda: [saved_vocabulary()], check_vocabulary, mutated_vocabulary)
-    yield Target("counts", 20, lambda: [saved_counts()[0]], check_counts, mutated_counts)
-    yield Target("counts-meta", 30, lambda: [saved_counts()[1]], check_meta, mutated_from_json)
-    yield Target("card", 40, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json)
-    yield Target("distribution", 20, made_distributions, check_distribution, mutated_distribution)
+    yield Target("vocabulary", 15, lambda: [saved_vocabulary()], check_vocabulary, mutated_vocabulary)
+    yield Target("counts", 15, lambda: [saved_counts()[0]], check_counts, mutated_counts)
+    yield Target("counts-meta", 50, lambda: [saved_counts()[1]], check_meta, mutated_from_json)
+    yield Target("card", 50, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json)
+    yield Target("distribution", 12, made_distributions, check_distribution, mutated_distribution)
+    yield Target("audit", 20, made_audit, check_audit, mutated_from_json)

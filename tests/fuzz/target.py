@@ -11,9 +11,8 @@ from functools import cache
 from pathlib import Path
 from random import Random
 
-from fuzz.mutations import SECRET, mutated
-
 from bayesgram.errors import BayesgramError
+from fuzz.mutations import SECRET, mutated
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -30,7 +29,9 @@ class Target:
     share: int  # of a round: how many inputs
     made: Callable[[], Sequence[bytes]]  # valid inputs
     check: Callable[[bytes, Path], None]  # with a folder to write to, which may hold what earlier inputs left there
-    mutate: Callable[[Random, Sequence[bytes]], bytes] = lambda random, seeds: mutated(random, random.choice(seeds), seeds)
+    mutate: Callable[[Random, Sequence[bytes]], bytes] = lambda random, seeds: mutated(
+        random, random.choice(seeds), seeds
+    )
 
     @property
     def seeds(self) -> Sequence[bytes]:
@@ -64,7 +65,9 @@ def check_message(error: BaseException | None) -> None:
     """Refuse a message that holds private text, also in what a traceback would show below it."""
     while error is not None:
         text = str(error)
-        if SECRET in text and "the columns are" not in text and "this file has" not in text:  # names of columns are public
+        if (
+            SECRET in text and "the columns are" not in text and "this file has" not in text
+        ):  # names of columns are public
             raise Wrong(f"a message holds private text: {text}")
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
@@ -77,5 +80,5 @@ def must(right: bool, problem: str) -> None:
 
 def scratch() -> tempfile.TemporaryDirectory[str]:
     """A folder in memory, where the system has one."""
-    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own in it
+    memory = Path("/dev/shm")
     return tempfile.TemporaryDirectory(prefix="bayesgram-fuzz-", dir=memory if memory.is_dir() else None)

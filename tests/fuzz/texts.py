@@ -4,19 +4,18 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import product
 from pathlib import Path
 from random import Random
 
 import numpy as np
 import pyarrow as pa
-from fuzz.mutations import mutated
-from fuzz.target import Target, must
 
 from bayesgram.errors import BayesgramError
 from bayesgram.files import Records
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from fuzz.mutations import mutated
+from fuzz.target import Target, must
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "text"))
 from hostile_text import ALPHABETS
@@ -39,8 +38,8 @@ def text_of(data: bytes) -> str:
 
 
 def check_tokens(data: bytes, folder: Path) -> None:
-    text = text_of(data)
-    for kind, lowercase in product(KINDS, (True, False)):
+    text, lowercase = text_of(data), bool(zlib.crc32(data) & 1)
+    for kind in KINDS:
         tokenizer = Tokenizer(kind, lowercase)
         must(tokenizer.sentences(text) == sentences(text, kind, lowercase), f"{tokenizer.name}: other tokens")
 
@@ -65,7 +64,9 @@ def check_ngrams(data: bytes, folder: Path) -> None:
     expected = sorted(Counter(ngram for each in found for ngram in each).items(), key=_place)
     is_empty = {len(ngram) for ngram, _ in expected} != set(orders)
     try:
-        vocabulary = Vocabulary.from_records([Records(texts, None, "x", 1)], order=orders, size=1000, tokenizer=tokenizer)
+        vocabulary = Vocabulary.from_records(
+            [Records(texts, None, "x", 1)], order=orders, size=1000, tokenizer=tokenizer
+        )
     except BayesgramError as error:
         must(is_empty, f"refused, though there are n-grams: {error}")
         raise
@@ -102,4 +103,4 @@ def made() -> list[bytes]:
 def targets() -> Iterator[Target]:
     """Text."""
     yield Target("tokens", 250, made, check_tokens, mutated_text)
-    yield Target("ngrams", 40, made, check_ngrams, mutated_text)
+    yield Target("ngrams", 15, made, check_ngrams, mutated_text)

@@ -258,7 +258,7 @@ def _read_table(path: Path) -> pa.Table:
         table = pq.read_table(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowException, OSError, ValueError):
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
     missing = {"ngram", "count"} - set(table.column_names)
     if missing:
