@@ -23,7 +23,7 @@ from fuzz.mutations import SECRET, mutated, mutated_table
 from fuzz.target import Target, check_message, must
 
 MARK = b"\xef\xbb\xbf"
-BLOCKS = (1 << 23, 1 << 23, 64, 7)
+BLOCKS = (1 << 16, 1 << 16, 64, 7)  # the largest holds any input; Arrow leaks a block for every damaged .gz
 ROWS = [
     ("ann", f"red fish {SECRET}"),
     ("bob", 'one, two, "three"\nfour'),
@@ -220,8 +220,10 @@ def check_jsonl(data: bytes, folder: Path) -> None:
         read(path, options)
         return
     expected = [literal_line(line, options) for line in lines]
+    first_block = data[: data.rfind(b"\n") + 1]  # of the largest size; keys are looked for there, and nowhere else
+    is_sure = options.block == max(BLOCKS) and has_keys(first_block.removeprefix(MARK).split(b"\n"), options)
     if "either" not in expected and has_keys(lines, options):
-        compare(path, options, expected, may_refuse=options.block < 1 << 20)  # keys are looked for in the first block
+        compare(path, options, expected, may_refuse=not is_sure)
         return
     rows, bad = read(path, options)
     must(len(rows) + bad == len(lines), "lines were lost in silence")

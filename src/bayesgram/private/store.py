@@ -230,6 +230,10 @@ def _users(file: Path, first_row: int, users: "pa.Array[Any]", names: StringTabl
     """The numbers of these ids; new ones get one."""
     if not pa.types.is_dictionary(users.type):
         users = users.dictionary_encode()
+    try:
+        users.dictionary.validate(full=True)
+    except pa.ArrowInvalid:  # ids are valid UTF-8, as in every table that is read
+        raise _damaged(file) from None
     known = names.add(*buffers(as_bytes(users.dictionary).fill_null(b"")))
     codes = users.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     numbers: Ids = np.append(known, np.int32(EMPTY))[codes]  # of no id at all, the last
