@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from random import Random
+from unittest import mock
 
 from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Spend
@@ -22,9 +23,10 @@ PAGE = 4096
 
 @cache
 def originals() -> list[tuple[bytes, object]]:
-    """Ledgers of no entry and of some, and what they hold."""
+    """Ledgers of no entry and of some, and what they hold; the same in every process, so that inputs are too."""
     found = []
-    with scratch() as folder:
+    now = mock.patch("bayesgram.privacy.ledger._now", return_value="2025-01-01T00:00:00+00:00", create=True)
+    with scratch() as folder, now, mock.patch("secrets.token_hex", lambda size: "a1" * size):
         for entries in (0, 1, 6):
             path = Path(folder) / f"{entries}.ledger"
             ledger = Ledger.create(path, population="app users", budget=Budget(2, 1e-6))

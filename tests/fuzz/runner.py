@@ -148,6 +148,8 @@ class Worker:
 def watch(targets: Sequence[Target], plan: Plan, command: Sequence[str], processes: int) -> list[list[int]]:
     """Start the children, wait for them, and start others for those that die; the numbers for each target."""
     end = time.monotonic() + plan.seconds
+    for target in targets:  # inputs depend on what the corpus holds now
+        _ = target.seeds
     with scratch() as folder:
         boards = [Board(Path(folder) / f"board-{which}", len(targets), new=True) for which in range(processes)]
 

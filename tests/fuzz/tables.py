@@ -28,9 +28,8 @@ from bayesgram.released.tables import release_table
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.cards import full
 from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
-from fuzz.target import Target, check_message, must, scratch
+from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much, scratch
 
-READABLE = (pa.ArrowException, OSError, ValueError, MemoryError, KeyError, UnicodeDecodeError)
 NGRAMS = ["a", "b", "c", "a b", "b a", "b c", "a b c"]
 SIZE = len(NGRAMS)
 
@@ -76,6 +75,8 @@ def mutated_vocabulary(random: Random, seeds: Sequence[bytes]) -> bytes:
 def check_vocabulary(data: bytes, folder: Path) -> None:
     path = folder / "v.parquet"
     path.write_bytes(data)
+    if says_too_much(path):
+        return
     found = Vocabulary.load(path)
     table = pq.read_table(path)
     must(found.ngrams.to_pylist() == table["ngram"].to_pylist(), "other n-grams than in the file")
@@ -116,6 +117,8 @@ def mutated_counts(random: Random, seeds: Sequence[bytes]) -> bytes:
 def check_counts(data: bytes, folder: Path) -> None:
     path = folder / "c.parquet"
     path.write_bytes(data)
+    if says_too_much(path):
+        return
     try:
         counts = load_counts(path, vocabulary_size=SIZE)
     except BayesgramError as error:
@@ -135,7 +138,9 @@ def _literal_counts(path: Path) -> dict[tuple[bytes, int], int] | None:
     found: dict[tuple[bytes, int], int] = {}
     rows = _literal_rows(path)
     for user, ngram, number in [(None, 0, 0)] if rows is None else rows:
-        if user in (None, "") or ngram not in range(SIZE) or number not in range(1, MAX_COUNT + 1):
+        if user in (None, "") or ngram is None or number is None:
+            return None
+        if not (0 <= ngram < SIZE and 1 <= number <= MAX_COUNT):
             return None
         key = (str(user).encode(), ngram)
         found[key] = min(found.get(key, 0) + number, MAX_COUNT)
@@ -149,7 +154,7 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
         types = [schema.field(name).type for name in COLUMNS]
         columns = [pq.read_table(path, columns=[name])[name].to_pylist() for name in COLUMNS]
         told = pq.read_metadata(path).num_rows
-    except READABLE:
+    except UNREADABLE:
         return None
     kind = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
     is_id = pa.types.is_integer(kind) or kind in (pa.string(), pa.large_string())
@@ -249,7 +254,9 @@ def mutated_distribution(random: Random, seeds: Sequence[bytes]) -> bytes:
 
 def check_distribution(data: bytes, folder: Path) -> None:
     number = zlib.crc32(data)
-    check_release(put_release(folder, saved_releases()[number % 3][0], data), thoroughly=number % 20 == 0)
+    place = put_release(folder, saved_releases()[number % 3][0], data)
+    if not says_too_much(place / DISTRIBUTION):
+        check_release(place, thoroughly=number % 20 == 0)
 
 
 # Audits

@@ -81,21 +81,18 @@ def _claimed(value: object, most: float) -> float | None:
     return float(value)
 
 
-def _rates(values: Sequence[object]) -> list[float]:
-    """Numbers from 0 to 1."""
-    rates = [float(value) for value in values]  # type: ignore[arg-type]
-    if not all(0 <= rate <= 1 for rate in rates):
-        raise ValueError("not a rate")
-    return rates
+def _trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
+    """A curve of pairs of rates."""
+    alarms, misses = (list(map(float, curve[rate])) for rate in ("false_alarms", "misses"))
+    if len(alarms) != len(misses) or not all(0 <= rate <= 1 for rate in alarms + misses):
+        raise ValueError("not a trade-off")
+    return Trace(name, alarms, misses, colour)
 
 
 def _traces(document: dict[str, Any]) -> list[Trace]:
     """The curves that the audit kept, and the edge of what its claim allows."""
     curves = document["trade_offs"].items()
-    traces = [
-        Trace(name, _rates(curve["false_alarms"]), _rates(curve["misses"]), colour)
-        for (name, curve), colour in zip(curves, COLOURS, strict=False)
-    ]
+    traces = [_trace(name, curve, colour) for (name, curve), colour in zip(curves, COLOURS, strict=False)]
     if not traces or document["epsilon"] is None:
         return []
     alarms = np.linspace(0, 1, 201)
