@@ -165,3 +165,62 @@ def test_every_user_is_in_one_bin_of_the_norm_histogram(matrix, order):
     for user in range(len(matrix)):
         rest = norm_histogram(reference.user_counts(np.delete(matrix, user, axis=0)), measured, edges)
         assert sorted(np.abs(expected - rest).tolist()) == [0, 0, 0, 0, 0, 1]
+
+
+@pytest.mark.parametrize("value", [1e-308, 0.0, -1.0, math.nan, math.inf, 1e-31, 1e31])
+def test_a_shape_whose_squares_would_overflow_is_refused(value):
+    """1e-308 made z = −2⁶³, whose square is 0 in 64 bits: nothing would have been noticed."""
+    with pytest.raises(UsageError, match=r"^shape: holds a number that is not in 1e-30 … 1e\+30; squares of counts"):
+        Coordinates(np.array([1.0, value]), np.zeros((2, 0), np.int32))
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
+def test_a_clip_norm_that_is_none_is_refused(clip_norm):
+    with pytest.raises(UsageError, match=rf"^clip_norm={clip_norm}: give a public number from 1e-6 to 1e9;"):
+        clipped_sum(reference.user_counts(np.ones((1, 2), np.int64)), measured_of(2, 0), clip_norm=clip_norm)
+
+
+extreme = st.lists(
+    st.tuples(st.sampled_from([1, 2, 2**16, 2**31 - 1]), st.sampled_from([1e-30, 1e-15, 1.0, 1e15, 1e30])),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(extreme, st.sampled_from([1e-6, 1.0, 1e9]))
+def test_the_bound_holds_at_the_edges_of_shape_count_and_norm(row, clip_norm):
+    counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])
+    z = clipped_sum(
+        reference.user_counts(counts[None]),
+        Coordinates(shape, np.zeros((shape.size, 0), np.int32)),
+        clip_norm=clip_norm,
+    )
+    assert (z >= 0).all()
+    assert sum(int(k) ** 2 for k in z) <= UNITS**2
+
+
+@settings(deadline=None)
+@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), norms, st.sampled_from([0, 3]), st.randoms())
+def test_what_a_user_adds_to_the_sum_depends_on_nobody_else(matrix, clip_norm, order, random):
+    """Σ over users of what each adds alone, exactly, whoever comes before or after."""
+    measured = measured_of(matrix.shape[1], order)
+    alone = [clipped_sum(reference.user_counts(row[None]), measured, clip_norm=clip_norm) for row in matrix]
+    shuffled = random.sample(range(len(matrix)), len(matrix))
+    together = clipped_sum(reference.user_counts(matrix[shuffled]), measured, clip_norm=clip_norm)
+    assert together.tolist() == sum(alone).tolist()
+
+
+@settings(deadline=None)
+@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), st.sampled_from([0, 3]))
+def test_the_bin_of_a_user_depends_on_nobody_else(matrix, order):
+    measured, edges = measured_of(matrix.shape[1], order), np.array([0.5, 1.0, 2.0, 8.0, 64.0])
+    alone = [norm_histogram(reference.user_counts(row[None]), measured, edges) for row in matrix]
+    together = norm_histogram(reference.user_counts(matrix), measured, edges)
+    assert together.tolist() == sum(alone).tolist()
+
+
+def test_a_norm_on_an_edge_belongs_to_the_bin_above():
+    edges = np.array([1.0, 2.0, 4.0])
+    measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
+    found = [norm_histogram(reference.user_counts(np.array([[n]])), measured, edges).tolist() for n in (1, 2, 3, 4, 5)]
+    assert found == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]]

@@ -186,7 +186,7 @@ def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True
             *([row["mechanism"]] if mechanism else []),
             console.number(row["epsilon"]),
             console.number(row["delta"]),
-            row["guarantee"],
+            row["guarantee"] if row["grade"] is None else f"{row['guarantee']}, {row['grade']}",
             "∞" if row["kl"] is None else f"{row['kl']:.4f}",
         )
         for row in rows
