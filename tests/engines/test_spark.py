@@ -299,6 +299,20 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         run("count", "one.parquet", "--vocab", "here.parquet", "-o", "more", "--master", "local")
 
 
+def test_a_file_whose_rows_are_joined_is_refused_on_spark_too(spark, run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Vocabulary.from_public(pa.table({"text": ["red fish"]}), order=1, size=2).save("vocab.parquet")
+    count_it = ["count", "--vocab", "vocab.parquet", "-o", "x", "--skip-bad-rows", "--engine", "spark"]
+    (tmp_path / "x.tsv").write_text('user\ttext\nalice\t"hello\nbob\tsecret\ncarol\t"well", she said\n')
+    with pytest.raises(BayesgramError) as caught:
+        run(*count_it, "x.tsv")
+    assert str(caught.value).startswith("x.tsv: row 1: bytes after a closing quote, so the rows of several people")
+    (tmp_path / "x.csv").write_text("user,text\n,red fish\n")
+    with pytest.raises(BayesgramError, match=r"^nothing was read: every row was skipped \(no user id\)\."):
+        run(*count_it, "x.csv")
+    assert not (tmp_path / "x").exists()
+
+
 def test_what_spark_says_is_not_shown(spark, tmp_path):
     with pytest.raises(BayesgramError) as caught:
         engine.load_counts(spark, f"file://{tmp_path}/none", vocabulary_size=2)
