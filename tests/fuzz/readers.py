@@ -4,10 +4,12 @@ No silent loss: what is read and what is counted as bad is all there is, and a f
 refused. Which options are used (skip bad rows, a user column, the size of blocks) follows from the input itself.
 """
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +25,7 @@ from fuzz.mutations import SECRET, mutated, mutated_table
 from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much
 
 MARK = b"\xef\xbb\xbf"
-BLOCKS = (1 << 16, 1 << 16, 64, 7)  # the largest holds any input; Arrow leaks a block for every damaged .gz
+BLOCKS = (*[1 << 16] * 6, 64, 7)  # the largest holds any input; Arrow leaks a block for every damaged .gz
 ROWS = [
     ("ann", f"red fish {SECRET}"),
     ("bob", 'one, two, "three"\nfour'),
@@ -50,7 +52,7 @@ class Options:
         """Any, but always the same for one input."""
         number = zlib.crc32(data)
         return cls(
-            bool(number & 3), None if number & 12 == 0 else "user", BLOCKS[number >> 4 & 3], number >> 6 & 15 == 0
+            bool(number & 3), None if number & 12 == 0 else "user", BLOCKS[number >> 4 & 7], number >> 7 & 15 == 0
         )
 
     def without_user(self) -> "Options":
@@ -103,26 +105,29 @@ class Literal:
     """The records of a file, one byte at a time."""
 
     records: list[list[bytes]]
-    is_open: bool  # at the end, within quotes
-    has_stray: bool  # bytes after a closing quote
+    is_wrong: bool  # a quote that is open at the end, bytes after a closing one, one within a field without quotes
+    lines: list[int]  # of each record
+    ends: set[bytes]  # of lines, outside quotes
 
 
 def literal_records(data: bytes, delimiter: int) -> Literal:  # noqa: C901 - the format, rule by rule
     """RFC 4180, and what is said in the docstring of `bayesgram.files.delimited`."""
     records: list[list[bytes]] = []
-    at, has_stray, size = 0, False, len(data)
+    lines, ends = list[int](), set[bytes]()
+    at, is_wrong, size = 0, False, len(data)
     while at < size:
         if data[at] in b"\r\n":
+            ends.add(b"\n" if data[at] == 10 or data[at + 1 : at + 2] == b"\n" else b"\r")
             at += 1
             continue
-        record: list[bytes] = []
+        record, begin = list[bytes](), at
         while True:
             field = b""
             if data[at : at + 1] == b'"':
                 at += 1
                 while True:
                     if at == size:
-                        return Literal(records, True, has_stray)
+                        return Literal(records, True, lines, ends)
                     if data[at : at + 2] == b'""':
                         field, at = field + b'"', at + 2
                     elif data[at] == ord('"'):
@@ -130,20 +135,22 @@ def literal_records(data: bytes, delimiter: int) -> Literal:  # noqa: C901 - the
                         break
                     else:
                         field, at = field + data[at : at + 1], at + 1
-                has_stray = has_stray or (at < size and data[at] != delimiter and data[at] not in b"\r\n")
+                is_wrong = is_wrong or (at < size and data[at] != delimiter and data[at] not in b"\r\n")
             while at < size and data[at] != delimiter and data[at] not in b"\r\n":
+                is_wrong = is_wrong or data[at] == ord('"')
                 field, at = field + data[at : at + 1], at + 1
             record.append(field)
             if at == size or data[at] != delimiter:
                 break
             at += 1
         records.append(record)
-    return Literal(records, False, has_stray)
+        lines.append(1 + data[begin:at].count(b"\n") + data[begin:at].count(b"\r"))
+    return Literal(records, is_wrong, lines, ends)
 
 
 def literal_rows(found: Literal, options: Options) -> list[Row] | None:
     """The rows below the header; None if there is no way to read them."""
-    if found.is_open or not found.records:
+    if found.is_wrong or not found.records:
         return None
     header, *records = found.records
     names = [b"text"] if options.user is None else [b"text", b"user"]
@@ -158,11 +165,45 @@ def literal_rows(found: Literal, options: Options) -> list[Row] | None:
     return [None if row is None else row_of(*row, options) for row in wide]
 
 
+def is_doubtful(found: Literal, options: Options, delimiter: int) -> bool:
+    """Whether rows may have been joined or cut, so that the file may be refused whole."""
+    header = found.records[0] if found.records else []
+    if len(found.ends) > 1:
+        return True
+    long = [record for record, lines in zip(found.records, found.lines, strict=False) if lines > 1]
+    if long and delimiter == 9:
+        return True
+    user = header.index(b"user") if options.user and b"user" in header else -1
+    return any(len(each) != len(header) or (user >= 0 and _has_lines(each[user])) for each in long)
+
+
+def _has_lines(field: bytes) -> bool:
+    return b"\n" in field or b"\r" in field
+
+
+def is_foreign(data: bytes) -> bool:
+    """Whether it may be refused whole for its first bytes, as another kind of file."""
+    signs = (
+        b"\xff\xfe",
+        b"\xfe\xff",
+        b"\x1f\x8b",
+        b"(\xb5/\xfd",
+        b"BZh",
+        b"\xfd7zXZ",
+        b"PK",
+        b"PAR1",
+        b"ARROW1",
+        b"%PDF",
+    )
+    return data.startswith(signs) or b"\0" in data[:4]
+
+
 def check_delimited(data: bytes, folder: Path, ending: str, delimiter: int) -> None:
     path, options = folder / f"x.{ending}", Options.of(data)
     path.write_bytes(data)
     found = literal_records(data.removeprefix(MARK), delimiter)
-    compare(path, options, literal_rows(found, options), may_refuse=found.has_stray)
+    doubtful = is_foreign(data) or is_doubtful(found, options, delimiter)
+    compare(path, options, literal_rows(found, options), may_refuse=doubtful)
 
 
 def made_delimited(delimiter: str) -> list[bytes]:
@@ -212,11 +253,17 @@ def has_keys(lines: Sequence[bytes], options: Options) -> bool:
     return not objects or all(any(name in each for each in objects) for name in names)
 
 
+def is_document(lines: Sequence[bytes]) -> bool:
+    """Whether this looks like an array, an object over several lines, or lines that end with a return."""
+    first = lines[0].strip(b" \t\r") if lines else b""
+    return first.startswith(b"[") or first == b"{" or (len(lines) == 1 and b"\r" in first)
+
+
 def check_jsonl(data: bytes, folder: Path) -> None:
     path, options = folder / "x.jsonl", Options.of(data)
     path.write_bytes(data)
     lines = [line for line in data.removeprefix(MARK).split(b"\n") if line.strip(b" \t\r\n")]
-    if lines and lines[0].strip().startswith(b"["):  # an array: may be refused as a whole, or read
+    if is_foreign(data) or is_document(lines):  # refused whole
         read(path, options)
         return
     expected = [literal_line(line, options) for line in lines]
@@ -253,7 +300,7 @@ def literal_text(data: bytes, options: Options) -> list[Row]:
 def check_text(data: bytes, folder: Path) -> None:
     path, options = folder / "x.txt", Options.of(data).without_user()
     path.write_bytes(data)
-    compare(path, options, literal_text(data, options))
+    compare(path, options, literal_text(data, options), may_refuse=is_foreign(data))
 
 
 def made_text() -> list[bytes]:
@@ -265,10 +312,11 @@ def check_gz(data: bytes, folder: Path) -> None:
     path, options = folder / "x.txt.gz", Options.of(data).without_user()
     path.write_bytes(data)
     try:
-        expected: list[Row] | None = literal_text(gzip.decompress(data), options) if data else None
+        content = gzip.decompress(data) if data else None
     except (EOFError, OSError, zlib.error):
-        expected = None
-    compare(path, options, expected, may_refuse=expected is not None and _is_padded(data))
+        content = None
+    expected = None if content is None else literal_text(content, options)
+    compare(path, options, expected, may_refuse=content is not None and (_is_padded(data) or is_foreign(content)))
 
 
 def _is_padded(data: bytes) -> bool:
@@ -278,6 +326,21 @@ def _is_padded(data: bytes) -> bool:
         part.decompress(data)
         data = part.unused_data
     return bool(data)
+
+
+def check_packed(data: bytes, folder: Path, ending: str) -> None:
+    """As Python's own modules unpack a single part; what follows it they leave out, so that is not compared."""
+    path, options = folder / f"x.txt.{ending}", Options.of(data).without_user()
+    path.write_bytes(data)
+    part = bz2.BZ2Decompressor() if ending == "bz2" else lzma.LZMADecompressor(lzma.FORMAT_XZ)
+    try:
+        content = part.decompress(data)
+    except (EOFError, OSError, ValueError, lzma.LZMAError):
+        content = b""
+    if part.unused_data:
+        read(path, options)
+        return
+    compare(path, options, literal_text(content, options) if part.eof else None, may_refuse=is_foreign(content))
 
 
 def compressed_zst(data: bytes) -> bytes:
@@ -369,6 +432,40 @@ def mutated_parquet(random: Random, seeds: Sequence[bytes]) -> bytes:
     return mutated_table(random, columns(), {"pandas": ("{}", "x")})
 
 
+# Arrow files
+
+
+def made_arrow() -> list[bytes]:
+    made = []
+    for number in range(4):
+        out, options = io.BytesIO(), pa.ipc.IpcWriteOptions(compression=(None, "zstd", "lz4", None)[number])
+        table = pa.table(columns())
+        with pa.ipc.new_file(out, table.schema, options=options) as writer:
+            writer.write_table(table, max_chunksize=2 + number)
+        made.append(out.getvalue())
+    return made
+
+
+def check_arrow(data: bytes, folder: Path) -> None:
+    """Nothing else reads such a file safely, so only that it is read or refused, and what is read is text."""
+    path, options = folder / "x.arrow", Options.of(data)
+    path.write_bytes(data)
+    rows, bad = read(path, options)
+    must(all(row_of(user, text, options) for user, text in rows), "a row that can't be used")
+    if data in made_arrow():
+        must((len(rows), bad) == (len(ROWS), 0), "rows were lost in silence")
+
+
+def mutated_arrow(random: Random, seeds: Sequence[bytes]) -> bytes:
+    """Bytes, mostly single ones: what stands before the data says where it is."""
+    data = bytearray(random.choice(seeds))
+    if random.random() < 0.3:
+        return mutated(random, bytes(data), seeds)
+    for _ in range(random.choice((1, 1, 2, 4))):
+        data[random.randrange(len(data))] = random.choice((0, 1, 2, 8, 127, 128, 255, random.randrange(256)))
+    return bytes(data)
+
+
 def targets() -> Iterator[Target]:
     """All readers of tables."""
     yield Target("csv", 180, lambda: made_delimited(","), lambda data, folder: check_delimited(data, folder, "csv", 44))
@@ -377,4 +474,19 @@ def targets() -> Iterator[Target]:
     yield Target("text", 80, made_text, check_text)
     yield Target("gz", 40, lambda: [gzip.compress(each, mtime=0) for each in made_text()], check_gz, mutated_packed)
     yield Target("zst", 20, lambda: [compressed_zst(each) for each in made_text()], check_zst, mutated_packed)
+    yield Target(
+        "bz2",
+        15,
+        lambda: [bz2.compress(each) for each in made_text()],
+        lambda *it: check_packed(*it, "bz2"),
+        mutated_packed,
+    )
+    yield Target(
+        "xz",
+        15,
+        lambda: [lzma.compress(each) for each in made_text()],
+        lambda *it: check_packed(*it, "xz"),
+        mutated_packed,
+    )
+    yield Target("arrow", 25, made_arrow, check_arrow, mutated_arrow)
     yield Target("parquet", 25, made_parquet, check_parquet, mutated_parquet)

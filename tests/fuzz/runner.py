@@ -7,6 +7,7 @@ after it. A finding is saved as the input itself and a text beside it, and named
 
 import faulthandler
 import hashlib
+import logging
 import resource
 import signal
 import subprocess
@@ -95,10 +96,11 @@ def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int],
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    logging.disable()  # that a file has no rows is said, thousands of times
     warnings.simplefilter("error", RuntimeWarning)  # a number that nobody checked
     until, seen = time.time() + plan.seconds, set[str]()
     turn, start_target, start_number = first
-    with scratch() as folder:
+    with scratch(board.path.parent) as folder:  # the parent's, who removes what a child that was killed leaves there
         for target in targets:  # compiles what is compiled
             for data in target.made():
                 target.run(data, Path(folder))

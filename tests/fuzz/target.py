@@ -19,6 +19,7 @@ from fuzz.mutations import SECRET, mutated
 
 UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError, KeyError)  # what Arrow says of a damaged file
 MOST_ROWS = 100_000
+MEMORY = Path("/dev/shm")
 CORPUS = Path(__file__).parent / "corpus"
 
 
@@ -91,7 +92,6 @@ def says_too_much(path: Path) -> bool:
         return False
 
 
-def scratch() -> tempfile.TemporaryDirectory[str]:
+def scratch(inside: Path = MEMORY) -> tempfile.TemporaryDirectory[str]:
     """A folder in memory, where the system has one."""
-    memory = Path("/dev/shm")
-    return tempfile.TemporaryDirectory(prefix="bayesgram-fuzz-", dir=memory if memory.is_dir() else None)
+    return tempfile.TemporaryDirectory(prefix="bayesgram-fuzz-", dir=inside if inside.is_dir() else None)
