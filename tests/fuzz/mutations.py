@@ -260,6 +260,11 @@ def _changed_columns(random: Random, named: list[tuple[str, pa.Array]]) -> list[
                 values[random.randrange(len(values) or 1) :][:1] = []
                 values.insert(random.randint(0, len(values)), random.choice(some))
             column = _array(values, column.type)
+            if pa.types.is_string(column.type) and random.random() < 0.2:  # not UTF-8: Arrow does not look
+                raw = [
+                    value and value.encode() + random.choice((b"", b"\xff", b"\xc3")) for value in column.to_pylist()
+                ]
+                column = pa.array(raw, pa.binary()).view(pa.string())
         case 4:
             column = pa.concat_arrays([column, column]) if len(column) < 200 else column
         case _:

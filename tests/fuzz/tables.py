@@ -152,7 +152,7 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
     try:
         schema = pq.read_schema(path)
         types = [schema.field(name).type for name in COLUMNS]
-        columns = [pq.read_table(path, columns=[name])[name].to_pylist() for name in COLUMNS]
+        columns = [pq.ParquetFile(path).read(columns=[name])[name].to_pylist() for name in COLUMNS]
         told = pq.read_metadata(path).num_rows
     except UNREADABLE:
         return None

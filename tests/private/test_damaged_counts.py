@@ -23,6 +23,7 @@ DAMAGED = "the counts are damaged or cut short; copy them again, or count again.
         "columns-of-different-lengths",
         "page-cut-short",
         "zstd-damaged",
+        "an-id-that-is-not-there",  # of a dictionary; -2 would have been somebody else's
     ],
 )
 def test_rows_that_are_not_there_are_not_made_up(name):

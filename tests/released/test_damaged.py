@@ -74,6 +74,7 @@ def test_a_card_of_other_types_is_damaged(tmp_path, card, path, value):
         {"ngram": [1, 2]},
         {"ngram": ["a", None]},
         {"ngram": [b"a", b"b"]},
+        {"ngram": pa.array([b"a", b"b\xff"]).view(pa.string())},
         {"probability": ["a", "b"]},
         {"probability": [None, 1.0]},
         {"probability": [[0.5], [0.5]]},

@@ -84,6 +84,7 @@ def _ngrams(table: pa.Table) -> pa.LargeStringArray:
     column = table["ngram"]
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise TypeError("n-grams are text")
+    column.validate(full=True)  # UTF-8, which Arrow takes for granted
     if column.null_count or not len(column):
         raise ValueError("n-grams are missing")
     return column.combine_chunks().cast(pa.large_string())
