@@ -154,6 +154,7 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
         types = [schema.field(name).type for name in COLUMNS]
         columns = [pq.ParquetFile(path).read(columns=[name])[name].to_pylist() for name in COLUMNS]
         told = pq.read_metadata(path).num_rows
+        pq.ParquetFile(path, read_dictionary=["user"]).read(columns=["user"]).validate(full=True)  # unused ids too
     except UNREADABLE:
         return None
     kind = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]

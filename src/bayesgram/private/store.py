@@ -167,15 +167,16 @@ def _rows_in(file: Path) -> int:
     try:
         with pq.ParquetFile(file) as opened:
             schema, rows = opened.schema_arrow, opened.metadata.num_rows
+            names = schema.names
     except (pa.ArrowException, OSError, ValueError):
         raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
-    missing = [name for name in COLUMNS if name not in schema.names]
+    missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise UsageError(
             f"{file}: no column {missing[0]!r}; counts have the columns 'user', 'ngram', 'count', this file has"
-            f" {', '.join(map(repr, schema.names))}."
+            f" {', '.join(map(repr, names))}."
         )
-    repeated = [name for name in COLUMNS if schema.names.count(name) > 1]
+    repeated = [name for name in COLUMNS if names.count(name) > 1]
     if repeated:
         raise UsageError(f"{file}: two columns are called {repeated[0]!r}; rename one of them.")
     kind = _kind(schema.field("user").type)

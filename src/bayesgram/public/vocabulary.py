@@ -256,15 +256,16 @@ def _read_table(path: Path) -> pa.Table:
     """The two columns of a vocabulary file, checked."""
     try:
         table = pq.read_table(path)
+        names = table.column_names  # text, if it is a vocabulary
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
     except (pa.ArrowException, OSError, ValueError):
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
-    missing = {"ngram", "count"} - set(table.column_names)
+    missing = {"ngram", "count"} - set(names)
     if missing:
         raise UsageError(
             f"{path}: no column {min(missing)!r}; a vocabulary has the columns 'ngram' and 'count', this file has"
-            f" {', '.join(map(repr, table.column_names))}."
+            f" {', '.join(map(repr, names))}."
         )
     count = table["count"]
     if not pa.types.is_integer(count.type) or count.null_count or (pc.min(count).as_py() or 0) < 0:
