@@ -15,8 +15,9 @@ be trusted. What shows it:
 - in TSV, a row over several lines each of which has as many columns as the header.
 
 So of a TSV file in which nothing is quoted and every line has all columns, each line is a row, or the file is
-refused. What nothing shows: in CSV, a field that begins with a bare quote, where the very next quote stands
-at the end of the same column of a later row. The field is then one that RFC 4180 allows: text of several lines.
+refused. What nothing shows: in CSV (and in TSV with lines that lack columns), a field that begins with a bare quote,
+where the very next quote stands at the end of the same column of a later row. The field is then one that RFC 4180
+allows: text of several lines.
 (tests/files/test_delimited.py has a slow second reader, written from this page.)
 """
 
@@ -139,7 +140,7 @@ def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
 
 def _refuse_other_delimiter(source: Source, data: bytes, header: list[bytes], columns: Columns) -> None:
     """Refuse a file whose names are parted by something else: to guess would be to trust a person's text."""
-    wanted, own = {name.encode() for name in columns.names}, chr(_DELIMITERS[source.format])
+    wanted, own = {name.encode(errors="replace") for name in columns.names}, chr(_DELIMITERS[source.format])
     if wanted <= set(header):
         return
     for other, called in _OTHERS.items():
