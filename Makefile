@@ -6,7 +6,7 @@ STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
 
-.PHONY: demo test lint format docs fuzz bench bench-peers clean help
+.PHONY: demo test mutants faults lint format docs fuzz bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,6 +16,12 @@ demo: $(STAMP)   ## the whole story on generated data, into ./demo
 
 test: lint $(KENLM) $(SPARK) ## linters, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
+	$(BIN)/python tools/mutants.py
+
+faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
+	PYTHONPATH=tests $(BIN)/python -m faults.run
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

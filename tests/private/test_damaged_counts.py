@@ -13,7 +13,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private.store import load_counts, save_counts
 
 CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus" / "counts"
-DAMAGED = "the counts are damaged or cut short; copy them again, or count again."
+DAMAGED = "the file is damaged; count again with `bayesgram count`."
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
@@ -142,6 +142,8 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
         size, fingerprint = _made_with(meta["vocabulary"])
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
+    except OSError as error:
+        raise unreadable(folder / META, error) from None
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError):
@@ -168,7 +170,9 @@ def _rows_in(file: Path) -> int:
         with pq.ParquetFile(file) as opened:
             schema, rows = opened.schema_arrow, opened.metadata.num_rows
             names = schema.names
-    except (pa.ArrowException, OSError, ValueError):
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(file, error) from None
         raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
     missing = [name for name in COLUMNS if name not in names]
     if missing:
@@ -209,22 +213,28 @@ def _room(path: str | Path, rows: int) -> tuple[Ids, Ids, Ids]:
 
 def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows, some at a time, with the number of the first, from 1; ids as numbers of a dictionary."""
-    kind = _kind(pq.read_schema(file).field("user").type)
     try:
-        with pq.ParquetFile(file, read_dictionary=["user"] if _is_text(kind) else None) as opened:
-            first_row = 1
-            for batch in opened.iter_batches(ROWS_READ, columns=COLUMNS):
-                yield first_row, batch
-                first_row += len(batch)
-    except (pa.ArrowException, OSError, ValueError):  # their messages may quote a value
+        yield from _read_batches(file)
+    except OSError as error:
+        problem = _damaged(file) if error.errno is None else unreadable(file, error)
+    except (pa.ArrowException, ValueError):
         problem = _damaged(file)
     else:
         return
-    raise problem
+    raise problem  # outside, so that it carries no message of Arrow's, which may quote a value
+
+
+def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
+    kind = _kind(pq.read_schema(file).field("user").type)
+    with pq.ParquetFile(file, read_dictionary=["user"] if _is_text(kind) else None) as opened:
+        first_row = 1
+        for batch in opened.iter_batches(ROWS_READ, columns=COLUMNS):
+            yield first_row, batch
+            first_row += len(batch)
 
 
 def _damaged(path: str | Path) -> BayesgramError:
-    return BayesgramError(f"{path}: the counts are damaged or cut short; copy them again, or count again.")
+    return BayesgramError(f"{path}: the file is damaged; count again with `bayesgram count`.")
 
 
 def _users(file: Path, first_row: int, users: "pa.Array[Any]", names: StringTable) -> Ids:
