@@ -70,15 +70,20 @@ def releases(words):
     return [("eps-0.1", release(words, 0.1)), ("eps-1", release(words, 1.0)), (f"k {SCRIPT}", unsure)]
 
 
-def shelf(*, public=True):
+def weak_releases(words):
+    """Promises that hold and protect little, and a usual one."""
+    return [("eps-5", release(words, 5.0)), ("eps-100", release(words, 100.0)), ("eps-1", release(words, 1.0))]
+
+
+def shelf(*, public=True, made=releases):
     """All of it in memory."""
     words = vocabulary()
-    return Builder(lambda _: nullcontext(), words if public else None).shelf(releases(words))
+    return Builder(lambda _: nullcontext(), words if public else None).shelf(made(words))
 
 
-def asker(*, public=True, entry=None, rates=None):
+def asker(*, public=True, entry=None, rates=None, made=releases):
     """A function that asks the page without a network."""
-    guard = build(shelf(public=public), entry or Entry(), rates)
+    guard = build(shelf(public=public, made=made), entry or Entry(), rates)
 
     def ask(path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"):
         async def once():

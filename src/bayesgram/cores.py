@@ -64,6 +64,10 @@ def _pool(cores: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores)
 
 
+if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child would wait for them for ever
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The same items, the next one of which is made while this one is used: for readers, which release the GIL.
 

@@ -280,12 +280,34 @@ def test_an_ascii_terminal_loses_nothing(work):
 def test_a_suspicious_delta_is_warned_about(work):
     done = bayesgram(*release_of("gaussian", "delta", "--delta", 0.9999999), cwd=work)
     assert done.returncode == 0
-    assert "warning: delta=0.9999999: with this chance all about somebody may come out" in done.stderr
-    assert "δ = 0.9999999 (PROVED)" in done.stdout
+    told = "Worthless: δ = 0.9999999 allows everything about a user to be shown with a chance of 100%: PROVED, and no"
+    assert f"warning: {told} protection." in " ".join(done.stderr.split())
+    assert f"Warning:    {told} protection." in done.stdout
+    assert "δ = 0.9999999 (PROVED, worthless)" in done.stdout
     quiet = bayesgram(*release_of("gaussian", "delta-2", "--delta", 1e-6), cwd=work)
     assert "warning" not in quiet.stderr
     many = bayesgram(*release_of("gaussian", "delta-3", "--delta", 1e-6, "--expected-users", 1_000_000), cwd=work)
     assert "stay far below 1/(number of users), at most 1e-07 here." in " ".join(many.stderr.split())
+    card = json.loads((work / "delta-3" / "card.json").read_text(encoding="utf-8"))
+    assert card["expected_users"] == 1_000_000
+    assert len(card["warnings"]) == 1
+    paper = bayesgram(*release_of("paper", "delta-4", "--delta", 0.01), cwd=work)
+    assert "warning: delta=0.01: with this chance all about somebody may come out" in paper.stderr
+    assert "Warning" not in paper.stdout
+
+
+def test_a_worthless_epsilon_is_said_before_and_on_the_card(work):
+    done = bayesgram(*release_of("laplace", "loud", "--epsilon", 100, "--json"), cwd=work)
+    assert done.returncode == 0, done.stderr
+    told = "Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."
+    assert f"warning: {told}" in " ".join(done.stderr.split())
+    assert json.loads(done.stdout)["card"]["warnings"] == [told]
+
+
+def test_a_bound_on_users_that_can_t_be_is_refused(work):
+    done = bayesgram(*release_of("gaussian", "none", "--expected-users", 0), cwd=work)
+    assert done.returncode == 2
+    assert "expected_users=0: a public bound on the number of users is a whole number from 1 to" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

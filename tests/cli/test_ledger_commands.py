@@ -37,6 +37,15 @@ def fail(*arguments, cwd, code):
     return " ".join(done.stderr.split())
 
 
+def test_a_budget_that_protects_nobody_is_warned_about(tmp_path):
+    weak = ("create", "--population", "app users", "--epsilon", 20, "--delta", 0)
+    done = bayesgram_ledger(*weak, "a.ledger", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "warning: Worthless: ε = 20 allows odds to change by a factor of 4.9e+08: PROVED" in done.stderr
+    assert len(json.loads(succeed(*weak, "b.ledger", "--json", cwd=tmp_path))["warnings"]) == 1
+    assert bayesgram_ledger(*CREATE, "c.ledger", cwd=tmp_path).stderr == ""
+
+
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     """A folder with a used ledger, a new one, and a file that is none."""
@@ -61,6 +70,7 @@ def test_create_makes_a_private_file_and_says_what_it_is(tmp_path):
         "delta": 1e-6,
         "identity": contents.identity,
         "last_hash": contents.last_hash,
+        "warnings": [],
     }
     assert (tmp_path / "new.ledger").stat().st_mode & 0o777 == 0o600
     assert "exists already, and a ledger is never replaced" in fail(*CREATE, "new.ledger", cwd=tmp_path, code=2)
@@ -102,7 +112,13 @@ def test_show_for_machines(work):
     assert (told["population"], told["epsilon"], told["delta"]) == ("app users", 1.0, 1e-6)
     assert (told["reservations"], told["unpublished"], told["last_number"]) == (2, 1, 3)
     first = told["entries"][0]
-    assert first["spend"] == {"inverse_variance": 0.01, "pure_epsilon": 0.0, "total_variation": 0.0}
+    assert first["spend"] == {
+        "inverse_variance": 0.01,
+        "pure_epsilon": 0.0,
+        "total_variation": 0.0,
+        "mu_squared": 0.01,
+    }
+    assert (told["format"], told["note"]) == (2, None)
     assert (first["number"], first["state"], first["description"]["mechanism"]) == (1, "published", "gaussian")
 
 

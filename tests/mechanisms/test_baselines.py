@@ -62,7 +62,7 @@ def test_one_user_moves_the_gaussian_sum_by_at_most_its_units(matrix, clip_norm)
     [(law, whole, scale)], _, details = asked_by(Gaussian(clip_norm), reference.user_counts(matrix), vocabulary, budget)
     noise = calibrate_gaussian(budget, coordinates=matrix.shape[1], units=UNITS)
     assert (law, scale) == ("gaussian", noise.multiplier * UNITS)
-    assert (details["noise_multiplier"], details["delta_slack"]) == (noise.multiplier, noise.slack)
+    assert (details["noise_multiplier"], details["epsilon_slack"]) == (noise.multiplier, noise.slack)
     for user in range(len(matrix)):
         [(_, less, same)], _, _ = asked_by(Gaussian(clip_norm), without(matrix, user), vocabulary, budget)
         assert same == scale
@@ -183,8 +183,14 @@ def test_k_anonymity_is_a_distribution_that_rules_nothing_out(matrix, k, suppres
             "k=1.5: K, the fewest users of an n-gram, is a whole number from 1 to 1,000,000,000.",
         ),
         (lambda: KAnonymity(5, "away"), "suppressed='away': choose one of add-one, public."),
-        (lambda: Gaussian(0.0), "clip_norm=0.0: give a public number from 1e-6 to 1e9; 4 is usual."),
-        (lambda: Gaussian(math.inf), "clip_norm=inf: give a public number from 1e-6 to 1e9; 4 is usual."),
+        (
+            lambda: Gaussian(0.0),
+            "clip_norm=0.0: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is left out.",
+        ),
+        (
+            lambda: Gaussian(math.inf),
+            "clip_norm=inf: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is left out.",
+        ),
     ],
 )
 def test_bad_settings(make, message):

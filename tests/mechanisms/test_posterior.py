@@ -203,5 +203,5 @@ def test_bad_clip_norms():
     with pytest.raises(UsageError) as caught:
         Posterior(clip_norm=-1.0)
     assert str(caught.value) == (
-        "clip_norm=-1.0: give a public number from 1e-6 to 1e9, or leave it out to have it chosen."
+        "clip_norm=-1.0: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is left out."
     )

@@ -7,17 +7,19 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
-from bayesgram.privacy.accounting import Spend, composed_epsilon
+from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger, is_ledger, read_ledger
 
+SOME = Spend(pure_epsilon=0.05)
 TENTH = Spend(pure_epsilon=0.1)
 
 
@@ -32,7 +34,7 @@ def once(tmp_path_factory):
     path = tmp_path_factory.mktemp("once") / "app.ledger"
     ledger = Ledger.create(path, population="app users", budget=Budget(1, 1e-6))
     for number in range(1, 5):
-        ledger.reserve(TENTH, {"mechanism": "laplace", "output": f"out-{number}"})
+        ledger.reserve(SOME, {"mechanism": "laplace", "output": f"out-{number}"})
     ledger.complete(2)
     return path
 
@@ -50,7 +52,7 @@ def test_a_new_ledger_is_empty_and_private(ledger):
     assert (contents.population, contents.budget) == ("app users", Budget(1, 1e-6))
     assert (contents.reservations, contents.last_number, contents.spent_epsilon()) == ((), 0, 0)
     assert ledger.path.stat().st_mode & 0o777 == 0o600
-    assert [path.name for path in ledger.path.parent.iterdir()] == ["app.ledger"]
+    assert sorted(path.name for path in ledger.path.parent.iterdir()) == ["app.ledger", "app.ledger.lock"]
     assert is_ledger(ledger.path)
 
 
@@ -96,6 +98,18 @@ def test_a_release_of_everything_fits_an_empty_ledger_once(tmp_path, epsilon, de
         ledger.reserve(Spend.gaussian(noise.multiplier * 10), {})
 
 
+def test_a_refusal_says_what_a_pure_release_costs(ledger):
+    with pytest.raises(BayesgramError) as caught:
+        ledger.reserve(Spend(pure_epsilon=0.5), {})
+    assert str(caught.value) == (
+        "the budget of population 'app users' is ε = 1 at δ = 1e-06; ε = 0 of it is spent, and with this release it would be"
+        " ε = 2.878. Left: about ε = 1 for a Gaussian release at δ = 1e-06, or 0.188 for a pure-ε one. Nothing was reserved."
+        " A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = 0.5 costs μ = 0.624, and the whole budget is"
+        " μ = 0.237. posterior and gaussian cost what their ε says; a ledger of δ = 0 adds up ε (docs/ledger.md)."
+    )
+    assert ledger.read().last_number == 0
+
+
 def test_gaussian_noise_can_not_be_charged_where_delta_is_zero(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     with pytest.raises(
@@ -115,7 +129,7 @@ def test_a_reservation_stays_spent_and_is_told_from_a_published_one(used):
     ]
     assert contents.reservations[2].description == {"mechanism": "laplace", "output": "out-3"}
     assert contents.last_number == 5
-    assert contents.spent_epsilon() == composed_epsilon([TENTH] * 4, 1e-6)
+    assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -128,15 +142,15 @@ def test_only_an_open_reservation_can_be_completed(used, number, message):
 
 
 def test_a_spend_is_kept_to_its_last_digit(ledger):
-    spend = Spend(1 / 3, 0.1 + 0.2, 5e-324)
-    ledger.reserve(replaced := Spend(spend.inverse_variance / 100, spend.pure_epsilon, 1e-17), {})
-    assert read_ledger(ledger.path).spends == [replaced]
+    spend = Spend(1 / 300, (0.1 + 0.2) / 3, 1e-17 / 3)
+    ledger.reserve(spend, {})
+    assert read_ledger(ledger.path).spends == [spend]
 
 
 @pytest.mark.parametrize("description", [{"x": float("nan")}, {"x": object()}, {"x": "y" * 10_001}])
 def test_descriptions_are_short_json(ledger, description):
     with pytest.raises(UsageError, match=r"^description: "):
-        ledger.reserve(TENTH, description)
+        ledger.reserve(SOME, description)
     assert ledger.read().last_number == 0
 
 
@@ -159,11 +173,10 @@ def test_good_population_names(tmp_path, name):
 
 def tamper(path, *statements):
     """Edit the file with SQL, past the triggers, leaving the tables as they were."""
-    triggers = [line for line in module.SCHEMA.splitlines() if line.startswith("CREATE TRIGGER")]
-    names = [line.split()[2] for line in triggers]
+    names = [line.split()[2] for line in module.TRIGGERS]
     connection = sqlite3.connect(path)
     connection.executescript(
-        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements]) + ";" + "".join(triggers)
+        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *module.TRIGGERS]) + ";"
     )
     connection.close()
 
@@ -214,7 +227,8 @@ LAST = "UPDATE header SET last_number = 4, last_hash = (SELECT hash FROM entries
         (["CREATE TABLE more (x)"], "its tables were changed"),
         (["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"], "its tables were changed"),
         (["DROP TABLE entries"], "its tables were changed"),
-        (["PRAGMA user_version = 0"], "its tables were changed"),
+        (["PRAGMA user_version = 0"], "it has no format"),
+        (["PRAGMA user_version = 1"], "its tables were changed"),
     ],
 )
 def test_edits_are_noticed_and_refused(used, statements, message):
@@ -225,7 +239,7 @@ def test_edits_are_noticed_and_refused(used, statements, message):
     else:
         tamper(used.path, *statements)
     before = used.path.read_bytes()
-    for refused in (lambda: Ledger.open(used.path), lambda: used.reserve(TENTH, {}), lambda: used.complete(1)):
+    for refused in (lambda: Ledger.open(used.path), lambda: used.reserve(SOME, {}), lambda: used.complete(1)):
         with pytest.raises(BayesgramError, match=message) as caught:
             refused()
         assert "edited or damaged and is refused" in str(caught.value)
@@ -242,7 +256,7 @@ def test_rows_can_not_be_edited_by_accident(used):
 
 def test_entries_of_another_ledger_are_noticed(used, tmp_path):
     other = Ledger.create(tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6))
-    other.reserve(TENTH, {})
+    other.reserve(SOME, {})
     tamper(
         used.path,
         f"ATTACH '{other.path}' AS other",
@@ -258,7 +272,7 @@ def test_entries_of_another_ledger_are_noticed(used, tmp_path):
 def test_a_ledger_that_was_replaced_meanwhile_is_noticed(used, tmp_path):
     Ledger.create(tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6)).path.replace(used.path)
     with pytest.raises(BayesgramError, match="is another ledger than it was a moment ago"):
-        used.reserve(TENTH, {})
+        used.reserve(SOME, {})
 
 
 def test_flipped_and_missing_bytes_are_noticed(used, tmp_path):
@@ -270,7 +284,7 @@ def test_flipped_and_missing_bytes_are_noticed(used, tmp_path):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         refused += not _same_or_refused(copy, bytes(data), contents)
     assert refused > 5  # most of the bytes are empty space
-    text = [place for place in range(len(whole)) if whole.startswith((b"out-3", b"0.1", b"app users"), place)]
+    text = [place for place in range(len(whole)) if whole.startswith((b"out-3", b"0.05", b"app users"), place)]
     assert text
     for place in text:
         data = bytearray(whole)
@@ -307,15 +321,15 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_a_newer_format_is_refused(used):
-    tamper(used.path, "PRAGMA user_version = 2")
-    with pytest.raises(UsageError, match=r"is a ledger of format 2; this bayesgram reads 1\. Use a newer one\.$"):
-        used.reserve(TENTH, {})
+    tamper(used.path, "PRAGMA user_version = 3")
+    with pytest.raises(UsageError, match=r"is a ledger of format 3; this bayesgram reads 2\. Use a newer one\.$"):
+        used.reserve(SOME, {})
 
 
 def test_an_old_copy_of_the_whole_file_is_not_noticed(ledger, tmp_path):
     """docs/ledger.md says so; the last hash, written down elsewhere, shows it."""
     shutil.copy(ledger.path, tmp_path / "backup")
-    ledger.reserve(TENTH, {})
+    ledger.reserve(SOME, {})
     kept = ledger.read().last_hash
     (tmp_path / "backup").replace(ledger.path)
     assert ledger.read().last_number == 0
@@ -364,26 +378,26 @@ def test_missing_things(tmp_path):
 
 def test_odd_paths(tmp_path):
     path = tmp_path / "50% of #1? é &mode=memory.ledger"
-    Ledger.create(path, population="p", budget=Budget(1)).reserve(TENTH, {})
+    Ledger.create(path, population="p", budget=Budget(1)).reserve(SOME, {})
     assert read_ledger(path).last_number == 1
-    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.lock"]
 
 
 def test_hard_links_are_refused_and_symbolic_ones_followed(used):
     link = used.path.parent / "link"
     link.symlink_to(used.path.name)
-    assert Ledger.open(link).reserve(TENTH, {}) == 6
+    assert Ledger.open(link).reserve(SOME, {}) == 6
     (used.path.parent / "hard").hardlink_to(used.path)
     with pytest.raises(UsageError, match=r"has 2 names \(hard links\), which breaks SQLite; keep one of them\.$"):
-        used.reserve(TENTH, {})
+        used.reserve(SOME, {})
 
 
 def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
     connection = sqlite3.connect(used.path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
-    used.reserve(TENTH, {})
-    assert [path.name for path in used.path.parent.iterdir()] == ["app.ledger"]
+    used.reserve(SOME, {})
+    assert sorted(path.name for path in used.path.parent.iterdir()) == ["app.ledger", "app.ledger.lock"]
     assert used.read().last_number == 6
 
 
@@ -392,11 +406,11 @@ def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
     other = sqlite3.connect(used.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"):
-        used.reserve(TENTH, {})
+        used.reserve(SOME, {})
     assert used.read().last_number == 5  # reading goes on
     other.execute("ROLLBACK")
     other.close()
-    assert used.reserve(TENTH, {}) == 6
+    assert used.reserve(SOME, {}) == 6
 
 
 def test_a_full_disk_reserves_nothing(used, monkeypatch):
@@ -411,7 +425,7 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
     monkeypatch.setattr(module, "_check_format", lambda *_: None)  # it makes a database of its own
     monkeypatch.setattr(module.sqlite3, "connect", small)
     with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
-        used.reserve(TENTH, {"x": "y" * 9000})
+        used.reserve(SOME, {"x": "y" * 9000})
     monkeypatch.undo()
     assert used.read().last_number == 5
 
@@ -440,13 +454,182 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
             [sys.executable, "-c", code, folder / "app.ledger"], capture_output=True, text=True, check=True
         )
         assert done.stdout.startswith("5\n")
-        assert "can't be opened for writing (attempt to write a readonly database)" in done.stdout
+        assert "app.ledger: can't be opened for writing (" in done.stdout
+        assert "whoever makes releases must be able to write the ledger and its folder." in done.stdout
         assert read_ledger(folder / "app.ledger").last_number == 5
     finally:
         shutil.rmtree(folder)
 
 
-# Many processes
+# Formats
+
+
+def as_format_1(path):
+    """What 0.1 would have written: the tables of format 1, and a header and entries hashed under it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    header = dict(connection.execute("SELECT * FROM header").fetchone())
+    rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
+    connection.close()
+    header["format"] = 1
+    header["genesis"] = header["last_hash"] = module._hash({name: header[name] for name in module.GENESIS_COLUMNS})
+    for row in rows:
+        row["previous"] = header["last_hash"]
+        row["hash"] = header["last_hash"] = module._hash({name: row[name] for name in module.ENTRY_COLUMNS})
+    path.unlink()
+    with closing(module._new_database(1)) as made:
+        module._insert(made, "header", header)
+        for row in rows:
+            module._insert(made, "entries", row)
+        path.write_bytes(made.serialize())
+    return Ledger.open(path)
+
+
+@pytest.fixture
+def old(used):
+    return as_format_1(used.path)
+
+
+def test_a_ledger_of_format_1_is_read_as_it_is(old):
+    before = old.path.read_bytes()
+    contents = old.read()
+    assert (contents.format, contents.converted, contents.last_number) == (1, None, 5)
+    assert contents.note == (
+        "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; it is converted when"
+        " something is charged to it."
+    )
+    assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
+    assert old.path.read_bytes() == before
+
+
+def test_it_is_converted_with_a_note_when_it_is_charged(old, caplog):
+    hashes = [entry.hash for entry in old.read().reservations]
+    caplog.set_level("INFO", "bayesgram")
+    assert old.reserve(SOME, {"output": "out-5"}) == 7
+    contents = old.read()
+    assert (contents.format, contents.converted, contents.last_number) == (2, 6, 7)
+    assert [entry.hash for entry in contents.reservations][:4] == hashes  # every entry stays what it was
+    assert contents.reservations[1].published
+    assert "entry 6 notes its conversion" in contents.note
+    assert [record.message for record in caplog.records] == [f"note: {old.path}: {contents.note}"]
+    assert old.reserve(SOME, {}) == 8  # once
+    with pytest.raises(sqlite3.IntegrityError, match="append-only"), closing(sqlite3.connect(old.path)) as connection:
+        connection.execute("DELETE FROM entries")
+    connection = sqlite3.connect(old.path)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)  # 0.1 refuses it: its rule is not enough
+    connection.close()
+
+
+def test_completing_converts_too(old):
+    old.complete(1)
+    assert old.read().converted == 6
+    assert old.read().reservations[0].published
+
+
+def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
+    """Ten times ε = 0.1 was exactly a budget of 1."""
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1, 0.5))
+    for _ in range(10):
+        ledger.reserve(TENTH, {})
+    with closing(sqlite3.connect(ledger.path)) as connection:
+        for name in ("entries_are_not_edited", "entries_are_not_removed"):
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE header SET delta = '1e-06'")
+        connection.commit()
+    old = as_format_1(ledger.path)
+    caplog.set_level("INFO", "bayesgram")
+    with pytest.raises(BayesgramError, match=r"ε = 1\.748 of it is spent, and with this release"):
+        old.reserve(SOME, {})
+    contents = old.read()
+    assert contents.note.endswith(
+        "What was reserved under the old rule is together ε = 1.748 by the new one, more than its budget: nothing more can"
+        " be charged."
+    )
+    assert contents.left() == "nothing"
+
+
+@pytest.mark.parametrize("statement", ["UPDATE entries SET pure_epsilon = '0' WHERE number = 2", "DROP TABLE entries"])
+def test_a_damaged_ledger_of_format_1_is_not_converted(old, statement):
+    tamper(old.path, statement) if "UPDATE" in statement else _run(old.path, statement)
+    before = old.path.read_bytes()
+    with pytest.raises(BayesgramError, match="edited or damaged and is refused"):
+        old.reserve(SOME, {})
+    assert old.path.read_bytes() == before
+
+
+def _run(path, statement):
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+
+
+# Many threads and processes
+
+
+def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_file(ledger):
+    """POSIX drops SQLite's locks when any thread closes the file, which the last of these do all the time."""
+    code = """if True:
+        import shutil, sys, threading
+        from bayesgram.errors import BayesgramError
+        from bayesgram.privacy.ledger import Ledger, Spend, is_ledger
+
+        path, done = sys.argv[1], threading.Event()
+
+        def reserve():
+            for _ in range(20):
+                try:
+                    print(Ledger.open(path).reserve(Spend.gaussian(20.0), {}), flush=True)
+                except BayesgramError as error:
+                    if "Nothing was reserved" not in str(error):
+                        print("failed", error, flush=True)
+
+        def meddle():
+            while not done.is_set():
+                is_ledger(Ledger.open(path).path)
+                open(path, "rb").close()
+                shutil.copy(path, path + ".copy")
+
+        workers = [threading.Thread(target=reserve) for _ in range(3)]
+        others = [threading.Thread(target=meddle) for _ in range(2)]
+        [thread.start() for thread in workers + others]
+        [thread.join() for thread in workers]
+        done.set()
+    """
+    started = [
+        subprocess.Popen([sys.executable, "-c", code, ledger.path], stdout=subprocess.PIPE, text=True) for _ in range(2)
+    ]
+    numbers = [int(line) for process in started for line in process.communicate(timeout=60)[0].splitlines()]
+    room = next(n for n in range(99) if not fits([Spend.gaussian(20.0)] * (n + 1), ledger.budget))
+    assert sorted(numbers) == list(range(1, room + 1))
+    assert read_ledger(ledger.path).last_number == room
+
+
+def test_the_lock_is_open_to_whoever_may_write_the_ledger(used):
+    used.path.chmod(0o660)
+    used.reserve(SOME, {})
+    lock = used.path.with_name("app.ledger.lock")
+    assert lock.stat().st_mode & 0o777 == 0o660
+    assert lock.read_bytes() == b""
+    assert not is_ledger(lock)
+
+
+def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
+    (tmp_path / "elsewhere").write_text("mine")
+    used.path.with_name("app.ledger.lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UsageError, match=r"can't be opened for writing \(app\.ledger\.lock: Too many levels"):
+        used.reserve(SOME, {})
+
+
+def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
+    monkeypatch.setattr(module, "WAIT", 0.1)
+    for refused in (lambda: used.reserve(SOME, {}), used.read):
+        with (
+            module._locked(used.path, alone=True),
+            pytest.raises(BayesgramError, match=r"writing for 0\.1 s; wait for it"),
+        ):
+            refused()
+    with module._locked(used.path, alone=False):
+        assert used.read().last_number == 5  # readers read together
+    assert used.reserve(SOME, {}) == 6
 
 
 CHILDREN = """if True:
@@ -544,7 +727,7 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     assert len(told) > 10
     assert all(recorded[number] == process for number, process in told)
     assert len(recorded) - len(told) <= 100  # killed between the commit and the word: spent all the same
-    assert ledger.reserve(TENTH, {}) == len(recorded) + 1
+    assert ledger.reserve(SOME, {}) == len(recorded) + 1
 
 
 def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
@@ -566,7 +749,7 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
     assert used.path.stat().st_size > before
     assert used.read().last_number == 5
     assert used.path.stat().st_size == before
-    assert used.reserve(TENTH, {}) == 6
+    assert used.reserve(SOME, {}) == 6
 
 
 def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
@@ -581,5 +764,5 @@ def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
 
     append = module._append
     monkeypatch.setattr(module, "_append", watch)
-    used.reserve(TENTH, {})
+    used.reserve(SOME, {})
     assert seen == [3, "delete"]  # EXTRA

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import bayesgram
+from bayesgram.errors import BayesgramError
 from bayesgram.privacy.noise import ExactNoise, SeededNoise
 
 SIZE = 20_000
@@ -45,8 +46,19 @@ def test_noise_on_real_numbers(source):
     laplace = (source.laplace(values, scale=0.25) - values) / 0.25
     assert abs(gaussian.std() - 1) < 5 / math.sqrt(2 * SIZE)
     assert abs(np.abs(laplace).mean() - 1) < 5 / math.sqrt(SIZE)
-    assert source.gaussian(values, scale=0).tolist() == values.tolist()
-    assert source.laplace(values, scale=0).tolist() == values.tolist()
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
+@pytest.mark.parametrize("law", ["discrete_laplace", "discrete_gaussian", "laplace", "gaussian"])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf])
+def test_noise_without_a_scale_is_refused(source, law, scale):
+    """Scale 0 would hand out exact data. The message names the scale and no value."""
+    values = np.array([123456]) if law.startswith("discrete") else np.array([123456.0])
+    with pytest.raises(
+        BayesgramError, match=r"or exact private data would come out; nothing was released\.$"
+    ) as caught:
+        getattr(source, law)(values, scale=scale)
+    assert "123456" not in str(caught.value)
 
 
 def test_large_integers_pass_untouched():

@@ -246,7 +246,7 @@ def _bend(folder, name, at, value):
 def test_a_damaged_model_is_refused_and_crashes_nothing(tmp_path, name, at, value):
     LanguageModel.from_release(release_of(FISH)).save(tmp_path / "model")
     _bend(tmp_path / "model", name, at, value)
-    with pytest.raises(BayesgramError, match=r"the model is damaged or of another version; export it again\.$"):
+    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
         LanguageModel.load(tmp_path / "model")
 
 
@@ -257,14 +257,16 @@ def test_damaged_files(tmp_path, damage):
     if damage == "json":
         (folder / "model.json").write_text("[]")
     elif damage == "format":
-        (folder / "model.json").write_text((folder / "model.json").read_text().replace('"format": 1', '"format": 9'))
+        (folder / "model.json").write_text(
+            (folder / "model.json").read_text().replace('"format": 1', '"format": "one"')
+        )
     elif damage == "missing":
         (folder / "word.npy").unlink()
     elif damage == "kind":
         np.save(folder / "word.npy", np.load(folder / "word.npy").astype(np.int64))
     else:
         (folder / "suffix.npy").write_bytes((folder / "suffix.npy").read_bytes()[:-4])
-    with pytest.raises(BayesgramError, match="damaged or of another version"):
+    with pytest.raises(BayesgramError, match="damaged"):
         LanguageModel.load(folder)
 
 

@@ -113,19 +113,66 @@ def test_labels_that_promise_nothing_are_not_given_odds():
     assert "e^ε =" not in seeded
 
 
-@pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 5.0, 100.0])
+@pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 5.0, 14.0, 16.0, 20.0, 100.0])
 def test_odds_are_never_printed_below_the_truth(epsilon):
     factor = float(odds_factor(epsilon).replace(",", ""))
-    assert factor >= math.exp(epsilon) * (1 - 0.05)
+    assert math.exp(epsilon) <= factor <= 1.1 * math.exp(epsilon)
     low, high = map(float, believed(0.1, epsilon))
     odds = math.exp(epsilon) / 9
     assert high >= 100 * odds / (1 + odds) - 1e-9
     assert low <= 100 / (1 + 9 * math.exp(epsilon)) + 1e-9
-    assert ("hardly a limit" in what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon))[0]) == (epsilon >= 5)
 
 
 def test_delta_zero_has_no_exception():
-    assert "no exception" in Page(page([view(Laplace(5))])).text
+    shown = Page(page([view(Laplace(5))])).text
+    assert "no exception" in shown
+    assert "plus" not in shown
+    assert "the factor is at most e^(2ε) = 7.39: taking" in shown
+
+
+def test_every_limit_says_its_delta():
+    shown = Page(page([view()])).text
+    assert "by at most a factor of e^ε = 2.72, plus δ." in shown
+    assert "For example, δ left aside: somebody holds it for 10% likely" in shown
+    assert "the chance of a conclusion may grow by up to 1 in 1,000,000." in shown
+    assert "at most e^(2ε) = 7.39, plus (1 + e^ε)δ = 3.8e-06: taking one away" in shown
+    assert "this is no limit" not in shown
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (5.0, 1e-3), (9.9, 1e-5)])
+def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
+    """Coins that take each step in full reach the bound: e^(2ε) alone, or with one δ, would be false."""
+    tails = 1e-9
+    heads = math.exp(epsilon) * (math.exp(epsilon) * tails + delta) + delta
+    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon, delta=delta))[-1]
+    factor, more = re.search(r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence).groups()
+    bound = float(factor.replace(",", "")) * tails + float(more)
+    assert heads <= bound <= 1.1 * heads
+    assert heads > math.exp(2 * epsilon) * tails + 1.9 * delta
+    assert ("this is no limit" in sentence) == (float(more) >= 1)
+
+
+def test_a_limit_that_is_none_says_so():
+    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=9.0, delta=1e-3))[-1]
+    assert sentence.endswith("A chance can't grow by 1 or more, so this is no limit.")
+
+
+def test_what_is_proved_and_worthless_says_so_beside_the_label():
+    release, vocabulary = release_of()
+    weak = replace(release.card, epsilon=100.0, delta=0.5)
+    text = page([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
+    shown = Page(text).text
+    assert shown.count("PROVED worthless") == 2  # at a glance, and above the release
+    assert "Worthless. ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody." in shown
+    assert "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2" in shown
+    assert 'class="grade"' not in page([view()])
+
+
+def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
+    release, _ = release_of()
+    told = ReleaseView("out", replace(release, card=replace(release.card, expected_users=1_000_000)))
+    assert "1 of 1,000,000 users" in Page(page([told])).text
+    assert told.card.claim == "ε = 1, δ = 1e-06 (PROVED, weak)"
 
 
 def test_ledger_and_command_are_shown():

@@ -247,8 +247,14 @@ def test_an_unknown_kind_is_refused_with_the_choice():
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("words, upside down", "tokenizer='words, upside down': not known to this version; make the vocabulary again."),
-        ("syllables", "tokenizer='syllables': choose one of words, whitespace, characters."),
+        (
+            "words, upside down",
+            "tokenizer='words, upside down': not known to this bayesgram. Use a newer one, or make the vocabulary again.",
+        ),
+        (
+            "syllables",
+            "tokenizer='syllables': not known to this bayesgram. Use a newer one, or make the vocabulary again.",
+        ),
     ],
 )
 def test_unknown_names(name, message):

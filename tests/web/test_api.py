@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bayesgram.private.clip import UNITS
 from bayesgram.web import plan
 from bayesgram.web.guard import HEADERS, Entry, Rates
-from shelves import IMAGE, SCRIPT, asker, shelf
+from shelves import IMAGE, SCRIPT, asker, shelf, weak_releases
 
 FREE = Rates(rate=1e9, burst=1e9)
 PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
@@ -38,6 +38,19 @@ def test_about_names_releases_and_public_text(ask):
     assert told["releases"][0]["claim"] == "ε = 0.1, δ = 1e-07 (PROVED)"
     assert told["public"]["name"] == "public text"
     assert asker(public=False)("/api/about").json()["public"] is None
+
+
+def test_promises_that_protect_little_say_so():
+    ask = asker(rates=FREE, made=weak_releases)
+    told = ask("/api/about").json()["releases"]
+    assert [item["grade"] for item in told] == ["weak", "worthless", None]
+    assert [item["claim"] for item in told][1] == "ε = 100, δ = 1e-07 (PROVED, worthless)"
+    card = ask("/api/card?release=1").json()
+    assert card["warnings"] == [
+        "Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."
+    ]
+    assert "plus (1 + e^ε)δ = 2.7e+36" in card["meaning"][-1]
+    assert ask("/api/card?release=2").json()["warnings"] == []
 
 
 def test_predictions_side_by_side_with_intervals(ask):
@@ -134,6 +147,9 @@ def test_plan(ask):
     assert 0 < told["kl"] < told["public_kl"]
     assert told == ask("/api/plan", PLAN).json()
     assert told != ask("/api/plan", {**PLAN, "draw": 1}).json()
+    assert told["warnings"] == []
+    (weak,) = ask("/api/plan", {**PLAN, "delta": 1e-3}).json()["warnings"]
+    assert weak.startswith("Weak: δ = 0.001 allows everything about ")
     assert plan.UNITS == UNITS
 
 

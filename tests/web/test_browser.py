@@ -10,7 +10,7 @@ import uvicorn
 
 from bayesgram.web.api import build
 from bayesgram.web.guard import Entry
-from shelves import IMAGE, SCRIPT, shelf
+from shelves import IMAGE, SCRIPT, shelf, weak_releases
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -19,10 +19,10 @@ pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
-@pytest.fixture(scope="module")
-def address():
+def serve(shown):
+    """The page of a shelf, at an address of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(build(shelf(), Entry()), log_config=None, log_level="critical", lifespan="off", ws="none")
+    config = uvicorn.Config(build(shown, Entry()), log_config=None, log_level="critical", lifespan="off", ws="none")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -30,6 +30,16 @@ def address():
     server.should_exit = True
     thread.join(10)
     listening.close()
+
+
+@pytest.fixture(scope="module")
+def address():
+    yield from serve(shelf())
+
+
+@pytest.fixture(scope="module")
+def weak_address():
+    yield from serve(shelf(made=weak_releases))
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +59,7 @@ def opened(browser, address):
         asked.append(urlsplit(handed.request.url).hostname)
         handed.continue_()
 
-    def open_part(part, *, width=1200, scheme="light"):
+    def open_part(part, *, width=1200, scheme="light", at=address):
         context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
         contexts.append(context)
         context.route("**/*", route)
@@ -57,7 +67,7 @@ def opened(browser, address):
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("dialog", lambda dialog: complaints.append(f"dialog {dialog.message}"))
-        page.goto(f"{address}#{part}")
+        page.goto(f"{at}#{part}")
         return page
 
     yield open_part
@@ -156,6 +166,26 @@ def test_a_phone_shows_everything_without_scrolling_sideways(opened, part):
     page.wait_for_load_state("networkidle")
     needed, there = page.evaluate(WIDTHS)
     assert needed <= there
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_what_is_proved_and_protects_little_says_so(opened, weak_address, width):
+    page = opened("keyboard", at=weak_address, width=width)
+    playwright.expect(page.locator(".column .grade")).to_have_text(["weak", "worthless"])
+    playwright.expect(page.locator(".column .claim").nth(2)).to_have_text("posterior · ε = 100, δ = 1e-07")
+    page.get_by_role("link", name="Privacy").click()
+    playwright.expect(page.locator("#trade-table .grade")).to_have_text(["weak", "worthless"])
+    page.locator("#card-release").select_option("1")
+    playwright.expect(page.locator("#card .warning")).to_have_text(
+        ["Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."]
+    )
+    needed, there = page.evaluate(WIDTHS)
+    assert needed <= there
+    page.get_by_role("link", name="Plan").click()
+    page.get_by_label("δ", exact=True).fill("0.5")
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("#plan-warnings .warning")).to_contain_text("a chance of 1 in 2", timeout=30_000)
+    page.locator("#plan-stop").click()
 
 
 def test_dark_mode_follows_the_system(opened):

@@ -22,6 +22,7 @@ from bayesgram.files.writing import publish_folder
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.privacy.budget import Budget
 
+FORMAT = 1
 CONTENTS = ("audit.json", "trade-off.svg", "trade-off.png")
 DEFAULT = (Attack.LIKELIHOOD_RATIO, Attack.SCALE, Attack.ONE_RUN, Attack.LEAKS)
 LAWS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)  # share the work
@@ -103,7 +104,7 @@ def chosen(text: str | None) -> tuple[Attack, ...]:
 def save(found: Audit, path: Path, *, force: bool = False) -> None:
     """A private folder with audit.json and the trade-off of the strongest attacks."""
     with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
-        document = json.dumps(found.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
+        document = json.dumps({"format": FORMAT, **found.to_json()}, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / CONTENTS[0]).write_text(document + "\n", encoding="utf-8")
         if found.drawn:
             save_chart(pictures.trade_off(found), folder / "trade-off")

@@ -12,9 +12,10 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.audit.pictures import CLAIM, allowed_misses
-from bayesgram.audit.report import CONTENTS
+from bayesgram.audit.report import CONTENTS, FORMAT
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.formats import check_format
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
 from bayesgram.released.report import Attacks, Score, printable
@@ -53,6 +54,7 @@ def load_attacks(path: Path) -> Attacks:
         raise UsageError(f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`.")
     try:
         document = json.loads(file.read_text(encoding="utf-8"))
+        check_format(path, "an audit", document.get("format", 1), FORMAT)  # version 0.1 wrote no number
         return Attacks(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
@@ -64,8 +66,10 @@ def load_attacks(path: Path) -> Attacks:
             findings=[{name: item[name] for name in FINDING} for item in document["findings"]],
             traces=_traces(document),
         )
+    except UsageError:
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise BayesgramError(f"{path}: the audit is damaged or of another version; audit again.") from None
+        raise BayesgramError(f"{path}: the audit is damaged; audit again.") from None
 
 
 def _traces(document: dict[str, Any]) -> list[Trace]:

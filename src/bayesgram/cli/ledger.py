@@ -51,11 +51,16 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
+    from bayesgram.released.weakness import weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
+    warnings = [str(weakness) for weakness in weaknesses(epsilon, delta)]
     told = {"ledger": str(file), "population": population, "epsilon": epsilon, "delta": delta}
-    console.report({**told, "identity": contents.identity, "last_hash": contents.last_hash}, json=json)
+    told |= {"identity": contents.identity, "last_hash": contents.last_hash}
+    console.report({**told, "warnings": warnings} if json else told, json=json)
+    for warning in warnings:
+        console.say(f"warning: {warning}")
 
 
 @ledger_app.command()
@@ -79,6 +84,7 @@ def show(file: File, json: options.Json = False) -> None:
             "budget": f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}",
             "spent": _spent(summary),
             "left": contents.left(),
+            **({"note": contents.note} if contents.note else {}),
             "last_hash": contents.last_hash,
         },
         json=False,
@@ -146,6 +152,8 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
         "reservations": len(contents.reservations),
         "unpublished": sum(not entry.published for entry in contents.reservations),
         "identity": contents.identity,
+        "format": contents.format,
+        "note": contents.note,
         "last_number": contents.last_number,
         "last_hash": contents.last_hash,
     }
@@ -156,7 +164,7 @@ def _told(entry: "Entry") -> dict[str, Any]:
         "number": entry.number,
         "time": entry.time,
         "state": _state(entry),
-        "spend": vars(entry.spend),
+        "spend": {**vars(entry.spend), "mu_squared": entry.spend.mu_squared},
         "description": entry.description,
         "hash": entry.hash,
     }

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console
-from bayesgram.errors import UsageError
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ SuppressedOption = Annotated[
     typer.Option(help="Where k-anonymity puts suppressed mass.", rich_help_panel=OTHERS, show_default="add-one"),
 ]
 
+NOT_PROVED = {MechanismName.PAPER, MechanismName.K_ANONYMITY}
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 
 
@@ -72,19 +73,32 @@ def budget_of(
 ) -> "Budget | None":
     """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
     from bayesgram.privacy.budget import Budget
+    from bayesgram.released.weakness import MOST_USERS
 
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
-    if epsilon is None or mechanism in NO_DELTA:
-        return None if epsilon is None else Budget(epsilon)
-    budget = Budget(epsilon, 1e-7 if delta is None else delta)
-    largest = 1e-4 if expected_users is None else 0.1 / max(expected_users, 1)
-    if budget.delta > largest:
+    if expected_users is not None:
+        whole_number("expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users")
+    if epsilon is None:
+        return None
+    budget = Budget(epsilon, 0.0 if mechanism in NO_DELTA else 1e-7 if delta is None else delta)
+    _warn(mechanism, budget, expected_users)
+    return budget
+
+
+def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None) -> None:
+    """Say what a promise is not worth before anything is spent on it. Where none is proved, δ alone can be wrong."""
+    from bayesgram.released.weakness import weaknesses
+
+    proved = mechanism not in NOT_PROVED
+    for weakness in weaknesses(budget.epsilon, budget.delta, expected_users) if proved else []:
+        console.say(f"warning: {weakness}")
+    largest = 1e-4 if expected_users is None else 0.1 / expected_users
+    if not proved and budget.delta > largest:
         console.say(
             f"warning: delta={budget.delta}: with this chance all about somebody may come out;"
             f" stay far below 1/(number of users), at most {largest:g} here."
         )
-    return budget
 
 
 def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":

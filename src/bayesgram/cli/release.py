@@ -103,7 +103,7 @@ def release(
         book = None if ledger is None else Ledger.open(ledger)
         with console.step(f"Releasing by {mechanism}"):
             made = base.release(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, output=str(output))
-    made = replace(made, card=replace(made.card, command=typed_command(context)))
+    made = replace(made, card=replace(made.card, command=typed_command(context), expected_users=expected_users))
     made.save(output, force=force)
     if book is not None and made.card.ledger is not None:
         book.complete(made.card.ledger["entry"])

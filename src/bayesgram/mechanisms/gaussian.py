@@ -1,17 +1,15 @@
 """Plain Gaussian counts: clip every user's counts in L2, add them up as integers, add discrete Gaussian noise."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
+from bayesgram.private.clip import UNITS, Coordinates, check_clip_norm, clipped_sum
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -29,8 +27,7 @@ class Gaussian(Mechanism):
     clip_norm: float = 4.0  # Λ
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.clip_norm) and 1e-6 <= self.clip_norm <= 1e9):
-            raise UsageError(f"clip_norm={self.clip_norm}: give a public number from 1e-6 to 1e9; 4 is usual.")
+        object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """How much noise the budget asks for."""
@@ -48,5 +45,5 @@ class Gaussian(Mechanism):
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
         noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS)
-        found = {"noise_multiplier": noise.multiplier, "delta_slack": noise.slack}
+        found = {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack}
         return Outcome(normalised(noisy.astype(np.float64) * (self.clip_norm / UNITS)), found)

@@ -90,5 +90,8 @@ class Paper(Mechanism):
 
     def sample(self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness) -> Floats:
         """Algorithm 1, from γ on: h ~ N(μ_ps, σ²I), θ = softmax(h)."""
+        mean = self.mean(statistics, vocabulary)
+        if self.rho == 0:  # public text alone
+            return softmax(mean)
         sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
-        return softmax(chance.noise.gaussian(self.mean(statistics, vocabulary), scale=sigma))
+        return softmax(chance.noise.gaussian(mean, scale=sigma))

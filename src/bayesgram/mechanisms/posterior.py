@@ -5,7 +5,6 @@ percent of the budget measure how much users write, so that the clip norm Λ fit
 post-processing, in `inference`.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -13,7 +12,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.errors import UsageError
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import HISTOGRAM_SHARE, NORM_EDGES, best_clip_norm, shapes
 from bayesgram.inference.posterior import infer
@@ -21,7 +19,7 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clip import UNITS, Coordinates, clipped_sum, norm_histogram
+from bayesgram.private.clip import UNITS, Coordinates, check_clip_norm, clipped_sum, norm_histogram
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
@@ -41,10 +39,8 @@ class Posterior(Mechanism):
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
 
     def __post_init__(self) -> None:
-        if self.clip_norm is not None and not (math.isfinite(self.clip_norm) and 1e-6 <= self.clip_norm <= 1e9):
-            raise UsageError(
-                f"clip_norm={self.clip_norm}: give a public number from 1e-6 to 1e9, or leave it out to have it chosen."
-            )
+        if self.clip_norm is not None:
+            object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of the histogram and the counts together: all their coordinates count for the slack."""
@@ -75,12 +71,10 @@ class Posterior(Mechanism):
         parts = [public_ngrams(part) for _, part in vocabulary.parts]
         measured = coordinates(*parts)
         whole = self.calibrated(vocabulary, need(budget, self.name))
-        share = 0.0 if self.clip_norm else HISTOGRAM_SHARE
-        sigma = whole.multiplier / math.sqrt(1 - share)  # 1/σ² of both parts add up to that of the whole
-        details: dict[str, Any] = {"noise_multiplier": sigma, "delta_slack": whole.slack}
-        clip_norm = self.clip_norm
+        clip_norm, sigma = self.clip_norm, whole.multiplier
+        details: dict[str, Any] = {"epsilon_slack": whole.slack}
         if clip_norm is None:
-            histogram_sigma = whole.multiplier / math.sqrt(share)
+            histogram_sigma, sigma = whole.split(HISTOGRAM_SHARE)
             users = _noisy_users(norm_histogram(counts, measured, NORM_EDGES), histogram_sigma, chance)
             longest = measured.shape[vocabulary.parts[-1][0]]
             clip_norm = best_clip_norm(users, parts[-1], longest, sigma)
@@ -88,7 +82,8 @@ class Posterior(Mechanism):
             details |= {"noisy_users_by_norm": [round(float(number), 1) for number in users]}
         total = clipped_sum(counts, measured, clip_norm=clip_norm)  # every user within B
         noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends the budget
-        return as_measured(noisy, measured, sigma, clip_norm, parts), {"clip_norm_used": clip_norm, **details}
+        found = {"clip_norm_used": clip_norm, "noise_multiplier": sigma, **details}
+        return as_measured(noisy, measured, sigma, clip_norm, parts), found
 
 
 def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:

@@ -1,43 +1,44 @@
-"""What several releases about the same people cost together.
+"""What several releases about the same people cost together, also when each is chosen after seeing those before it.
 
 In: a `Spend` for each release.   Out: the ε they have together at a given δ, or whether they fit a budget.
-Does not choose noise (calibration.py) and does not remember anything (ledger.py).
+Does not choose noise (calibration.py) and does not remember anything (ledger.py). docs/ledger.md has the proofs.
 
-Gaussian noise composes exactly: Σ 1/σ² is all that counts. A pure-ε measurement is never worse than randomised
-response, whose privacy loss is +ε with probability e^ε/(1 + e^ε) and −ε otherwise. Side by side (in any order, also
-when a later release depends on earlier ones) the losses add up, so with s the sum of randomised responses' losses
+A budget of δ = 0 adds up ε, and nothing else fits it. One of δ > 0 has one currency, Gaussian differential privacy:
 
-    δ(ε) = Σ_s P(s) δ_Gauss(ε − s) + (1 + e^ε) η,    δ_Gauss(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ),   μ² = Σ 1/σ²,
+    Gaussian noise of multiplier σ costs μ² = 1/σ²;    a pure-ε release costs μ² for μ = −2 Φ⁻¹(1/(1 + e^ε)),
 
-where η is the total variation between the discrete noise that was drawn and the continuous noise of the formula. Where
-(1 + e^ε) η is too large (ε above about 12), zero-concentrated DP serves instead: ρ = (Σ 1/σ² + Σ ε²)/2 holds for the
-discrete noise as it is.
+and what is spent along any path, however it was chosen, may add up to the largest μ² for which
+
+    δ ≥ e^h δ_Gauss(ε − h) + n e^ε τ,    δ_Gauss(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
+
+The noise is discrete, and h and n e^ε τ are what that costs. With η = V/(24 s²), V coordinates of noise scale s, its
+law is within a factor e^h of the rounded continuous law, h = 5,500 Σ η, but for an event of probability τ = e^(−450) a
+release. What a ledger may hold is fixed by its budget before the first release (μ² and h each have a limit of their
+own): trading one for the other along the way would be a choice that the proof does not cover.
 
 Rounded to the safe side: sums are exact and round up; δ_Gauss is written without cancellation (relative error below
-1e-12, tested with 50 digits) and counted 1e-11 higher; sums s that pass through floats count 1e-13 higher; with more
-than 12 pure-ε parts each is rounded up to a grid. All terms are positive and nothing goes through a Fourier transform,
-whose rounding errors have no safe side: the reason why dp-accounting's PLDs only check this file in the tests.
+1e-12, tested with 60 digits) and counted 1e-11 higher, and so is the μ² of a pure ε.
 """
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcinv, erfcx, erfinv, ndtr
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
 from bayesgram.privacy.budget import MAX_EPSILON, MIN_EPSILON, Budget
 
-ROUNDING = 1e-11  # what δ is raised by; calibrate_gaussian leaves a hundred times as much
-LOSS_ROUNDING = 1e-13  # what sums of pure ε are raised by, relative to all that is added
-LARGEST = 1e5  # an ε above is infinite
-EXACT_PARTS = 12  # so many pure-ε parts have 2¹² sums; more are put on a grid of at most 2¹⁵
-GRID = 1 << 14
+ROUNDING = 1e-11  # what δ and μ² are raised by; calibrate_gaussian leaves a hundred times as much
+LARGEST = 300.0  # an ε above is infinite; e^ε τ is nothing up to there
+DISCRETENESS = 5_500  # h/η
+SLACK = 5e-10  # the part of ε (or of δ, if that is larger) that h may take: less than calibrate_gaussian leaves free
+LOG_TAIL = -450.0  # log τ
+MOST_RELEASES = 1_000_000
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
@@ -45,9 +46,9 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 class Spend:
     """What one release costs one user.
 
-    `inverse_variance` is Σ 1/σ² over its discrete Gaussian measurements (σ: noise scale over L2 sensitivity), each of
-    which is 1/(2σ²)-zCDP as it is; `total_variation` is how far, together, they are from continuous ones (η, not
-    multiplied by 1 + e^ε); `pure_epsilon` is Σ ε over its pure-ε measurements.
+    `inverse_variance` is Σ 1/σ² over its discrete Gaussian measurements (σ: noise scale over L2 sensitivity);
+    `total_variation` is η = Σ V/(24 s²), how far they are from continuous ones; `pure_epsilon` is Σ ε over its pure-ε
+    measurements.
 
     >>> Spend(pure_epsilon=0.1) + Spend(pure_epsilon=0.2)
     Spend(inverse_variance=0.0, pure_epsilon=0.3, total_variation=0.0)
@@ -75,6 +76,11 @@ class Spend:
             raise UsageError(f"multiplier={multiplier}: a noise multiplier is a finite number above 0.")
         return cls(_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation)
 
+    @property
+    def mu_squared(self) -> float:
+        """μ² of the Gaussian DP that the release has, rounded up."""
+        return _up(Fraction(self.inverse_variance) + Fraction(pure_mu_squared(self.pure_epsilon)))
+
     def __add__(self, other: "Spend") -> "Spend":
         return Spend(
             _up(Fraction(self.inverse_variance) + Fraction(other.inverse_variance)),
@@ -83,54 +89,100 @@ class Spend:
         )
 
 
+def pure_mu_squared(epsilon: float) -> float:
+    """μ² for which every ε-DP release is μ-GDP: Φ(−μ/2) = 1/(1 + e^ε), which is erf(μ/√8) = tanh(ε/2); rounded up.
+
+    >>> round(pure_mu_squared(0.1) ** 0.5, 4), round(pure_mu_squared(1.0) ** 0.5, 4)
+    (0.1253, 1.232)
+    """
+    root = erfinv(math.tanh(epsilon / 2)) if epsilon < 1 else erfcinv(2 / (1 + math.exp(min(epsilon, 700.0))))
+    return float(8 * root**2) * (1 + ROUNDING)
+
+
+def pure_epsilon_of(mu_squared: float) -> float:
+    """The ε whose `pure_mu_squared` is this, to some digits."""
+    below = float(ndtr(-math.sqrt(mu_squared) / 2))
+    return math.log1p(-below) - math.log(below)
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What the spends of one ledger may add up to: fixed by its budget, whatever is released in the meantime."""
+
+    mu_squared: float
+    total_variation: float
+
+    @classmethod
+    def of(cls, epsilon: float, delta: float) -> "Allowance":
+        """The largest μ² whose curve is at most δ at ε."""
+        high = 1.0
+        slack = largest_slack(epsilon, delta)
+        while delta_of(epsilon, high, slack) <= delta:
+            high *= 2
+        first_too_much = _smallest(lambda mu_squared: delta_of(epsilon, mu_squared, slack) > delta, 0.0, high)
+        return cls(math.nextafter(first_too_much, 0), slack / DISCRETENESS * (1 - ROUNDING))
+
+    def covers(self, total: Spend, mu_squared: float) -> bool:
+        """Whether both sums are within."""
+        return mu_squared <= self.mu_squared and total.total_variation <= self.total_variation
+
+
+def largest_slack(epsilon: float, delta: float) -> float:
+    """What h may add up to."""
+    return SLACK * max(epsilon, delta)
+
+
+def delta_of(epsilon: float, mu_squared: float, slack: float) -> float:
+    """An upper bound of e^h δ_Gauss(ε − h) + n e^ε τ, for the largest n that a ledger may hold."""
+    mu = math.nextafter(math.sqrt(mu_squared), math.inf)
+    on_curve = float(gaussian_delta(np.array([epsilon - slack]), mu)[0]) * math.exp(slack)
+    tail = math.exp(epsilon + math.log(MOST_RELEASES) + LOG_TAIL)
+    return (on_curve + tail) * (1 + ROUNDING) + 1e-300
+
+
 def composed_epsilon(spends: Iterable[Spend], delta: float) -> float:
-    """The smallest ε for which all spends together are (ε, δ)-DP, rounded up; inf if there is none.
+    """The smallest ε whose budget (ε, δ) all spends together would fit, rounded up; inf if there is none.
 
     >>> composed_epsilon([Spend(pure_epsilon=0.1), Spend(pure_epsilon=0.2)], 0.0)
     0.3
     """
-    total = _Total.of(spends)
-    low = _written_up(max(total.parts, default=Fraction(0)))
-    if total.fits(low, delta):
-        return low
-    high = max(_written_up(sum(total.parts, Fraction(0))), 1.0)
-    while not total.fits(high, delta):
-        low, high = high, 2 * high
-        if high > LARGEST:
-            return math.inf
-    return _smallest(lambda epsilon: total.fits(epsilon, delta), low, high)
+    spends = list(spends)
+    if not spends or delta == 0:
+        return _pure_sum(spends)
+    total, mu_squared = _total(spends)
+
+    def enough(epsilon: float) -> bool:
+        slack = largest_slack(epsilon, delta)
+        within = DISCRETENESS * total.total_variation * (1 + ROUNDING) <= slack
+        return within and delta_of(epsilon, mu_squared, slack) <= delta
+
+    if len(spends) > MOST_RELEASES or not enough(LARGEST):
+        return math.inf
+    return 0.0 if enough(0.0) else _smallest(enough, 0.0, LARGEST)
 
 
 def fits(spends: Iterable[Spend], budget: Budget) -> bool:
-    """Whether all spends together are within the budget: composed_epsilon(spends, δ) ≤ ε, without the search."""
-    return _Total.of(spends).fits(float(budget.epsilon), float(budget.delta))
+    """Whether all spends together are within the budget, by the one rule that it has."""
+    spends, epsilon, delta = list(spends), float(budget.epsilon), float(budget.delta)
+    if delta == 0:
+        return _pure_sum(spends) <= epsilon
+    return len(spends) <= MOST_RELEASES and Allowance.of(epsilon, delta).covers(*_total(spends))
 
 
 def gaussian_left(spends: Iterable[Spend], budget: Budget) -> float:
     """The ε of the largest Gaussian release at the budget's δ that still fits, rounded down to 3 digits."""
-    total, epsilon, delta = _Total.of(spends), float(budget.epsilon), float(budget.delta)
-
-    def too_much(inverse_variance: float) -> bool:
-        together = _up(Fraction(total.inverse_variance) + Fraction(inverse_variance))
-        return not replace(total, inverse_variance=together).fits(epsilon, delta)
-
-    high = 1.0
-    while not too_much(high) and high < LARGEST:
-        high *= 2
-    enough = math.nextafter(_smallest(too_much, 0.0, high), 0)
-    return _left(composed_epsilon([Spend(enough)], delta) if enough else 0.0)
+    left = _mu_squared_left(spends, budget) if budget.delta else 0.0
+    return _left(composed_epsilon([Spend(left)], float(budget.delta)) if left else 0.0)
 
 
 def pure_left(spends: Iterable[Spend], budget: Budget) -> float:
     """The ε of the largest pure-ε release that still fits, rounded down to 3 digits."""
-    spends, epsilon = list(spends), float(budget.epsilon)
-
-    def too_much(pure: float) -> bool:
-        return not fits([*spends, Spend(pure_epsilon=pure)], budget)
-
-    if not too_much(epsilon):
-        return _left(epsilon)
-    return _left(math.nextafter(_smallest(too_much, 0.0, epsilon), 0))
+    spends = list(spends)
+    if budget.delta == 0:
+        exactly = _written(float(budget.epsilon)) - sum((_written(spend.pure_epsilon) for spend in spends), Fraction(0))
+        return _left(float(exactly) if _pure_sum(spends) < math.inf else 0.0)
+    left = _mu_squared_left(spends, budget)
+    return _left(pure_epsilon_of(left) * (1 - 1e-9) if left else 0.0)
 
 
 def digits_up(value: float) -> str:
@@ -142,113 +194,27 @@ def digits_up(value: float) -> str:
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
 
 
-@dataclass(frozen=True)
-class _Total:
-    """All spends together."""
-
-    inverse_variance: float
-    parts: tuple[Fraction, ...]  # the pure ε, as written, in order
-    total_variation: float
-
-    @classmethod
-    def of(cls, spends: Iterable[Spend]) -> "_Total":
-        spends = list(spends)
-        return cls(
-            _up(sum((Fraction(spend.inverse_variance) for spend in spends), Fraction(0))),
-            tuple(sorted(_written(spend.pure_epsilon) for spend in spends if spend.pure_epsilon)),
-            _up(sum((Fraction(spend.total_variation) for spend in spends), Fraction(0))),
-        )
-
-    def fits(self, epsilon: float, delta: float) -> bool:
-        """Whether it is (ε, δ)-DP by one of the proofs. A single part counts in full, whatever δ would allow."""
-        pure = sum(self.parts, Fraction(0))
-        if _written(epsilon) < max(self.parts, default=Fraction(0)):
-            return False
-        if not self.inverse_variance and pure <= _written(epsilon):
-            return True
-        return delta > 0 and self._fits_with_delta(epsilon, delta)
-
-    def _fits_with_delta(self, epsilon: float, delta: float) -> bool:
-        return any(curve.delta(epsilon) <= delta for curve in self.curves) or self.zcdp(epsilon) <= delta
-
-    @cached_property
-    def curves(self) -> list["_Curve"]:
-        """With the pure parts as one (never worse than adding up), and one by one (never worse but for the grid)."""
-        pure = [sum(self.parts, Fraction(0))] if self.parts else []
-        ways = [pure, list(self.parts)] if len(self.parts) > 1 else [pure]
-        mu = math.nextafter(math.sqrt(self.inverse_variance), math.inf)
-        return [_Curve(mu if self.inverse_variance else 0.0, *_losses(way), self.total_variation) for way in ways]
-
-    def zcdp(self, epsilon: float) -> float:
-        """δ = min over α of e^((α−1)(αρ−ε)) (1 − 1/α)^α/(α − 1); any α serves.   Canonne, Kamath, Steinke 2020."""
-        rho = math.fsum([self.inverse_variance, *(float(part) ** 2 for part in self.parts)]) / 2 * (1 + 1e-14)
-        if rho == 0:
-            return 1.0
-
-        def past_the_best(alpha: float) -> bool:
-            return (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha) >= 0
-
-        alpha = _smallest(past_the_best, 1 + 1e-4, (epsilon / rho + 3) * 2)
-        log = (alpha - 1) * (alpha * rho - epsilon) + alpha * math.log1p(-1 / alpha) - math.log(alpha - 1)
-        return math.exp(min(log + ROUNDING * (1 + abs(log)), 0.0)) + 1e-300
+def _total(spends: list[Spend]) -> tuple[Spend, float]:
+    """All spends as one, and Σ μ²; both rounded up."""
+    total = sum(spends, Spend())
+    mu_squared = sum((Fraction(spend.mu_squared) for spend in spends), Fraction(0))
+    return total, _up(mu_squared)
 
 
-@dataclass(frozen=True)
-class _Curve:
-    """δ(ε) of a Gaussian measurement next to randomised responses whose losses add up to s with probability P(s)."""
-
-    mu: float
-    losses: Floats
-    probabilities: Floats
-    eta: float
-
-    def delta(self, epsilon: float) -> float:
-        """An upper bound; (ε, δ)-DP at a smaller ε counts too, which matters where (1 + e^ε) η grows."""
-        if self.eta and self._other_tail(epsilon) < self.eta:
-            epsilon = min(epsilon, self._turning_point)
-        shifted = epsilon - self.losses - LOSS_ROUNDING * (epsilon + self.losses[0]) * (self.losses.size > 1)
-        on_curve = float(self.probabilities @ gaussian_delta(shifted, self.mu)) + 1e-300
-        slack = (1 + math.exp(min(epsilon, 700.0))) * self.eta
-        return (on_curve + slack) * (1 + ROUNDING)
-
-    @cached_property
-    def _turning_point(self) -> float:
-        """Where the bound stops falling: its derivative by e^ε is η − P(loss > ε in the other world)."""
-        return _smallest(lambda epsilon: self._other_tail(epsilon) < self.eta, 0.0, LARGEST)
-
-    def _other_tail(self, epsilon: float) -> float:
-        tails = ndtr(-(epsilon - self.losses) / self.mu - self.mu / 2)
-        return float((self.probabilities * np.exp(np.minimum(-self.losses, 700.0))) @ tails)
+def _pure_sum(spends: list[Spend]) -> float:
+    """Σ ε as written, rounded up; inf if there is Gaussian noise among them, which no ε covers at δ = 0."""
+    if any(spend.inverse_variance for spend in spends):
+        return math.inf
+    return _written_up(sum((_written(spend.pure_epsilon) for spend in spends), Fraction(0)))
 
 
-def _losses(parts: list[Fraction]) -> tuple[Floats, Floats]:
-    """The sums of the losses of randomised responses, the largest first, and their probabilities."""
-    if len(parts) > EXACT_PARTS:
-        return _losses_on_grid(parts)
-    losses, probabilities = np.zeros(1), np.ones(1)
-    for part in parts:
-        epsilon = float(part)
-        up = 1 / (1 + math.exp(-epsilon))
-        losses = np.concatenate([losses + epsilon, losses - epsilon])
-        probabilities = np.concatenate([probabilities * up, probabilities * (1 - up)])
-    return losses, probabilities
-
-
-def _losses_on_grid(parts: list[Fraction]) -> tuple[Floats, Floats]:
-    """The same with every ε rounded up to a multiple of a power of two (coarser grids lie on finer ones)."""
-    step = Fraction(2) ** (math.frexp(float(sum(parts)) / GRID)[1])
-    steps = [math.ceil(part / step) for part in parts]
-    probabilities = np.zeros(2 * sum(steps) + 1)
-    probabilities[0] = 1.0  # the index counts steps downwards from the largest loss
-    filled = 1
-    for number in steps:
-        up = 1 / (1 + math.exp(-float(number * step)))
-        before = probabilities[:filled].copy()
-        filled += 2 * number
-        probabilities[:filled] *= up
-        probabilities[2 * number : filled] += before * (1 - up)
-    kept = np.flatnonzero(probabilities)
-    return (sum(steps) - kept).astype(np.float64) * float(step), probabilities[kept]
+def _mu_squared_left(spends: Iterable[Spend], budget: Budget) -> float:
+    """What is left of μ², rounded down; 0 if nothing is."""
+    limit = Allowance.of(float(budget.epsilon), float(budget.delta))
+    total, mu_squared = _total(list(spends))
+    if not limit.covers(total, mu_squared):
+        return 0.0
+    return max(math.nextafter(float(Fraction(limit.mu_squared) - Fraction(mu_squared)), 0), 0.0)
 
 
 def gaussian_delta(epsilons: Floats, mu: float) -> Floats:

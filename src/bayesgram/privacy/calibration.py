@@ -1,64 +1,70 @@
 """How much Gaussian noise a budget asks for.
 
-The noise is discrete on integers, where one user moves the sum by at most B in L2. Two proofs give a multiplier σ
-(noise scale σ·B); the second serves where the first can't.
+The noise is discrete on integers, where one user moves the sum by at most B in L2; over V coordinates of scale σB it is
+within a factor e^h of rounded continuous noise, h = 5,500 V/(24 (σB)²) (docs/promise.md). So the release is
+(ε, e^h δ_Gauss(ε − h) + e^ε τ)-DP.
 
-1. Exact curve. Over V coordinates the discrete Gaussian is within total variation η ≤ V/(24 (σB)²) of a rounded
-   continuous one, so the release is (ε, δ_Gauss(ε) + (1 + e^ε) η)-DP. The last term is the slack.
-2. zCDP: the discrete Gaussian is 1/(2σ²)-zCDP, converted by OpenDP. No slack, but a little more noise.
+dp-accounting finds σ; whether it is enough is judged by our own curve (accounting.py), before any noise is drawn.
 """
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bayesgram.privacy.accounting import Spend
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, fits, largest_slack
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.noise import opendp
 
 SAFETY = 1 + 1e-9  # root finders stop within 1e-12
+ROUNDED_UP = 1 + 2**-50  # more than the last digits of a division and a root
 
 
 @dataclass(frozen=True)
 class GaussianNoise:
-    """σ, in units of what one user can change, and the part of δ that discreteness costs."""
+    """σ, in units of what one user can change, and how far the discrete noise is from a continuous one."""
 
     multiplier: float
-    slack: float
-    total_variation: float  # η: how far the discrete noise is from a rounded continuous one
+    total_variation: float  # η = V/(24 (σB)²)
 
     @property
     def spend(self) -> Spend:
         """What a ledger is charged."""
         return Spend.gaussian(self.multiplier, total_variation=self.total_variation)
 
+    @property
+    def slack(self) -> float:
+        """h: the part of ε that discreteness costs."""
+        return DISCRETENESS * self.total_variation
+
+    def split(self, share: float) -> tuple[float, float]:
+        """Two multipliers whose 1/σ² are that share of the whole and the rest, and never add up to more."""
+        return (
+            self.multiplier / math.sqrt(share) * ROUNDED_UP,
+            self.multiplier / math.sqrt(1 - share) * ROUNDED_UP,
+        )
+
 
 @lru_cache(maxsize=64)  # audits ask the same thing for every run
 def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> GaussianNoise:
     """σ for a sum of integers over so many coordinates that one user moves by at most `units` in L2."""
-    return _on_exact_curve(budget, coordinates, units) or _by_zcdp(budget, coordinates, units)
-
-
-def _on_exact_curve(budget: Budget, coordinates: int, units: int) -> GaussianNoise | None:
-    """σ with δ_Gauss(ε; σ) = δ − slack. A smaller σ has a larger slack, so the first guess errs on the safe side."""
     from dp_accounting import get_sigma_gaussian  # noqa: PLC0415 - 1 s
 
-    guess = get_sigma_gaussian(budget.epsilon, budget.delta)
-    distance = coordinates / (24 * (guess * units) ** 2)
-    slack = (1 + math.exp(budget.epsilon)) * distance
-    if slack >= budget.delta / 100:  # e^ε is huge
-        return None
-    return GaussianNoise(get_sigma_gaussian(budget.epsilon, budget.delta - slack) * SAFETY, slack, distance)
+    used = largest_slack(budget.epsilon, budget.delta)  # of ε, and a factor e^used of δ
+    found = get_sigma_gaussian(budget.epsilon - used, budget.delta * math.exp(-used) * (1 - 3 * ROUNDING))
+    multiplier = float(found) * SAFETY
+    return _verified(GaussianNoise(multiplier, coordinates / (24 * (multiplier * units) ** 2)), budget, coordinates)
 
 
-def _by_zcdp(budget: Budget, coordinates: int, units: int) -> GaussianNoise:
-    """σ with 1/(2σ²)-zCDP ⇒ (ε, δ)-DP by OpenDP's conversion."""
-    dp = opendp()
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-
-    def spends_at_most(scale: float) -> bool:
-        curve = dp.c.make_zCDP_to_approxDP(dp.m.make_gaussian(*space, scale=scale)).map(1.0)
-        return bool(curve.epsilon(delta=budget.delta) <= budget.epsilon)
-
-    multiplier = float(dp.binary_search(spends_at_most, bounds=(0.05, 1e9))) * SAFETY
-    return GaussianNoise(multiplier, 0.0, coordinates / (24 * (multiplier * units) ** 2))
+def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:
+    """The noise, if our own curve says that it is enough: nothing is drawn otherwise."""
+    if noise.slack > largest_slack(budget.epsilon, budget.delta) * (1 - 2 * ROUNDING):
+        raise UsageError(
+            f"coordinates={coordinates:,}: too many for discrete noise at epsilon={budget.epsilon:g},"
+            f" delta={budget.delta:g}; use a smaller vocabulary, or a budget that protects better."
+        )
+    if not fits([noise.spend], budget):
+        raise BayesgramError(
+            f"the noise multiplier {noise.multiplier!r} found for epsilon={budget.epsilon:g}, delta={budget.delta:g}"
+            " fails our own check, so nothing was released. Please report it, with the version of dp-accounting."
+        )
+    return noise

@@ -9,33 +9,49 @@ Does not know what a release is: it is given a `Spend` and a description.
 Durability: a rollback journal (not WAL: then the ledger is one file, which can be copied when nobody writes and lies on
 network disks) and synchronous=EXTRA (FULL flushes the data, but a power loss could bring the journal back, and undo a
 commit that was already reported; EXTRA flushes the folder too).
+
+Locks: a lock file beside the ledger is held by who writes alone, or by those who read together. SQLite's own locks are
+not enough: POSIX drops all that a process has on a file as soon as any thread of it closes that file, and then a reader
+takes the journal of a living writer for that of a dead one, and undoes it. So nothing here opens the file but SQLite.
 """
 
+import fcntl
 import hashlib
 import json
+import logging
 import math
 import os
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.privacy.accounting import Spend, composed_epsilon, digits_up, fits, gaussian_left, pure_left
+from bayesgram.privacy.accounting import (
+    Allowance,
+    Spend,
+    composed_epsilon,
+    digits_up,
+    fits,
+    gaussian_left,
+    pure_left,
+    pure_mu_squared,
+)
 from bayesgram.privacy.budget import Budget
 
-FORMAT = 1
+FORMAT = 2
 APPLICATION = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
 WAIT = 60.0  # seconds for others who are writing
+RETRY = 0.01  # seconds between two looks at the lock
 LONGEST_NAME = 200
 LONGEST_DESCRIPTION = 10_000
 
-SCHEMA = """
-CREATE TABLE header (
+HEADER = """CREATE TABLE header (
     id INTEGER PRIMARY KEY CHECK (id = 1),
     format INTEGER NOT NULL,
     identity TEXT NOT NULL,
@@ -46,11 +62,11 @@ CREATE TABLE header (
     genesis TEXT NOT NULL,
     last_number INTEGER NOT NULL,
     last_hash TEXT NOT NULL
-) STRICT;
-CREATE TABLE entries (
+) STRICT"""
+ENTRIES = """CREATE TABLE entries (
     number INTEGER PRIMARY KEY,
     time TEXT NOT NULL,
-    kind TEXT NOT NULL CHECK (kind IN ('reserved', 'published')),
+    kind TEXT NOT NULL CHECK (kind IN ({kinds})),
     reservation INTEGER,
     inverse_variance TEXT NOT NULL,
     pure_epsilon TEXT NOT NULL,
@@ -58,10 +74,15 @@ CREATE TABLE entries (
     description TEXT NOT NULL,
     previous TEXT NOT NULL,
     hash TEXT NOT NULL
-) STRICT;
-CREATE TRIGGER entries_are_not_edited BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-CREATE TRIGGER entries_are_not_removed BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END;
-"""
+) STRICT"""
+TRIGGERS = (
+    "CREATE TRIGGER entries_are_not_edited BEFORE UPDATE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+    "CREATE TRIGGER entries_are_not_removed BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
+)
+ENTRIES_OF = {  # by format
+    1: ENTRIES.format(kinds="'reserved', 'published'"),
+    2: ENTRIES.format(kinds="'reserved', 'published', 'converted'"),
+}
 GENESIS_COLUMNS = ("format", "identity", "population", "epsilon", "delta", "created")
 SPEND_COLUMNS = ("inverse_variance", "pure_epsilon", "total_variation")
 ENTRY_COLUMNS = ("number", "time", "kind", "reservation", *SPEND_COLUMNS, "description", "previous")
@@ -87,9 +108,29 @@ class Contents:
     population: str
     budget: Budget
     created: str
+    format: int
+    converted: int | None  # the entry that notes it, for a ledger of an older format
     reservations: tuple[Entry, ...]
     last_number: int
     last_hash: str
+
+    @property
+    def note(self) -> str | None:
+        """What the keeper of a ledger of an older format should know."""
+        if self.format < FORMAT:
+            when = "it is converted when something is charged to it"
+        elif self.converted:
+            when = f"entry {self.converted} notes its conversion"
+        else:
+            return None
+        spent = self.spent_epsilon()
+        over = (
+            f" What was reserved under the old rule is together ε = {digits_up(spent)} by the new one, more than its"
+            " budget: nothing more can be charged."
+            if self.format == FORMAT and not fits(self.spends, self.budget)
+            else ""
+        )
+        return f"made with format 1, whose rule did not cover releases chosen after seeing earlier ones; {when}.{over}"
 
     @property
     def spends(self) -> list[Spend]:
@@ -134,6 +175,7 @@ class Ledger:
         """A new file, readable by its owner only; never over something that exists."""
         check_population(population)
         _write_new(Path(path), _empty_ledger(population, budget))
+        os.close(_lock_file(Path(path).resolve()))
         return cls.open(path)
 
     @classmethod
@@ -150,7 +192,7 @@ class Ledger:
         """Spend, durably, before noise is drawn: the number of the new entry. Refused if it would be too much."""
         text = _description(description)
         with _writing(self.path) as connection:
-            contents = self._same(_verified(connection, self.path))
+            contents = self._current(connection)
             allowed = fits([*contents.spends, spend], contents.budget)
             number = _append(connection, contents, "reserved", None, spend, text) if allowed else 0
         if not allowed:
@@ -160,13 +202,18 @@ class Ledger:
     def complete(self, number: int) -> None:
         """Note that the release of this reservation was published. It costs nothing and gives nothing back."""
         with _writing(self.path) as connection:
-            contents = self._same(_verified(connection, self.path))
+            contents = self._current(connection)
             entry = next((entry for entry in contents.reservations if entry.number == number), None)
             if entry is None:
                 raise UsageError(f"number={number}: no reservation of {self.path} has this number.")
             if entry.published:
                 raise UsageError(f"number={number}: this reservation of {self.path} is marked as published already.")
             _append(connection, contents, "published", number, Spend(), "{}")
+
+    def _current(self, connection: sqlite3.Connection) -> Contents:
+        """All of it, verified, in the newest format."""
+        contents = self._same(_verified(connection, self.path))
+        return contents if contents.format == FORMAT else _convert(connection, contents, self.path)
 
     def _same(self, contents: Contents) -> Contents:
         if contents.identity != self.identity:
@@ -185,11 +232,11 @@ def read_ledger(path: str | Path) -> Contents:
 def is_ledger(path: Path) -> bool:
     """Whether a file says of itself that it is a ledger (it may still be a broken one)."""
     try:
-        with path.open("rb") as file:
-            start = file.read(72)
-    except OSError:
+        with _connected(path) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+    except BayesgramError:
         return False
-    return start[:16] == b"SQLite format 3\0" and start[68:] == APPLICATION.to_bytes(4, "big")
+    return bool(application == APPLICATION)
 
 
 def check_population(name: str) -> None:
@@ -208,7 +255,19 @@ def _refusal(contents: Contents, spend: Spend) -> str:
     return (
         f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ = {budget.delta:g};"
         f" ε = {digits_up(contents.spent_epsilon())} of it is spent, and with this release {would_be}."
-        f" Left: {contents.left()}. Nothing was reserved."
+        f" Left: {contents.left()}. Nothing was reserved.{_cost_of_pure(spend, budget)}"
+    )
+
+
+def _cost_of_pure(spend: Spend, budget: Budget) -> str:
+    """Why a Laplace release takes more of a ledger than its ε says."""
+    if not (spend.pure_epsilon and budget.delta):
+        return ""
+    mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), Allowance.of(budget.epsilon, budget.delta)
+    return (
+        f" A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = {spend.pure_epsilon:g} costs μ = {mu:.3g},"
+        f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε says;"
+        " a ledger of δ = 0 adds up ε (docs/ledger.md)."
     )
 
 
@@ -227,15 +286,22 @@ def _empty_ledger(population: str, budget: Budget) -> bytes:
     }
     genesis = _hash(header)
     row = {"id": 1, **header, "genesis": genesis, "last_number": 0, "last_hash": genesis}
-    with closing(_new_database()) as connection:
+    with closing(_new_database(FORMAT)) as connection:
         _insert(connection, "header", row)
         return connection.serialize()
 
 
-def _new_database() -> sqlite3.Connection:
-    """The tables, in memory."""
+def _new_database(version: int) -> sqlite3.Connection:
+    """The tables of a format, in memory."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
-    connection.executescript(f"PRAGMA application_id = {APPLICATION}; PRAGMA user_version = {FORMAT}; {SCHEMA}")
+    for statement in (
+        f"PRAGMA application_id = {APPLICATION}",
+        f"PRAGMA user_version = {version}",
+        HEADER,
+        ENTRIES_OF[version],
+        *TRIGGERS,
+    ):
+        connection.execute(statement)
     return connection
 
 
@@ -272,14 +338,20 @@ def _flush_folder(folder: Path) -> None:
 
 
 @contextmanager
-def _connected(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to an existing file; SQLite's errors become ours."""
+def _connected(path: Path, *, alone: bool = False) -> Iterator[sqlite3.Connection]:
+    """A connection to an existing file, which nobody writes meanwhile; SQLite's errors become ours."""
     _check_file(path)
-    try:
+    with _locked(path, alone=alone), _in_our_words(path):
         uri = f"{path.absolute().as_uri()}?mode=rw"  # never creates; a file that can't be written is opened for reading
         with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=WAIT)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             yield connection
+
+
+@contextmanager
+def _in_our_words(path: Path) -> Iterator[None]:
+    try:
+        yield
     except sqlite3.Error as error:
         raise _in_words(path, error) from None
     except UnicodeDecodeError:  # of sqlite3, from a broken file
@@ -302,19 +374,25 @@ def _in_words(path: Path, error: sqlite3.Error) -> BayesgramError:
     """What SQLite says, for the person who can mend it."""
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return BayesgramError(
-            f"{path}: another process has been writing for {WAIT:g} s; wait for it, then run it again."
-        )
+        return _busy(path)
     if name == "SQLITE_NOTADB":
         return UsageError(f"{path}: is not a ledger.")
     if name.startswith("SQLITE_READONLY") or name == "SQLITE_CANTOPEN":
-        return UsageError(
-            f"{path}: can't be opened for writing ({error}); whoever makes releases must be able to write the ledger"
-            " and its folder."
-        )
+        return _not_writable(path, error)
     if name.startswith("SQLITE_CORRUPT"):
         return _damaged(path, f"SQLite says: {error}")
     return BayesgramError(f"{path}: the ledger could not be read or written ({error}).")
+
+
+def _busy(path: Path) -> BayesgramError:
+    return BayesgramError(f"{path}: another process has been writing for {WAIT:g} s; wait for it, then run it again.")
+
+
+def _not_writable(path: Path, why: object) -> UsageError:
+    return UsageError(
+        f"{path}: can't be opened for writing ({why}); whoever makes releases must be able to write the ledger and its"
+        " folder."
+    )
 
 
 def _damaged(path: Path, what: str) -> BayesgramError:
@@ -326,7 +404,7 @@ def _damaged(path: Path, what: str) -> BayesgramError:
 
 def _verified(connection: sqlite3.Connection, path: Path) -> Contents:
     """Everything, if every hash is right."""
-    _check_format(connection, path)
+    version = _check_format(connection, path)
     columns = (*GENESIS_COLUMNS, "genesis", "last_number", "last_hash")
     headers = _rows(connection, "header", columns)
     if len(headers) != 1:
@@ -346,26 +424,31 @@ def _verified(connection: sqlite3.Connection, path: Path) -> Contents:
         header["population"],
         budget,
         header["created"],
+        version,
+        next((row["number"] for row in rows if row["kind"] == "converted"), None),
         reservations,
         header["last_number"],
         header["last_hash"],
     )
 
 
-def _check_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Ours, of a format we know, with exactly our tables, and sound as a database."""
+def _check_format(connection: sqlite3.Connection, path: Path) -> int:
+    """Ours, with exactly our tables, and sound as a database: its format, which is one we know."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION:
         raise UsageError(f"{path}: is not a ledger.")
     if version > FORMAT:
         raise UsageError(f"{path}: is a ledger of format {version}; this bayesgram reads {FORMAT}. Use a newer one.")
-    with closing(_new_database()) as ours:
-        if version != FORMAT or _schema(connection) != _schema(ours):
+    if version not in ENTRIES_OF:
+        raise _damaged(path, "it has no format")
+    with closing(_new_database(version)) as ours:
+        if _schema(connection) != _schema(ours):
             raise _damaged(path, "its tables were changed")
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
     if found != "ok":
         raise _damaged(path, f"SQLite says: {found}")
+    return int(version)
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
@@ -411,7 +494,7 @@ def _reservations(rows: list[dict[str, Any]]) -> tuple[Entry, ...]:
 @contextmanager
 def _writing(path: Path) -> Iterator[sqlite3.Connection]:
     """A transaction that nobody else writes in; durable when the block has ended, undone if it fails."""
-    with _connected(path) as connection:
+    with _connected(path, alone=True) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         if mode != "delete":
             raise BayesgramError(f"{path}: SQLite can't keep a journal beside it (journal_mode is {mode}).")
@@ -420,6 +503,79 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("BEGIN IMMEDIATE")  # waits; closing the connection undoes what is not committed
         yield connection
         connection.execute("COMMIT")
+
+
+@contextmanager
+def _locked(path: Path, *, alone: bool) -> Iterator[None]:
+    """Nobody else writes, no process and no other thread of this one; alone, nobody else reads either."""
+    descriptor = _lock_file(path.resolve()) if alone else _existing_lock(path.resolve())
+    if descriptor is None:
+        yield
+        return
+    try:
+        give_up = time.monotonic() + WAIT
+        while not _is_mine(descriptor, fcntl.LOCK_EX if alone else fcntl.LOCK_SH):
+            if time.monotonic() > give_up:
+                raise _busy(path)
+            time.sleep(RETRY)
+        yield
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)  # also for a child that was forked meanwhile
+        os.close(descriptor)
+
+
+def _lock_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.lock")
+
+
+def _existing_lock(path: Path) -> int | None:
+    """A descriptor of the lock file, for who may only read; None where nobody has ever written with one."""
+    try:
+        return os.open(_lock_of(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _lock_file(path: Path) -> int:
+    """A descriptor of the lock file beside a ledger, which whoever may write the ledger may open."""
+    lock, status = _lock_of(path), path.stat()
+    try:
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise _not_writable(path, f"{lock.name}: {error.strerror}") from None
+    if os.fstat(descriptor).st_uid == os.geteuid():
+        with suppress(OSError):  # a group that this user is not in
+            os.fchown(descriptor, -1, status.st_gid)
+            os.fchmod(descriptor, status.st_mode & 0o666)
+    return descriptor
+
+
+def _is_mine(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> Contents:
+    """To the newest format, in the transaction of whoever charges the ledger. Every entry and its hash stay."""
+    for statement in (
+        "DROP TRIGGER entries_are_not_edited",
+        "DROP TRIGGER entries_are_not_removed",
+        "ALTER TABLE entries RENAME TO entries_before",
+        ENTRIES_OF[FORMAT],
+        "INSERT INTO entries SELECT * FROM entries_before",
+        "DROP TABLE entries_before",
+        *TRIGGERS,
+        f"PRAGMA user_version = {FORMAT}",
+    ):
+        connection.execute(statement)
+    note = {"from_format": contents.format, "to_format": FORMAT}
+    _append(connection, contents, "converted", None, Spend(), _canonical(note))
+    converted = _verified(connection, path)
+    logging.getLogger(__name__).info("note: %s: %s", path, converted.note)
+    return converted
 
 
 def _append(

@@ -2,9 +2,10 @@
 
 `ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of the operating system. `SeededNoise`
 repeats itself, for tests and figures; a release made with it is stamped and never PROVED.
-Does not choose scales: mechanisms do, from public bounds.
+Does not choose scales: mechanisms do, from public bounds. A scale of 0, which would hand out exact data, is refused.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import ModuleType
@@ -13,6 +14,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import on_cores
+from bayesgram.errors import BayesgramError
 
 BLOCK = 1 << 12  # entries that a core takes at a time
 GRID = 1 << 20  # steps per scale when real numbers are noised: as fine as anyone can see
@@ -41,17 +43,23 @@ class NoiseSource(ABC):
 
     def laplace(self, values: Floats, *, scale: float) -> Floats:
         """Real values + Lap(scale), on a fine grid. Not for PROVED mechanisms: they work on integers."""
-        if scale == 0:
-            return values
-        step = _step(values, scale)
+        step = _step(values, checked_scale(scale))
         return self.discrete_laplace(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
         """Real values + N(0, scale²), on a fine grid. Not for PROVED mechanisms: they work on integers."""
-        if scale == 0:
-            return values
-        step = _step(values, scale)
+        step = _step(values, checked_scale(scale))
         return self.discrete_gaussian(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
+
+
+def checked_scale(scale: float) -> float:
+    """The scale, if noise of it hides anything."""
+    if not 0 < scale < math.inf:
+        raise BayesgramError(
+            f"scale={scale}: noise of a finite scale above 0 is needed, or exact private data would come out;"
+            " nothing was released."
+        )
+    return float(scale)
 
 
 def _step(values: Floats, scale: float) -> float:
@@ -72,13 +80,13 @@ class ExactNoise(NoiseSource):
         """OpenDP's discrete Laplace."""
         dp = opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-        return _measured(dp.m.make_laplace(*space, scale=scale), values)
+        return _measured(dp.m.make_laplace(*space, scale=checked_scale(scale)), values)
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
         """OpenDP's discrete Gaussian."""
         dp = opendp()
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-        return _measured(dp.m.make_gaussian(*space, scale=scale), values)
+        return _measured(dp.m.make_gaussian(*space, scale=checked_scale(scale)), values)
 
 
 def _measured(measurement: Callable[[Integers], list[int]], values: Integers) -> Integers:
@@ -98,9 +106,9 @@ class SeededNoise(NoiseSource):
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
         """The difference of two geometric numbers."""
-        p = -np.expm1(-1 / scale)
+        p = -np.expm1(-1 / checked_scale(scale))
         return values + self._rng.geometric(p, values.size) - self._rng.geometric(p, values.size)
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
         """A rounded normal number."""
-        return values + np.rint(self._rng.normal(0, scale, values.size)).astype(np.int64)
+        return values + np.rint(self._rng.normal(0, checked_scale(scale), values.size)).astype(np.int64)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
-from bayesgram.errors import whole_number
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.kernels import inlined, kernel, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
@@ -24,6 +24,7 @@ from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
 
 MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
+LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
 Csr = tuple[Integers, Ids, Ids]
@@ -117,6 +118,16 @@ def check_max_total(value: int) -> int:
     return whole_number("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
 
 
+def check_clip_norm(value: float) -> float:
+    """Λ, if it is one."""
+    if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
+        raise UsageError(
+            f"clip_norm={value}: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is"
+            " left out."
+        )
+    return float(value)
+
+
 @overload
 def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts: ...
 @overload
@@ -189,6 +200,13 @@ class Coordinates:
     shape: Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
     words: Ids  # V × n: the coordinate of each word of each n-gram
 
+    def __post_init__(self) -> None:
+        if not ((self.shape >= 1 / LARGEST_SHAPE) & (self.shape <= LARGEST_SHAPE)).all():  # NaN is neither
+            raise UsageError(
+                f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
+                " over it would leave what a float can hold. Is the public text what it should be?"
+            )
+
     @property
     def content(self) -> tuple[bytes, bytes]:
         """Both arrays, to tell one set of coordinates from another."""
@@ -200,7 +218,7 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_clipped_rows, measured=measured, clip_norm=clip_norm)
+    summed = partial(_clipped_rows, measured=measured, clip_norm=check_clip_norm(clip_norm))
     return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
 
 

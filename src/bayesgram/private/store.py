@@ -19,6 +19,7 @@ from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.columns import as_bytes
+from bayesgram.files.formats import check_format
 from bayesgram.files.writing import publish_folder
 from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
 from bayesgram.private.over_users import user_blocks
@@ -133,12 +134,13 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
     """The vocabulary that a counts folder says it was made with."""
     try:
         meta = json.loads((folder / META).read_text(encoding="utf-8"))
-        if meta["format"] != FORMAT:
-            raise UsageError(f"{folder}: format {meta['format']}; this version reads {FORMAT}. Count again.")
+        check_format(folder, "a counts folder", meta["format"], FORMAT)
         size, fingerprint = int(meta["vocabulary"]["size"]), str(meta["vocabulary"]["fingerprint"])
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
-    except (json.JSONDecodeError, KeyError, TypeError, UnicodeDecodeError):
+    except UsageError:
+        raise
+    except (KeyError, TypeError, ValueError):
         raise BayesgramError(f"{folder}: meta.json is damaged; count again with `bayesgram count`.") from None
     if size != vocabulary_size:
         raise UsageError(

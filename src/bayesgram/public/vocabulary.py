@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
+from bayesgram.files.formats import check_format
 from bayesgram.files.scratch import scratch_folder
 from bayesgram.files.writing import publish_file
 from bayesgram.public.prior import public_distribution
@@ -27,6 +28,7 @@ from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_o
 from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.text.windows import WindowTable
 
+FORMAT = 1
 MAX_SIZE = 100_000_000
 MAX_TOTAL = 2**53
 MEMORY = 1 << 30  # bytes for n-grams that are being counted
@@ -148,7 +150,11 @@ class Vocabulary:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, with tokenizer and order in the file's metadata."""
-        metadata = {"bayesgram.tokenizer": self.tokenizer.name, "bayesgram.order": str(self.order)}
+        metadata = {
+            "bayesgram.format": str(FORMAT),
+            "bayesgram.tokenizer": self.tokenizer.name,
+            "bayesgram.order": str(self.order),
+        }
         table = pa.table({"ngram": self.ngrams, "count": pa.array(self.counts)}).replace_schema_metadata(metadata)
         with publish_file(path, force=force) as aside:
             pq.write_table(table, aside, compression="zstd")
@@ -158,6 +164,7 @@ class Vocabulary:
         """Read a vocabulary; one made elsewhere needs the columns `ngram` and `count`, and says no tokenizer."""
         table = _read_table(Path(path))
         metadata = table.schema.metadata or {}
+        _check_format(path, metadata.get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
         named = metadata.get(b"bayesgram.tokenizer")
         stated = Tokenizer.from_name(named.decode()) if named else None
         if tokenizer and stated and tokenizer != stated:
@@ -231,6 +238,18 @@ def check_size(size: int) -> None:
     """Refuse a size that no vocabulary has."""
     if not 1 <= size <= MAX_SIZE:
         raise UsageError(f"size={size}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+
+
+def _check_format(path: str | Path, said: bytes) -> None:
+    """Refuse a vocabulary of a newer version."""
+    try:
+        check_format(path, "a vocabulary", int(said), FORMAT)
+    except UsageError:
+        raise
+    except ValueError:
+        raise UsageError(
+            f"{path}: its metadata is damaged; make the vocabulary again with `bayesgram vocab`."
+        ) from None
 
 
 def _read_table(path: Path) -> pa.Table:

@@ -3,7 +3,8 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from bayesgram.privacy.budget import Guarantee
+from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
@@ -33,6 +34,7 @@ class Card:
     seeded: bool
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
+    expected_users: int | None = None  # a public bound on the number of users, where one was given
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -53,10 +55,32 @@ class Card:
 
     @property
     def claim(self) -> str:
-        """ε, δ and the label, for tables and one-line messages."""
+        """ε, δ and the label, with its grade where it protects little, for tables and one-line messages."""
         if self.epsilon is None:
             return f"no ε ({self.guarantee.name})"
-        return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)} ({self.guarantee.name})"
+        return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)} ({self.label})"
+
+    @property
+    def label(self) -> str:
+        """PROVED, EMPIRICAL or NONE; a promise that is proved and protects little says so in the same breath."""
+        return self.guarantee.name if self.grade is None else f"{self.guarantee.name}, {self.grade}"
+
+    @property
+    def weaknesses(self) -> list[Weakness]:
+        """Why a promise that holds protects little; from ε, δ and the public bound on users alone."""
+        if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
+            return []
+        return weaknesses(self.epsilon, self.delta or 0.0, self.expected_users)
+
+    @property
+    def grade(self) -> Grade | None:
+        """None: a usual promise, or one that is not proved."""
+        return worst(self.weaknesses)
+
+    @property
+    def warnings(self) -> list[str]:
+        """The same in whole sentences."""
+        return [str(weakness) for weakness in self.weaknesses]
 
     @property
     def _orders(self) -> str:
@@ -68,6 +92,7 @@ class Card:
             *([f"Details:    {_listed(self.details)}"] if self.details else []),
             f"Guarantee:  {self.guarantee.name}: {self.statement}",
             f"Claims:     {self.claim}",
+            *(f"Warning:    {warning}" for warning in self.warnings),
             f"Protects:   {self.protects}",
             f"Composes:   {self.composition}",
             f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self._orders}, public text only",
@@ -79,7 +104,7 @@ class Card:
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
         meaning = {"protects": self.protects, "composition": self.composition, "assumes": list(self.assumes)}
-        return {**asdict(self), "guarantee": self.guarantee.name, **meaning}
+        return {**asdict(self), "guarantee": self.guarantee.name, **meaning, "warnings": self.warnings}
 
     @property
     def assumes(self) -> tuple[str, ...]:
@@ -88,10 +113,19 @@ class Card:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
-        """The inverse of `to_json`."""
-        values = {"command": None, **values}  # cards of earlier versions have none
+        """The inverse of `to_json`; what follows from the rest is made anew, so that old cards have it too."""
+        values = {"command": None, "expected_users": None, **values}  # cards of earlier versions have none
+        _check_numbers(values)
         known = {field.name: values[field.name] for field in fields(cls)}
         return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})
+
+
+def _check_numbers(values: dict[str, Any]) -> None:
+    """Refuse a card from which nothing can be concluded."""
+    for name, most in (("epsilon", MAX_EPSILON), ("delta", 1.0), ("expected_users", MOST_USERS)):
+        value = values[name]
+        if value is not None and (type(value) not in {int, float} or not 0 <= value <= most):
+            raise ValueError(f"{name} is not a number that a card has")
 
 
 def _listed(values: dict[str, Any]) -> str:

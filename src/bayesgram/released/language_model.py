@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.files.formats import check_format
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.estimate import estimate
 from bayesgram.released.release import CARD, Release
@@ -222,15 +223,18 @@ class LanguageModel:
             )
         try:
             about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            check_format(path, "a model", about["format"], FORMAT)
             arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
-            known = about["format"] == FORMAT and all(arrays[name].dtype == kind for name, kind in ARRAYS.items())
+            known = all(arrays[name].dtype == kind for name, kind in ARRAYS.items())
             words = Words(arrays.pop("word_bytes"), arrays.pop("word_ends"))
             trie = frozen(Trie(words, **arrays))
             tokenizer, described = Tokenizer.from_name(about["tokenizer"]), dict(about["about"])
+        except UsageError:  # of a newer version, as a whole or in its tokenizer
+            raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             known = False
         if not known or not trie.is_sound():
-            raise BayesgramError(f"{path}: the model is damaged or of another version; export it again.")
+            raise BayesgramError(f"{path}: the model is damaged; export it again.")
         return cls(trie, tokenizer, described)
 
     @classmethod

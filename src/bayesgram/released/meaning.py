@@ -1,16 +1,18 @@
 """What a card means for a person, in plain words and odds. Reads the card, nothing else.
 
-Odds: (ε, δ)-DP compares the data with and without one user, so the odds that somebody is in the data change by at most
-e^ε, up to δ. Between two texts that the same user could have written lie two such steps: e^(2ε).
+(ε, δ)-DP compares the data with and without one user: P(E) ≤ e^ε P′(E) + δ for every event E, both ways round. For
+δ = 0 that is a limit on odds. For δ > 0 a release tells no more about which of the two datasets it was than an answer
+which is the truth with probability δ, and has odds within e^ε otherwise (Kairouz, Oh, Viswanath: The Composition
+Theorem for Differential Privacy). Between two texts that one user could have written lie two such steps, and the
+bounds multiply: P(E) ≤ e^ε (e^ε P″(E) + δ) + δ = e^(2ε) P″(E) + (1 + e^ε) δ.
 """
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
+from bayesgram.released.odds import believed, chance, odds_factor, two_digits_up
 
-LOOSE = 5.0  # ε from which a factor is hardly a limit: e⁵ = 148
 NOT_COVERED = (
     "What is true of people in general: that a phrase is common, anybody could learn if you had never written a word.",
     "One person with several ids. Each id is protected by itself: k ids cost about k times the ε.",
@@ -33,7 +35,8 @@ def what_epsilon_means(card: Card) -> list[str]:
         return ["Nothing. The noise was made from a seed, and whoever knows the seed can take it away again."]
     if card.guarantee is not Guarantee.PROVED:
         return [EMPIRICAL.format(epsilon=f"{card.epsilon:g}")]
-    return [_epsilon(card.epsilon), _example(card.epsilon), _delta(card.delta or 0.0), _two_texts(card.epsilon)]
+    epsilon, delta = card.epsilon, card.delta or 0.0
+    return [_epsilon(epsilon, delta), _example(epsilon, delta), _delta(delta), _two_texts(epsilon, delta)]
 
 
 def not_covered(card: Card) -> tuple[str, ...]:
@@ -41,57 +44,20 @@ def not_covered(card: Card) -> tuple[str, ...]:
     return NOT_COVERED if card.guarantee is Guarantee.PROVED else ("Everything: no bound is proved for this release.",)
 
 
-def odds_factor(epsilon: float) -> str:
-    """e^ε for a person, rounded up: it is a limit.
-
-    >>> odds_factor(0.1), odds_factor(1.0), odds_factor(10.0), odds_factor(100.0)
-    ('1.11', '2.72', '22,027', '2.7e+43')
-    """
-    factor = math.exp(epsilon)
-    if factor >= 1e6:
-        return f"{factor:.1e}"
-    return f"{_rounded(factor, '0.01', ROUND_CEILING)}" if factor < 100 else f"{math.ceil(factor):,}"
-
-
-def chance(delta: float) -> str:
-    """δ as a chance.
-
-    >>> chance(1e-7), chance(0.25), chance(1e-30)
-    ('1 in 10,000,000', '1 in 4', '1 in 1e+30')
-    """
-    turns = 1 / delta
-    return f"1 in {math.floor(turns * (1 + 1e-12)):,}" if turns < 1e12 else f"1 in {turns:.2g}"
-
-
-def believed(before: float, epsilon: float) -> tuple[str, str]:
-    """Where somebody who held a thing for so likely can be brought, in percent: down, and up.
-
-    >>> believed(0.1, 1.0)
-    ('3.9', '23.2')
-    """
-    odds = before / (1 - before)
-    low, high = (odds * math.exp(step) / (1 + odds * math.exp(step)) for step in (-epsilon, epsilon))
-    return str(_rounded(100 * low, "0.1", ROUND_FLOOR)), str(_rounded(100 * high, "0.1", ROUND_CEILING))
-
-
-def _rounded(value: float, to: str, way: str) -> Decimal:
-    return Decimal(value).quantize(Decimal(to), rounding=way)
-
-
-def _epsilon(epsilon: float) -> str:
-    factor = odds_factor(epsilon)
-    loose = " That is hardly a limit." if epsilon >= LOOSE else ""
+def _epsilon(epsilon: float, delta: float) -> str:
     return (
         f"ε = {epsilon:g}: whatever anybody knows, and whatever they conclude from this release, your part in it"
-        f" changes the chance of that conclusion by at most a factor of e^ε = {factor}.{loose}"
+        f" changes the chance of that conclusion by at most a factor of e^ε = {odds_factor(epsilon)}"
+        f"{', plus δ' if delta else ''}."
     )
 
 
-def _example(epsilon: float) -> str:
+def _example(epsilon: float, delta: float) -> str:
     low, high = believed(0.1, epsilon)
     return (
-        "For example: somebody holds it for 10% likely that your text is in the data. After a look at this release,"
-        f" however clever, they may hold it for {high}% likely at most, and {low}% at least."
+        f"For example{', δ left aside' if delta else ''}: somebody holds it for 10% likely that your text is in the"
+        f" data. After a look at this release, however clever, they may hold it for {high}% likely at most, and {low}%"
+        " at least."
     )
 
 
@@ -99,13 +65,18 @@ def _delta(delta: float) -> str:
     if delta == 0:
         return "δ = 0: this limit has no exception."
     return (
-        f"δ = {delta:g}: on top of that factor, a chance may grow by up to {chance(delta)}. Loosely: that is how often"
-        " the limit may fail."
+        f"δ = {delta:g}: on top of that factor, the chance of a conclusion may grow by up to {chance(delta)}. At worst"
+        " it is as if, with that chance, everything you wrote were shown, and the limit held otherwise."
     )
 
 
-def _two_texts(epsilon: float) -> str:
+def _two_texts(epsilon: float, delta: float) -> str:
+    factor, steps = odds_factor(2 * epsilon), "taking one away and adding the other are two steps"
+    if delta == 0:
+        return f"Between two things that you could have written, the factor is at most e^(2ε) = {factor}: {steps}."
+    more = (1 + math.exp(epsilon)) * delta
+    void = " A chance can't grow by 1 or more, so this is no limit." if more >= 1 else ""
     return (
-        "Between two things that you could have written, the factor is at most"
-        f" e^(2ε) = {odds_factor(2 * epsilon)}: taking one away and adding the other are two steps."
+        f"Between two things that you could have written, the factor is at most e^(2ε) = {factor}, plus"
+        f" (1 + e^ε)δ = {two_digits_up(more)}: {steps}.{void}"
     )

@@ -14,12 +14,14 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.formats import check_format
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.text.ngrams import ngram_orders
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION)
+FORMAT = 1
 TOLERANCE = 1e-6  # of a sum of probabilities
 
 
@@ -45,7 +47,7 @@ class Release:
                 columns["standard_deviation"] = self.deviations
             table = pa.table(columns)
             pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
-            card = json.dumps(self.card.to_json(), indent=2, ensure_ascii=False)
+            card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     @classmethod
@@ -55,14 +57,18 @@ class Release:
         if not (folder / CARD).is_file():
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
         try:
-            card = Card.from_json(json.loads((folder / CARD).read_text(encoding="utf-8")))
+            values = json.loads((folder / CARD).read_text(encoding="utf-8"))
+            check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
+            card = Card.from_json(values)
             table = pq.read_table(folder / DISTRIBUTION)
             ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
             probabilities = table["probability"].to_numpy()
             known = "standard_deviation" in table.column_names
             deviations = table["standard_deviation"].to_numpy() if known else None
-        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError):
-            raise BayesgramError(f"{path}: the release is damaged or of another version; release again.") from None
+        except UsageError:
+            raise
+        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, AttributeError):
+            raise BayesgramError(f"{path}: the release is damaged; release again.") from None
         loaded = cls(ngrams, probabilities, card, deviations)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
         if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN

@@ -21,9 +21,10 @@ from bayesgram.released import drawings
 from bayesgram.released.card import Card
 from bayesgram.released.certainty import Known, interval, known_within
 from bayesgram.released.drawings import Mark, Point, Trace, percent
-from bayesgram.released.meaning import not_covered, odds_factor, what_epsilon_means
+from bayesgram.released.meaning import not_covered, what_epsilon_means
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import norm_bins
+from bayesgram.released.odds import odds_factor
 from bayesgram.released.release import Release
 from bayesgram.version import VERSION
 

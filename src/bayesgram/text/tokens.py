@@ -67,8 +67,10 @@ class Tokenizer:
         """The inverse of `name`."""
         kind, _, case = name.removesuffix(BOUNDARIES).partition(", ")
         cases = {"": None, "lower case": True, "case kept": False}
-        if case not in cases:
-            raise UsageError(f"tokenizer={name!r}: not known to this version; make the vocabulary again.")
+        if kind not in set(TokenizerKind) or case not in cases:
+            raise UsageError(
+                f"tokenizer={name!r}: not known to this bayesgram. Use a newer one, or make the vocabulary again."
+            )
         return cls(kind, cases[case], name.endswith(BOUNDARIES))  # type: ignore[arg-type]
 
     def sentences(self, text: str) -> list[list[str]]:

@@ -20,6 +20,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.planning import Assumed
 from bayesgram.pages import STYLE
 from bayesgram.privacy.budget import Budget
+from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
 from bayesgram.web.guard import Entry, Guard, Rates
@@ -173,7 +174,9 @@ def _add_plan(app: FastAPI, shelf: Shelf) -> None:
         if not one.acquire(blocking=False):
             return _error(503, "another plan is being made; try again in a moment.", {"retry-after": "5"})
         try:
-            return JSONResponse(asdict(await run_in_threadpool(planner.expect, wish, asked.draw)))
+            expected = await run_in_threadpool(planner.expect, wish, asked.draw)
+            warnings = [str(weakness) for weakness in weaknesses(asked.epsilon, asked.delta, round(asked.users))]
+            return JSONResponse({**asdict(expected), "warnings": warnings})
         finally:
             one.release()
 

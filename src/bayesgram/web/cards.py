@@ -19,6 +19,7 @@ def brief(item: Item) -> dict[str, Any]:
         "name": item.view.shown_name,
         "mechanism": printable(card.mechanism),
         "guarantee": card.guarantee.name,
+        "grade": card.grade,
         "claim": card.claim,
         "epsilon": card.epsilon,
         "delta": card.delta,
@@ -36,6 +37,8 @@ def full(view: ReleaseView) -> dict[str, Any]:
     return {
         "name": view.shown_name,
         "guarantee": card.guarantee.name,
+        "grade": card.grade,
+        "warnings": card.warnings,
         "claim": card.claim,
         "statement": printable(card.statement),
         "protects": card.protects,

@@ -21,6 +21,9 @@ export const svg = (tag, properties = {}, ...children) =>
   filled(document.createElementNS(SVG, tag), properties, children);
 
 export const badge = (guarantee) => el("span", { class: `badge ${guarantee}` }, guarantee);
+// What is promised, and beside it, where that protects little: weak or worthless.
+export const label = (item) => el("span", { class: "label" }, badge(item.guarantee),
+  item.grade ? [" ", el("span", { class: "grade" }, item.grade)] : null);
 
 export function options(select, pairs) {
   const before = select.value;

@@ -1,6 +1,6 @@
 // Type, and see the next words from each release side by side.
 
-import { ask, badge, el, find, fine, later, percent, svg, trouble } from "./dom.js";
+import { ask, el, find, fine, label, later, percent, svg, trouble } from "./dom.js";
 
 const HOW_MANY = 5;
 const SENT = 500; // characters: more can't matter to a model of n-grams
@@ -27,10 +27,10 @@ export function begin(about) {
 function column(source, at) {
   const list = el("ol", { "aria-label": `Suggestions of ${source.name}` });
   const radio = el("input", { type: "radio", name: "chosen", onchange: () => { chosen = at; mark(); } });
-  const label = source.guarantee ? badge(source.guarantee) : el("span", { class: "badge public" }, "prior");
-  const claim = source.guarantee ? source.claim.replace(/ \([A-Z]+\)$/, "") : "without private text";
+  const worth = source.guarantee ? label(source) : el("span", { class: "badge public" }, "prior");
+  const claim = source.guarantee ? source.claim.replace(/ \([A-Z]+(, [a-z]+)?\)$/, "") : "without private text";
   const box = el("article", { class: `column${source.guarantee ? "" : " public"}` },
-    el("h3", {}, el("label", {}, radio, " ", el("bdi", {}, source.name)), label),
+    el("h3", {}, el("label", {}, radio, " ", el("bdi", {}, source.name)), worth),
     el("p", { class: "claim" }, source.guarantee ? `${source.mechanism} · ${claim}` : claim), list);
   return { box, list, radio, public: !source.guarantee };
 }

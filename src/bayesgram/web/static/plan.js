@@ -111,5 +111,7 @@ function show(asked, found) {
     dashed: alone > 0 ? { y: alone, name: "public text alone" } : null,
   }));
   find("plan-sentence").textContent = sentence(asked, found.get(asked.epsilon));
+  find("plan-warnings").replaceChildren(...found.get(asked.epsilon).at(-1).warnings
+    .map((warning) => el("p", { class: "warning" }, warning)));
   find("plan-notes").hidden = false;
 }

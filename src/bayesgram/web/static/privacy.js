@@ -1,6 +1,6 @@
 // The privacy card in plain words, and what each ε bought.
 
-import { ask, badge, digits, el, find, fine, number, options, share, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, label, number, options, share, trouble } from "./dom.js";
 import { bars, linearAxis, logAxis, plane } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
@@ -77,12 +77,12 @@ function silent(drawn) {
 }
 
 function glance() {
-  const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most", "n-grams"];
+  const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most (δ left aside)", "n-grams"];
   const shownNumber = (value) => (value === null ? "–" : String(value));
   find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
     el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,
-      badge(item.guarantee), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
+      label(item), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
       number(item.size)].map((cell) => el("td", {}, cell)))))));
 }
 
@@ -107,7 +107,8 @@ function described(told) {
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],
   ].filter(Boolean);
-  return [el("h4", {}, el("bdi", {}, told.name), " ", badge(told.guarantee)), el("p", {}, told.statement),
+  return [el("h4", {}, el("bdi", {}, told.name), " ", label(told)), el("p", {}, told.statement),
+    ...told.warnings.map((warning) => el("p", { class: "warning" }, warning)),
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
     el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...histogram(told),
     el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
