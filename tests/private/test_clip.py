@@ -1,7 +1,8 @@
 """Clipping: its bounds, and that it looks at nobody else."""
 
 import math
-from itertools import combinations
+from dataclasses import dataclass
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum, norm_histogram
+from bayesgram.private.counts import UserCounts
+from bayesgram.private.over_users import PrivateCounts, Rows
 from strategies import matrices
 
 bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
@@ -42,6 +45,7 @@ def test_what_is_kept_of_a_user_does_not_depend_on_others(matrix, knobs, user):
     assert whole[user].tolist() == alone[0].tolist()
 
 
+@pytest.mark.compiled
 def test_every_set_of_occurrences_is_as_likely_as_any_other():
     """2 of 5 occurrences, 20,000 users: χ² over the 10 pairs; p < 10⁻⁶ fails (the key is fixed, so: never)."""
     users = 20_000
@@ -52,6 +56,7 @@ def test_every_set_of_occurrences_is_as_likely_as_any_other():
     assert chisquare(seen).pvalue > 1e-6
 
 
+@pytest.mark.compiled
 def test_repeated_occurrences_are_drawn_one_by_one():
     """3 of 8 occurrences of (6, 2): the mean kept of the first is 3 · 6/8, within 5 standard errors."""
     users = 20_000
@@ -165,3 +170,44 @@ def test_every_user_is_in_one_bin_of_the_norm_histogram(matrix, order):
     for user in range(len(matrix)):
         rest = norm_histogram(reference.user_counts(np.delete(matrix, user, axis=0)), measured, edges)
         assert sorted(np.abs(expected - rest).tolist()) == [0, 0, 0, 0, 0, 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere(PrivateCounts):
+    """Counts that are not in this process, as an engine has them: some users at a time, in any order."""
+
+    inner: UserCounts
+    cuts: tuple[int, ...]
+
+    @property
+    def vocabulary_size(self):
+        return self.inner.vocabulary_size
+
+    def over_users(self, measure, merge=np.add):
+        edges = [0, *self.cuts, len(self.inner.users)]
+        rows = [
+            Rows(self.inner.starts[first : last + 1], self.inner.ngrams, self.inner.counts, self.inner.users[first:last])
+            for first, last in pairwise(edges)
+        ]
+        return merge.reduce([measure(some) for some in reversed(rows)])
+
+
+@settings(deadline=None)
+@given(matrices(users=(2, 6), largest=9), st.fixed_dictionaries(bounds), st.integers(0, 6))
+def test_users_elsewhere_are_clipped_as_those_here_each_time_they_are_asked(matrix, knobs, cut):
+    counts = reference.user_counts(matrix)
+    there = clip(Elsewhere(counts, (min(cut, len(matrix)),)), **knobs)
+    here = clip(counts, **knobs)
+    for _ in range(2):
+        assert there.totals.tolist() == dense(here).sum(axis=0).tolist() == here.totals.tolist()
+        assert there.users_per_ngram.tolist() == (dense(here) > 0).sum(axis=0).tolist()
+    largest = [clipped.over_users(lambda rows: rows.counts.max(initial=0), np.maximum) for clipped in (there, here)]
+    assert largest == [dense(here).max(initial=0)] * 2
+
+
+def test_clipped_counts_do_not_show_what_they_hold():
+    matrix = np.array([[3, 0, 1], [0, 9, 0]])
+    knobs = {"max_count": 7, "max_total": 5, "key": 1}
+    counts = reference.user_counts(matrix)
+    assert repr(clip(counts, **knobs)) == "ClippedCounts(private, C = 7, W = 5)"
+    assert repr(clip(Elsewhere(counts, ()), **knobs)) == "ClippedWhenAsked(private, C = 7, W = 5)"
