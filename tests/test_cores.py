@@ -1,5 +1,7 @@
 """Work on all cores: answers in order, errors where they are expected, nothing left running."""
 
+import subprocess
+import sys
 import threading
 import time
 
@@ -123,3 +125,18 @@ def test_who_stops_early_leaves_nobody_reading():
     got.close()
     assert len(made) <= 2
     assert threading.active_count() == before
+
+
+def test_a_forked_process_has_cores_of_its_own():
+    """Threads do not survive a fork: a child that asked the parent's would wait for ever."""
+    code = """if True:
+        import os
+        from bayesgram.cores import on_cores
+        assert on_cores(abs, [-1, 2, -3], cores=2) == [1, 2, 3]
+        child = os.fork()
+        if not child:
+            os._exit(0 if on_cores(abs, [-4, 5, -6], cores=2) == [4, 5, 6] else 1)
+        assert os.waitpid(child, 0)[1] == 0
+        assert on_cores(abs, [-7, 8], cores=2) == [7, 8]
+    """
+    subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)

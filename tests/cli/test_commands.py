@@ -304,6 +304,13 @@ def test_a_worthless_epsilon_is_said_before_and_on_the_card(work):
     assert json.loads(done.stdout)["card"]["warnings"] == [told]
 
 
+def test_a_comparison_tells_weak_promises_from_usual_ones(work):
+    succeed(*release_of("laplace", "five", "--epsilon", 5), cwd=work)
+    command = ("evaluate", "out-laplace", "five", "--against", "counts")
+    assert "PROVED, weak" in succeed(*command, cwd=work)
+    assert [row["grade"] for row in json.loads(succeed(*command, "--json", cwd=work))["releases"]] == [None, "weak"]
+
+
 def test_a_bound_on_users_that_can_t_be_is_refused(work):
     done = bayesgram(*release_of("gaussian", "none", "--expected-users", 0), cwd=work)
     assert done.returncode == 2

@@ -5,6 +5,7 @@ files without bayesgram. Tests work on copies: opening a ledger may write.
 """
 
 import json
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -161,6 +162,19 @@ def test_a_ledger_of_delta_0_is_charged_on(files):
         ledger.reserve(Spend(pure_epsilon=0.001), {})
 
 
+def test_a_ledger_of_delta_above_0_is_charged_on(files):
+    """Whatever its format becomes by that: what was there stays, in its order, and the new entry is the last."""
+    ledger = Ledger.open(files / "mixed.ledger")
+    before = ledger.read().reservations
+    number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian"})
+    ledger.complete(number)
+    after = Ledger.open(files / "mixed.ledger").read().reservations
+    assert [(entry.number, entry.description, entry.hash) for entry in after[:-1]] == [
+        (entry.number, entry.description, entry.hash) for entry in before
+    ]
+    assert (after[-1].number, after[-1].published) == (number, True)
+
+
 @pytest.mark.parametrize("name", ["full", "tight"])
 def test_what_is_spent_stays_spent(files, name):
     ledger = Ledger.open(files / f"{name}.ledger")
@@ -266,6 +280,18 @@ def test_what_is_no_number_is_a_damaged_file(files, number):
     _number(files / "posterior" / "card.json", number)
     with pytest.raises(BayesgramError, match="the release is damaged; release again"):
         Release.load(files / "posterior")
+
+
+FORMATS = {
+    "vocabulary": VOCABULARY_FORMAT, "counts": COUNTS_FORMAT, "release": RELEASE_FORMAT, "model": MODEL_FORMAT,
+    "audit": AUDIT_FORMAT, "ledger": LEDGER_FORMAT,
+}  # fmt: skip
+
+
+def test_the_page_about_versions_has_every_format_and_its_number():
+    page = (HERE.parent.parent / "docs" / "versioning.md").read_text(encoding="utf-8")
+    told = dict(re.findall(r"^\| (\w+) \| (\d+) \|", page, re.MULTILINE))
+    assert {name: int(number) for name, number in told.items()} == FORMATS
 
 
 def test_what_is_written_says_its_format(opened, tmp_path):

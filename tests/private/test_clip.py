@@ -1,8 +1,7 @@
 """Clipping: its bounds, and that it looks at nobody else."""
 
 import math
-from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -13,8 +12,7 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum, norm_histogram
-from bayesgram.private.counts import UserCounts
-from bayesgram.private.over_users import PrivateCounts, Rows
+from elsewhere import Elsewhere
 from strategies import matrices
 
 bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
@@ -172,26 +170,6 @@ def test_every_user_is_in_one_bin_of_the_norm_histogram(matrix, order):
         assert sorted(np.abs(expected - rest).tolist()) == [0, 0, 0, 0, 0, 1]
 
 
-@dataclass(frozen=True, eq=False)
-class Elsewhere(PrivateCounts):
-    """Counts that are not in this process, as an engine has them: some users at a time, in any order."""
-
-    inner: UserCounts
-    cuts: tuple[int, ...]
-
-    @property
-    def vocabulary_size(self):
-        return self.inner.vocabulary_size
-
-    def over_users(self, measure, merge=np.add):
-        edges = [0, *self.cuts, len(self.inner.users)]
-        rows = [
-            Rows(self.inner.starts[first : last + 1], self.inner.ngrams, self.inner.counts, self.inner.users[first:last])
-            for first, last in pairwise(edges)
-        ]
-        return merge.reduce([measure(some) for some in reversed(rows)])
-
-
 @settings(deadline=None)
 @given(matrices(users=(2, 6), largest=9), st.fixed_dictionaries(bounds), st.integers(0, 6))
 def test_users_elsewhere_are_clipped_as_those_here_each_time_they_are_asked(matrix, knobs, cut):
@@ -211,3 +189,77 @@ def test_clipped_counts_do_not_show_what_they_hold():
     counts = reference.user_counts(matrix)
     assert repr(clip(counts, **knobs)) == "ClippedCounts(private, C = 7, W = 5)"
     assert repr(clip(Elsewhere(counts, ()), **knobs)) == "ClippedWhenAsked(private, C = 7, W = 5)"
+
+
+@pytest.mark.parametrize("value", [1e-308, 0.0, -1.0, math.nan, math.inf, 1e-31, 1e31])
+def test_a_shape_whose_squares_would_overflow_is_refused(value):
+    """1e-308 made z = −2⁶³, whose square is 0 in 64 bits: nothing would have been noticed."""
+    with pytest.raises(UsageError, match=r"^shape: holds a number that is not in 1e-30 … 1e\+30; squares of counts"):
+        Coordinates(np.array([1.0, value]), np.zeros((2, 0), np.int32))
+
+
+@pytest.mark.parametrize("clip_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
+def test_a_clip_norm_that_is_none_is_refused(clip_norm):
+    with pytest.raises(UsageError, match=rf"^clip_norm={clip_norm}: give a public number from 1e-6 to 1e9;"):
+        clipped_sum(reference.user_counts(np.ones((1, 2), np.int64)), measured_of(2, 0), clip_norm=clip_norm)
+
+
+extreme = st.lists(
+    st.tuples(st.sampled_from([1, 2, 2**16, 2**31 - 1]), st.sampled_from([1e-30, 1e-15, 1.0, 1e15, 1e30])),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(extreme, st.sampled_from([1e-6, 1.0, 1e9]))
+def test_the_bound_holds_at_the_edges_of_shape_count_and_norm(row, clip_norm):
+    counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])
+    z = clipped_sum(
+        reference.user_counts(counts[None]),
+        Coordinates(shape, np.zeros((shape.size, 0), np.int32)),
+        clip_norm=clip_norm,
+    )
+    assert (z >= 0).all()
+    assert sum(int(k) ** 2 for k in z) <= UNITS**2
+
+
+@settings(deadline=None)
+@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), norms, st.sampled_from([0, 3]), st.randoms())
+def test_what_a_user_adds_to_the_sum_depends_on_nobody_else(matrix, clip_norm, order, random):
+    """Σ over users of what each adds alone, exactly, whoever comes before or after."""
+    measured = measured_of(matrix.shape[1], order)
+    alone = [clipped_sum(reference.user_counts(row[None]), measured, clip_norm=clip_norm) for row in matrix]
+    shuffled = random.sample(range(len(matrix)), len(matrix))
+    together = clipped_sum(reference.user_counts(matrix[shuffled]), measured, clip_norm=clip_norm)
+    assert together.tolist() == sum(alone).tolist()
+
+
+@settings(deadline=None)
+@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), st.sampled_from([0, 3]))
+def test_the_bin_of_a_user_depends_on_nobody_else(matrix, order):
+    measured, edges = measured_of(matrix.shape[1], order), np.array([0.5, 1.0, 2.0, 8.0, 64.0])
+    alone = [norm_histogram(reference.user_counts(row[None]), measured, edges) for row in matrix]
+    together = norm_histogram(reference.user_counts(matrix), measured, edges)
+    assert together.tolist() == sum(alone).tolist()
+
+
+def test_a_norm_on_an_edge_belongs_to_the_bin_above():
+    edges = np.array([1.0, 2.0, 4.0])
+    measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
+    found = [norm_histogram(reference.user_counts(np.array([[n]])), measured, edges).tolist() for n in (1, 2, 3, 4, 5)]
+    assert found == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]]
+
+
+@settings(deadline=None)
+@given(matrices(users=(1, 5), ngrams=(2, 5), largest=50), st.sampled_from([0.5, 2.0, 1e3]), st.data())
+def test_words_that_are_not_measured_add_nothing(matrix, clip_norm, data):
+    """−1 in place of a word: as if the n-gram had one word less."""
+    counts, size = reference.user_counts(matrix), matrix.shape[1]
+    measured = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
+    shape = np.geomspace(0.5, 2, size + 2)
+    both = np.stack([np.where(measured, size, -1), np.full(size, size + 1)], axis=1).astype(np.int32)
+    found = clipped_sum(counts, Coordinates(shape, both), clip_norm=clip_norm)
+    assert (found[size] == 0) == (matrix[:, measured].sum() == 0)
+    if not measured.any():
+        alone = clipped_sum(counts, Coordinates(shape, both[:, 1:]), clip_norm=clip_norm)
+        assert found.tolist() == alone.tolist()

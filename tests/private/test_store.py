@@ -152,3 +152,43 @@ def test_another_vocabulary_size_is_refused(tmp_path):
     save_counts(reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2]), tmp_path / "counts")
     with pytest.raises(UsageError, match=r"counts over 2 n-grams, but the vocabulary has 3;"):
         load_counts(tmp_path / "counts", vocabulary_size=3)
+
+
+def part_files(folder, matrix, vocabulary, parts, random):
+    """A counts folder of several part files, as a cluster writes them, with each user's rows dealt out over all of them."""
+    counts = reference.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    save_counts(counts, vocabulary, folder)
+    (folder / "counts.parquet").unlink()
+    (folder / "counts.parquet").mkdir()
+    users, ngrams = np.nonzero(matrix)
+    rows = list(zip(users.tolist(), ngrams.tolist(), matrix[users, ngrams].tolist(), strict=True))
+    rows += [(user, ngram, 1) for user, ngram, _ in rows[:3]]  # and some come twice
+    random.shuffle(rows)
+    for number in range(parts):
+        some = rows[number::parts]
+        columns = {"user": [f"u{row[0]}" for row in some], "ngram": [row[1] for row in some]}
+        types = {"user": pa.string(), "ngram": pa.int32(), "count": pa.int32()}
+        table = pa.table({**columns, "count": [row[2] for row in some]}, schema=pa.schema(types))
+        pq.write_table(table, folder / "counts.parquet" / f"part-{number}.parquet", row_group_size=3)
+    return rows
+
+
+@settings(deadline=None, max_examples=40)
+@given(matrices(users=(2, 6), ngrams=(2, 6), largest=9), st.integers(2, 5), st.randoms(use_true_random=False))
+def test_users_are_merged_across_the_part_files_of_a_folder(tmp_path_factory, matrix, parts, random):
+    """Else one person would be clipped once for each file: k files, k times the contribution."""
+    vocabulary = reference.vocabulary(range(matrix.shape[1]))
+    folder = tmp_path_factory.mktemp("counts") / "c"
+    rows = part_files(folder, matrix, vocabulary, parts, random)
+    expected = np.zeros_like(matrix)
+    for user, ngram, count in rows:
+        expected[user, ngram] += count
+    loaded = load_counts(folder, vocabulary_size=len(vocabulary))
+    ids = loaded.users.to_pylist()
+    assert len(ids) == len(set(ids)) == (expected.sum(axis=1) > 0).sum()
+    found = np.zeros_like(matrix)
+    for at, user in enumerate(ids):
+        row = slice(loaded.starts[at], loaded.starts[at + 1])
+        assert (np.diff(loaded.ngrams[row]) > 0).all()  # each n-gram of a user once
+        found[int(user[1:]), loaded.ngrams[row]] = loaded.counts[row]
+    assert found.tolist() == expected.tolist()

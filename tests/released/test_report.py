@@ -94,7 +94,7 @@ def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
     assert "e^ε = 2.72" in shown
     assert "23.2% likely at most" in shown
     assert "1 in 1,000,000" in shown
-    assert "k ids cost about k times the ε" in shown
+    assert "k ids cost k times the ε, and at least k times the δ" in shown
     assert "Their ε and δ add up" in shown
     assert "PROVED" in shown
     assert "none was charged" in shown

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,18 @@ from bayesgram.privacy.budget import MIN_DELTA, Budget
 from bayesgram.released.card import Card
 from bayesgram.released.odds import chance, odds_factor, two_digits_up
 from bayesgram.released.release import Release
-from bayesgram.released.weakness import Grade, weaknesses, worst
+from bayesgram.released.weakness import (
+    SHARE,
+    WEAK_DELTA,
+    WEAK_EPSILON,
+    WORTHLESS_DELTA,
+    WORTHLESS_EPSILON,
+    Grade,
+    weaknesses,
+    worst,
+)
+
+HOW_TO = Path(__file__).parent.parent.parent / "docs" / "howto" / "choose-epsilon-and-delta.md"
 
 EPSILONS = st.floats(1e-5, 100)
 DELTAS = st.just(0.0) | st.floats(math.log(MIN_DELTA), -1e-9).map(math.exp)
@@ -88,6 +100,16 @@ def test_the_number_of_people_is_that_of_the_mechanism_that_shows_each_with_chan
         "Weak: δ = 2.5e-06 allows everything about 2.5 of 1,000,000 users to be shown, on average;"
         " stay far below 1/(number of users), at most 1e-07 here."
     )
+
+
+def test_the_how_to_draws_the_same_lines():
+    page = HOW_TO.read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:ε|δ) \| from ([\d.e-]+) \| from ([\d.e-]+) \|", page, re.MULTILINE)
+    lines = [tuple(map(float, row)) for row in rows]
+    assert lines == [(WEAK_EPSILON, WORTHLESS_EPSILON), (WEAK_DELTA, WORTHLESS_DELTA)]
+    assert f"| above {SHARE}/n |" in page
+    shown = str(card_of(epsilon=100.0, delta=0.5)).splitlines()
+    assert "\n".join(line for line in shown if line.startswith(("Claims:", "Warning:"))) in page
 
 
 # On cards

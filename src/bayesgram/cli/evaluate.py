@@ -178,15 +178,6 @@ def _print_qualities(rows: list[dict[str, Any]]) -> None:
     )
 
 
-def _label(row: dict[str, Any]) -> str:
-    """The guarantee, and where it is proved and protects little, that."""
-    from bayesgram.released.weakness import weaknesses, worst
-
-    proved = row["guarantee"] == "PROVED" and row["epsilon"] is not None
-    grade = worst(weaknesses(row["epsilon"], row["delta"] or 0.0)) if proved else None
-    return row["guarantee"] if grade is None else f"{row['guarantee']}, {grade}"
-
-
 def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True) -> None:
     """The comparison as a table; KL is infinite where a release rules out what people wrote."""
     cells = [
@@ -195,7 +186,7 @@ def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True
             *([row["mechanism"]] if mechanism else []),
             console.number(row["epsilon"]),
             console.number(row["delta"]),
-            _label(row),
+            row["guarantee"] if row["grade"] is None else f"{row['guarantee']}, {row['grade']}",
             "∞" if row["kl"] is None else f"{row['kl']:.4f}",
         )
         for row in rows

@@ -266,8 +266,8 @@ def _cost_of_pure(spend: Spend, budget: Budget) -> str:
     mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), Allowance.of(budget.epsilon, budget.delta)
     return (
         f" A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = {spend.pure_epsilon:g} costs μ = {mu:.3g},"
-        f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε says;"
-        " a ledger of δ = 0 adds up ε (docs/ledger.md)."
+        f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε"
+        " says; a ledger of δ = 0 adds up ε (docs/ledger.md)."
     )
 
 

@@ -1,7 +1,7 @@
 """The one file that draws privacy noise.
 
-`ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of the operating system. `SeededNoise`
-repeats itself, for tests and figures; a release made with it is stamped and never PROVED.
+`ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of OpenSSL's generator. `SeededNoise` repeats
+itself, for tests and figures; a release made with it is stamped and never PROVED.
 Does not choose scales: mechanisms do, from public bounds. A scale of 0, which would hand out exact data, is refused.
 """
 

@@ -13,7 +13,7 @@ NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
 CURATOR = (
-    "one person has one user id (k ids cost about k times as much)",
+    "one person has one user id (k ids cost k times the ε, and at least k times the δ)",
     "delta is far below 1 / (a public bound on the number of users)",
     "the vocabulary and the settings were chosen without looking at the private text",
 )

@@ -15,7 +15,7 @@ from bayesgram.released.odds import believed, chance, odds_factor, two_digits_up
 
 NOT_COVERED = (
     "What is true of people in general: that a phrase is common, anybody could learn if you had never written a word.",
-    "One person with several ids. Each id is protected by itself: k ids cost about k times the ε.",
+    "One person with several ids. Each is protected by itself: k ids cost k times the ε, and at least k times the δ.",
     "Other releases about the same people. Their ε and δ add up, or less by a ledger.",
     "Those who hold the text, and whatever else they show: a score against private data, an exact number of users.",
     "A vocabulary or settings that were chosen by looking at the private text. Nobody can see that from the release.",

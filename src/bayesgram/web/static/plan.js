@@ -72,6 +72,8 @@ function working(busy) {
   find("plan-stop").hidden = !busy;
 }
 
+const short = (tick) => (tick < 1e-3 ? tick.toExponential() : digits(tick)); // 1e-5 has room where 0.00001 has none
+
 const range = (draws, name) => {
   const values = draws.map((draw) => draw[name]);
   const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
@@ -108,6 +110,7 @@ function show(asked, found) {
     x: (from, to) => logAxis(points.map((point) => point.x), from, to),
     y: (from, to) => logAxis(levels, from, to),
     xName: "ε: more is less private", yName: "expected KL, lower is better",
+    yText: short,
     dashed: alone > 0 ? { y: alone, name: "public text alone" } : null,
   }));
   find("plan-sentence").textContent = sentence(asked, found.get(asked.epsilon));

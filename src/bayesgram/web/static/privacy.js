@@ -78,7 +78,7 @@ function silent(drawn) {
 
 function glance() {
   const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most (δ left aside)", "n-grams"];
-  const shownNumber = (value) => (value === null ? "–" : String(value));
+  const shownNumber = (value) => (value === null ? "–" : value && value < 1e-3 ? value.toExponential() : String(value));
   find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
     el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
     el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,

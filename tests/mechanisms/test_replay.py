@@ -1,0 +1,136 @@
+"""Post-processing: given the same noisy answers, two unrelated datasets give the same release, byte for byte."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import reference
+import replaying
+from bayesgram.mechanisms.base import Mechanism, Randomness, release
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.private.store import save_counts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+
+SIZE = 60
+BUDGET = Budget(1.0, 1e-6)
+PROVED = [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(), LaplacePublic()]
+
+
+def vocabulary():
+    ngrams = pa.array([f"w{i % 7} w{i % 5} w{i}" for i in range(SIZE)], pa.large_string())
+    return Vocabulary(ngrams, 10_000 // np.arange(1, SIZE + 1), 3, Tokenizer())
+
+
+def crowd(users, seed):
+    rng = np.random.default_rng(seed)
+    lengths = np.minimum(rng.pareto(1.1, users) * 4 + 1, 300).astype(int)
+    shares = rng.dirichlet(np.full(SIZE, 0.3))
+    return np.array([rng.multinomial(length, shares) for length in lengths])
+
+
+DATASETS = {
+    "many": crowd(3000, 1),
+    "few": crowd(40, 2),
+    "nobody": np.zeros((0, SIZE), np.int64),
+    "one who repeats an n-gram": np.eye(1, SIZE, 7, dtype=np.int64) * (2**31 - 1),
+}
+
+
+def counts(name):
+    matrix = DATASETS[name]
+    kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
+    names = [f"{name} {i}" for i in range(len(kept))]
+    return reference.user_counts(kept, names, fingerprint=vocabulary().fingerprint)
+
+
+def test_every_proved_mechanism_is_here():
+    def below(kind):
+        return {kind, *(each for child in kind.__subclasses__() for each in below(child))}
+
+    ours = {kind for kind in below(Mechanism) if kind.__module__.startswith("bayesgram.")}
+    proved = {kind for kind in ours if getattr(kind, "guarantee", None) is Guarantee.PROVED}
+    assert {type(mechanism) for mechanism in PROVED} == proved
+
+
+def released(mechanism, name, source, folder):
+    """All bytes of a release whose noise comes from this source."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        release(counts(name), vocabulary(), mechanism, BUDGET).save(folder)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}")
+def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, tmp_path):
+    source = replaying.WrittenDown()
+    first = released(mechanism, "many", source, tmp_path / "first")
+    assert set(first) == {"card.json", "distribution.parquet"}
+    for name in DATASETS:
+        again = released(mechanism, name, replaying.GivenAgain(source.answers), tmp_path / name)
+        assert again == first, name
+
+
+@pytest.mark.parametrize("mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}")
+def test_other_answers_give_another_release(mechanism, tmp_path):
+    """The comparison above can fail."""
+    first = released(mechanism, "many", replaying.WrittenDown(), tmp_path / "first")
+    second = released(mechanism, "many", replaying.WrittenDown(), tmp_path / "second")
+    assert first["distribution.parquet"] != second["distribution.parquet"]
+
+
+# Through the command line: the release folder, what is printed, what is told on the way, and the exit code
+
+
+OPTIONS = {
+    "posterior": [],
+    "posterior with its clip norm": ["--clip-norm", "2"],
+    "gaussian": ["--mechanism", "gaussian", "--json"],
+    "laplace": ["--mechanism", "laplace"],
+    "laplace-public": ["--mechanism", "laplace-public", "--json"],
+}
+
+
+def run(mode, transcript, folder, *options):
+    """All that a person sees of a release."""
+    delta = [] if "laplace" in " ".join(options) else ["--delta", "1e-6"]
+    command = ["release", "counts", "--vocab", "vocab.parquet", "--epsilon", "1", *delta, "--ledger", "app.ledger"]
+    done = subprocess.run(
+        [sys.executable, Path(replaying.__file__), mode, transcript, *command, "-o", "out", *options],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    told = re.sub(r"\d:\d\d:\d\d", "", done.stderr)  # the clock
+    out = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+    return done.returncode, done.stdout, told, out
+
+
+def prepared(folder, name):
+    folder.mkdir()
+    vocabulary().save(folder / "vocab.parquet")
+    save_counts(counts(name), vocabulary(), folder / "counts")
+    Ledger.create(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
+    return folder
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_so_does_the_command_line(options, tmp_path):
+    transcript = tmp_path / "answers"
+    code, *_ = run("record", transcript, prepared(tmp_path / "recorded", "many"), *options)
+    assert code == 0
+    seen = [run("replay", transcript, prepared(tmp_path / name, name), *options) for name in ("few", "nobody")]
+    assert seen[0][0] == 0, seen[0][2]
+    assert seen[0] == seen[1]

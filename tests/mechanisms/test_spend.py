@@ -1,0 +1,167 @@
+"""What a ledger is charged, against what the noise source was asked: for every PROVED mechanism."""
+
+from fractions import Fraction
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import reference
+from bayesgram.errors import BayesgramError
+from bayesgram.mechanisms import base
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, fixed_point_one
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.accounting import Spend, fits
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.noise import ExactNoise
+from bayesgram.private.clip import UNITS
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+from recording import asked_by
+from strategies import matrices
+
+SIZE = 6
+proved = st.one_of(
+    st.builds(Posterior),
+    st.builds(Posterior, st.floats(0.5, 50)),
+    st.builds(Gaussian, st.floats(0.5, 50)),
+    st.builds(Laplace, st.integers(1, 1000)),
+    st.builds(LaplacePublic, st.integers(1, 1000)),
+)
+budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
+
+
+def vocabulary(orders):
+    """Trigrams alone, or n-grams of three orders."""
+    ngrams = ["w0", "w1", "w0 w1", "w1 w0", "w0 w1 w0", "w1 w1 w0"] if orders else [f"w{i} w0 w1" for i in range(SIZE)]
+    return Vocabulary(pa.array(ngrams, pa.large_string()), np.arange(SIZE, 0, -1), 3, Tokenizer())
+
+
+def moved_in_l1(mechanism, public):
+    """How far one user moves what is noised, in L1: the heaviest users that can be, one for each n-gram and mixture."""
+    most = mechanism.max_total
+    rows = [np.eye(SIZE, dtype=np.int64)[i] * most for i in range(SIZE)]
+    rows += [np.full(SIZE, most // SIZE) + np.eye(SIZE, dtype=np.int64)[i] * (most % SIZE) for i in range(SIZE)]
+    budget = Budget(1.0)
+    [(_, nobody, _)], *_ = asked_by(mechanism, reference.user_counts(np.zeros((0, SIZE), np.int64)), public, budget)
+    asked = [asked_by(mechanism, reference.user_counts(row[None]), public, budget)[0][0][1] for row in rows]
+    return max(int(np.abs(one - nobody).sum()) for one in asked)
+
+
+def cost(asked, mechanism, public):
+    """Σ 1/σ², Σ ε and Σ V/(24 s²) of what was asked, as exact fractions."""
+    gaussian = [(Fraction(scale), values.size) for law, values, scale in asked if law == "gaussian"]
+    laplace = [Fraction(scale) for law, _, scale in asked if law == "laplace"]
+    assert len(gaussian) + len(laplace) == len(asked)  # on integers, all of it
+    return (
+        sum((Fraction(UNITS) / scale) ** 2 for scale, _ in gaussian),
+        sum(moved_in_l1(mechanism, public) / scale for scale in laplace),
+        sum(size / (24 * scale**2) for scale, size in gaussian),
+    )
+
+
+@settings(deadline=None, max_examples=150)
+@given(proved, budgets, matrices(users=(0, 4), ngrams=(SIZE, SIZE), largest=9), st.booleans())
+def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, budget, matrix, orders):
+    public = vocabulary(orders and isinstance(mechanism, Posterior))
+    asked, _, _ = asked_by(mechanism, reference.user_counts(matrix), public, budget)
+    assert asked
+    inverse_variance, pure_epsilon, total_variation = cost(asked, mechanism, public)
+    spend = mechanism.spend(public, budget)
+    assert inverse_variance <= Fraction(spend.inverse_variance)
+    assert pure_epsilon <= Fraction(repr(spend.pure_epsilon))
+    assert total_variation <= Fraction(spend.total_variation) * (1 + Fraction(1, 10**12))
+    assert inverse_variance >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
+    assert pure_epsilon >= Fraction(spend.pure_epsilon) * Fraction(2, 3) * (1 - Fraction(1, 10**9))  # 3W in place of 2W
+
+
+@settings(deadline=None, max_examples=80)
+@given(proved, budgets, st.booleans())
+def test_what_is_charged_is_within_what_the_card_claims(mechanism, budget, orders):
+    spend = mechanism.spend(vocabulary(orders and isinstance(mechanism, Posterior)), budget)
+    claim = Budget(*mechanism.check_budget(budget))
+    assert fits([spend], claim)
+    assert not fits([spend, spend], claim)
+
+
+def test_the_laplace_noise_on_differences_is_large_enough_for_any_user():
+    public, mechanism = vocabulary(False), LaplacePublic(max_total=10)
+    one = fixed_point_one(10)
+    assert 2 * 10 * one < moved_in_l1(mechanism, public) <= 10 * (3 * one + SIZE)
+
+
+# The order: reserved, on disk, then noise
+
+
+class Watching(ExactNoise):
+    """Looks into the ledger whenever noise is asked for."""
+
+    def __init__(self, path):
+        self.path, self.seen, self.asked = path, [], []
+
+    def discrete_gaussian(self, values, *, scale):
+        self._look("gaussian", values, scale)
+        return super().discrete_gaussian(values, scale=scale)
+
+    def discrete_laplace(self, values, *, scale):
+        self._look("laplace", values, scale)
+        return super().discrete_laplace(values, scale=scale)
+
+    def _look(self, law, values, scale):
+        self.asked.append((law, values, scale))
+        self.seen.append([(entry.number, entry.spend) for entry in read_ledger(self.path).reservations])
+
+
+MECHANISMS = [Posterior(), Posterior(2.0), Gaussian(), Laplace(), LaplacePublic()]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
+    noise = Watching(ledger.path)
+    monkeypatch.setattr(base, "ExactNoise", lambda: noise)
+    public, counts = vocabulary(False), reference.user_counts(np.ones((3, SIZE), np.int64))
+    release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger)
+    assert release.card.ledger == {"population": "p", "entry": 1}
+    assert noise.seen
+    assert all(seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.seen)
+    inverse_variance, pure_epsilon, _ = cost(noise.asked, mechanism, public)
+    charged = ledger.read().spends[0]
+    assert inverse_variance <= Fraction(charged.inverse_variance)
+    assert pure_epsilon <= Fraction(repr(charged.pure_epsilon))
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
+def test_without_budget_no_noise_is_drawn(mechanism, tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(0.01, 1e-7))
+    noise = Watching(ledger.path)
+    monkeypatch.setattr(base, "ExactNoise", lambda: noise)
+    counts = reference.user_counts(np.ones((3, SIZE), np.int64))
+    with pytest.raises(BayesgramError, match="Nothing was reserved"):
+        base.release(counts, vocabulary(False), mechanism, Budget(1, 1e-6), ledger=ledger)
+    assert noise.asked == []
+    assert ledger.read().last_number == 0
+
+
+def test_a_release_that_fails_after_the_reservation_stays_spent_once(tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
+
+    def broken(*_arguments, **_options):
+        raise BayesgramError("no noise today")
+
+    monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
+    with pytest.raises(BayesgramError, match="no noise today"):
+        base.release(
+            reference.user_counts(np.ones((3, SIZE), np.int64)),
+            vocabulary(False),
+            Gaussian(),
+            Budget(1, 1e-6),
+            ledger=ledger,
+        )
+    assert [entry.published for entry in ledger.read().reservations] == [False]
+    assert ledger.read().spends == [Gaussian().spend(vocabulary(False), Budget(1, 1e-6))]
+    assert ledger.read().spends != [Spend()]
