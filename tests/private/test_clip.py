@@ -11,6 +11,7 @@ from scipy.stats import chisquare
 
 import reference
 from bayesgram.errors import UsageError
+from bayesgram.kernels import AS_PYTHON
 from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum, norm_histogram
 from elsewhere import Elsewhere
 from strategies import matrices
@@ -98,7 +99,12 @@ def test_no_user_moves_the_fixed_point_sum_by_more_than_the_bound(row, clip_norm
     assert sum(int(k) ** 2 for k in z) <= UNITS**2
 
 
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=9), st.floats(1, 1.0001), st.integers(0, 3))
+# As Python, less has to give way: each unit of it is a step.
+@given(
+    st.lists(st.integers(1, 9), min_size=1, max_size=9),
+    st.floats(1, 1.000001 if AS_PYTHON else 1.0001),
+    st.integers(0, 3),
+)
 def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, spoken):
     """Not known to happen to real rows: the scale is made too large on purpose."""
     values, weights = np.array(numbers, np.int32), np.linspace(0.5, 2, len(numbers) + 3)
