@@ -48,17 +48,30 @@ def test_bits_are_mixed_as_splitmix64_does(value):
     assert int(mix(np.uint64(value))) == expected
 
 
+KERNEL = """
+import logging, numpy as np, bayesgram.kernels
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+from bayesgram.private.over_users import totals_of
+def lacking():
+    raise ImportError
+if {lacking}:
+    bayesgram.kernels._link_runtime = lacking
+print(totals_of(np.array([1, 1], np.int32), np.array([2, 3], np.int32), 3))
+"""
+
+
 @pytest.mark.skipif(AS_PYTHON, reason="nothing is compiled")
-def test_a_kernel_is_compiled_once_and_then_loaded(tmp_path):
-    code = (
-        "import logging, numpy as np; logging.basicConfig(level=logging.INFO, format='%(message)s');"
-        "from bayesgram.private.over_users import totals_of;"
-        "print(totals_of(np.array([1, 1], np.int32), np.array([2, 3], np.int32), 3))"
-    )
+def test_a_kernel_is_compiled_once_and_then_loaded_also_by_a_numba_that_works_otherwise(tmp_path):
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     runs = [
-        subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        for _ in range(2)
+        subprocess.run(
+            [sys.executable, "-c", KERNEL.format(lacking=lacking)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for lacking in (False, False, True)
     ]
-    assert [run.stdout for run in runs] == ["[0 5 0]\n"] * 2
-    assert ["Compiling inner loops" in run.stderr for run in runs] == [True, False]
+    assert [run.stdout for run in runs] == ["[0 5 0]\n"] * 3
+    assert ["Compiling inner loops" in run.stderr for run in runs] == [True, False, False]
