@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test coverage lint format docs bench bench-peers clean help
+.PHONY: demo test coverage mutants faults lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -30,6 +30,12 @@ coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part;
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -n 2 --dist worksteal -q -m 'not compiled' $(AS_PYTHON)
 	$(BIN)/python -m coverage combine --quiet $(COVERED)
 	$(BIN)/python tools/coverage_report.py
+
+mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
+	$(BIN)/python tools/mutants.py
+
+faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
+	PYTHONPATH=tests $(BIN)/python -m faults.run
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "pages": {"charts"},
     "text": {"arrays", "cores", "errors", "kernels", "files"},  # scratch files
     "files": {"arrays", "cores", "errors", "kernels"},
-    "privacy": {"arrays", "cores", "errors"},
+    "privacy": {"arrays", "cores", "errors", "files"},  # a ledger appears whole or not at all
     "public": LEAVES,
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},

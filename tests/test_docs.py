@@ -144,13 +144,42 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), target
 
 
-def test_every_test_that_the_promise_names_exists():
-    page = (ROOT / "docs" / "promise.md").read_text(encoding="utf-8")
-    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
-    named = re.findall(r"`(test_\w+)`", page)
+PROOFS = [ROOT / "docs" / "promise.md", ROOT / "docs" / "ledger.md"]
+
+
+@pytest.mark.parametrize("page", PROOFS, ids=lambda page: page.name)
+def test_every_test_that_a_proof_names_exists(page):
+    files = list((ROOT / "tests").rglob("*.py"))
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    text = page.read_text(encoding="utf-8")
+    named = re.findall(r"`(test_\w+)`", text)
     assert len(named) > 10
     for name in named:
         assert f"def {name}(" in tests, name
+    for name in re.findall(r"`(test_\w+\.py)`", text):
+        assert name in {path.name for path in files}, name
+
+
+def test_every_planted_bug_stands_beside_a_line_of_a_proof():
+    planted = {path.stem for path in (ROOT / "tests" / "mutants").glob("*.patch")}
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in PROOFS)
+    named = set(re.findall(r"`([a-z]+(?:-[a-z0-9]+){2,})`", pages))
+    assert len(planted) >= 30
+    assert planted <= named, sorted(planted - named)
+    killed = set(
+        re.findall(r"`([a-z]+-[a-z0-9-]+)`", " ".join(re.findall(r"\*Kills:\*((?:\s|,|`[a-z0-9-]+`)+)", pages)))
+    )
+    assert killed <= planted, sorted(killed - planted)
+
+
+def test_a_line_of_a_proof_names_its_test():
+    """Numbered lines under a proof: all but those that refer to another say which test fails without them."""
+    for page in PROOFS:
+        text = page.read_text(encoding="utf-8")
+        lines = re.findall(r"^\d\. .*?(?=^\d\. |^#|\Z)", text, re.MULTILINE | re.DOTALL)
+        assert len(lines) > 5
+        for line in lines:
+            assert "*Test:*" in line or "as above" in line, line[:80]
 
 
 def test_every_erratum_is_listed_and_those_that_can_be_are_tested():

@@ -14,10 +14,12 @@ HEAD = """# The command line
 This page is made from the code by `python tools/build_cli_docs.py`.
 
 Every command prints its result on standard output and everything else (progress, warnings, errors) on standard
-error; `--json` prints one JSON document instead. Exit codes: 0 done, 1 a run that failed (bad data, a full disk), 2
-wrong use (a value out of range, a missing column, an output that exists). No command replaces an output without
-`--force`, and what a failed or stopped run had begun to write is removed. (A run killed by SIGKILL leaves a hidden
-folder `.NAME.unfinished-…` beside its output, readable by its owner only; the next run for the same output removes it.)
+error; `--json` prints one JSON document instead. Exit codes: 0 done, 1 a run that failed (bad data, no row to read, a
+full disk), 2 wrong use (a value out of range, a missing column, a format that is not read, an output that exists).
+What `vocab` and `count` did not read they [say in a line each](files.md). No command replaces an output without
+`--force`, and what a failed or stopped run had begun to write is removed. (A run killed by SIGKILL leaves hidden
+folders, readable by its owner only; the next run that writes there removes them, and `bayesgram clean` shows them: see
+[after a failed run](howto/after-a-failed-run.md).)
 """
 
 

@@ -1,6 +1,6 @@
 """Plant privacy bugs one by one in a copy of the sources, and see whether the tests notice.
 
-In:  tests/mutants/*.patch, each a small diff under a sentence that says what is wrong, and the tests that should see it.
+In:  tests/mutants/*.patch, each a small diff under a sentence that says what is wrong, and the tests that should see.
 Out: a table; exit code 1 if a bug survives.
 
     python tools/mutants.py               all of them, on all cores
@@ -26,17 +26,8 @@ from queue import SimpleQueue
 
 ROOT = Path(__file__).resolve().parents[1]
 PATCHES = ROOT / "tests" / "mutants"
-COPIED = (
-    "src",
-    "tests",
-    "docs",
-    "benchmarks",
-    "tools",
-    "pyproject.toml",
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-)
+FOLDERS = ("src", "tests", "docs", "benchmarks", "tools")
+FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
 SECONDS = 600  # for the tests of one mutant: a bug may also make them wait for ever
 
 
@@ -113,13 +104,11 @@ def mutants(names: Sequence[str] = ()) -> list[Mutant]:
 
 def copy_of_the_sources(folder: Path) -> Path:
     """What is tested, apart from what git ignores."""
-    for name in COPIED:
-        source = ROOT / name
+    for name in FOLDERS:
         ignored = shutil.ignore_patterns("__pycache__", ".hypothesis", "*.egg-info")
-        if source.is_dir():
-            shutil.copytree(source, folder / name, ignore=ignored)
-        else:
-            shutil.copy(source, folder / name)
+        shutil.copytree(ROOT / name, folder / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(ROOT / name, folder / name)
     return folder
 
 
@@ -181,9 +170,9 @@ def main() -> int:
     verdicts = []
     for verdict in judge(mutants(options.names), options.workers):
         verdicts.append(verdict)
-        print(f"{verdict.outcome:9}{verdict.mutant.name:44} {verdict.by} ({verdict.seconds:.0f} s)", flush=True)
+        print(f"{verdict.outcome:9}{verdict.mutant.name:44} {verdict.by} ({verdict.seconds:.0f} s)", flush=True)  # noqa: T201
     lived = [verdict for verdict in verdicts if verdict.outcome != "killed"]
-    print(f"{len(verdicts)} planted bugs, {len(verdicts) - len(lived)} killed, {len(lived)} not")
+    print(f"{len(verdicts)} planted bugs, {len(verdicts) - len(lived)} killed, {len(lived)} not")  # noqa: T201
     if options.table:
         rows = "".join(f"| {verdict.mutant.sentence} | `{verdict.by}` |\n" for verdict in verdicts)
         options.table.write_text(f"| planted bug | killed by |\n|---|---|\n{rows}", encoding="utf-8")

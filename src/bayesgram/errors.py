@@ -4,7 +4,9 @@ Every message names the value, the allowed range and the next step; none of them
 an exact private count. The command line prints the message and exits with `exit_code`; no traceback is shown.
 """
 
+import os
 from operator import index
+from pathlib import Path
 
 
 class BayesgramError(Exception):
@@ -17,6 +19,11 @@ class UsageError(BayesgramError, ValueError):
     """A request that can't be right: a value out of range, a missing column, an output that exists already."""
 
     exit_code = 2
+
+
+def unreadable(path: str | Path, error: OSError) -> BayesgramError:
+    """For a file that the system could not read: nothing is known of what it holds."""
+    return BayesgramError(f"{path}: can't be read ({os.strerror(error.errno or 0)}); mend that, then run it again.")
 
 
 def whole_number(name: str, value: object, low: int, high: int, meaning: str) -> int:

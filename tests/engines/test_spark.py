@@ -19,6 +19,8 @@ import pytest
 from bayesgram.cli.app import app
 from bayesgram.engines import java, tasks
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files import find_sources
+from bayesgram.files.columns import Columns
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
@@ -297,6 +299,26 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
     assert cards[0] | {"command": None} == cards[1] | {"command": None}
     with pytest.raises(UsageError, match=r"^--master local: has a meaning only with --engine spark"):
         run("count", "one.parquet", "--vocab", "here.parquet", "-o", "more", "--master", "local")
+
+
+def test_a_file_whose_rows_are_joined_is_refused_by_a_task_too(tmp_path, vocabulary):
+    """A task counts bad rows and leaves it to the driver to refuse them; a file that can't be trusted ends it."""
+    (tmp_path / "x.tsv").write_text('user\ttext\nalice\t"hello\nbob\tsecret\ncarol\t"well", she said\n')
+    read = tasks.FromFiles(find_sources(tmp_path, allow_plain_text=False), Columns("text", "user"))
+    numbers = iter([pa.RecordBatch.from_pydict({"id": [0]})])
+    with pytest.raises(
+        BayesgramError, match=r"x\.tsv: row 1: bytes after a closing quote, so the rows of several people"
+    ):
+        list(tasks.count_users(numbers, read, vocabulary))
+
+
+def test_nothing_read_is_an_error_on_spark_too(spark, run, vocabulary, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    vocabulary.save("vocab.parquet")
+    (tmp_path / "x.csv").write_text("user,text\n,red fish\n")
+    with pytest.raises(BayesgramError, match=r"^nothing was read: every row was skipped \(no user id\)\."):
+        run("count", "x.csv", "--vocab", "vocab.parquet", "-o", "x", "--skip-bad-rows", "--engine", "spark")
+    assert not (tmp_path / "x").exists()
 
 
 def test_what_spark_says_is_not_shown(spark, tmp_path):

@@ -1,13 +1,16 @@
 """Helpers: write any format under any compression, and read everything back as Python lists."""
 
+import bz2
 import csv
 import gzip
 import io
 import json
+import lzma
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 
 from bayesgram.files import read_records
 
@@ -15,6 +18,10 @@ from bayesgram.files import read_records
 def _compressed(data, ending):
     if ending.endswith(".gz"):
         return gzip.compress(data)
+    if ending.endswith(".bz2"):
+        return bz2.compress(data)
+    if ending.endswith(".xz"):
+        return lzma.compress(data)
     if ending.endswith(".zst"):
         sink = pa.BufferOutputStream()
         with pa.CompressedOutputStream(sink, "zstd") as stream:
@@ -53,6 +60,11 @@ def put_rows(put, tmp_path):
         if name.endswith((".parquet", ".pq")):
             users, texts = ([row[index] for row in rows] for index in (0, 1))
             pq.write_table(pa.table({"user": users, "text": texts}), tmp_path / name)
+            return tmp_path / name
+        if name.endswith((".arrow", ".feather")):
+            users, texts = ([row[index] for row in rows] for index in (0, 1))
+            table = pa.table({"user": users, "other": [[1]] * len(rows), "text": texts})
+            feather.write_feather(table, tmp_path / name, compression="uncompressed" if ".arrow" in name else "lz4")
             return tmp_path / name
         return put(name, _encoded(rows, name.lower()))
 

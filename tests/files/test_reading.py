@@ -1,4 +1,8 @@
+import bz2
 import gzip
+import lzma
+import re
+import subprocess
 import traceback
 
 import pyarrow as pa
@@ -6,11 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files import BadRows, read_records, streams
+from bayesgram.files import BadRows, read_records, streams, xz
 
 ROWS = [("anna", "red fish"), ("bo", 'blue, "fish"\tand\nmore'), ("7", ""), ("é😀", "naïve\0text")]
-TABULAR = [".parquet", ".pq"] + [
-    kind + packed for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab") for packed in ("", ".gz", ".zst")
+PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
+TABULAR = [".parquet", ".pq", ".arrow", ".feather"] + [
+    kind + packed for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab") for packed in PACKED
 ]
 SKIP = "Mend the row, or count and skip such rows with --skip-bad-rows."
 
@@ -98,7 +103,7 @@ def test_without_users_no_row_needs_one(put, read):
     assert read(put("x.jsonl", b'{"user":null,"text":"a"}\n{"user":{},"text":"b"}\n'), user=None) == ["a", "b"]
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".tsv.zst", ".parquet"])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".tsv.zst", ".csv.bz2", ".jsonl.xz", ".parquet", ".arrow"])
 def test_progress_adds_up_to_the_size(put_rows, monkeypatch, ending):
     monkeypatch.setattr(streams, "BLOCK_BYTES", 2000)
     paths = [put_rows(f"{name}{ending}", [(f"u{n}", f"text {n * 7919}") for n in range(2000)]) for name in "ab"]
@@ -108,7 +113,7 @@ def test_progress_adds_up_to_the_size(put_rows, monkeypatch, ending):
     assert rows == 4000
     assert min(progress) > 0
     assert sum(progress) == reader.size == sum(path.stat().st_size for path in paths)
-    assert ending in {".parquet", ".tsv.zst", ".csv.gz"} or len(progress) > 40
+    assert ending != ".jsonl" or len(progress) > 40
 
 
 def test_a_large_file_streams(put, monkeypatch):
@@ -135,13 +140,17 @@ def test_a_reader_may_be_left_half_way(put_rows, monkeypatch, ending):
         batches.close()
 
 
-@pytest.mark.parametrize("ending", [".jsonl.gz", ".jsonl.zst", ".csv.gz", ".tsv.zst", ".txt.gz"])
-@pytest.mark.parametrize("damage", ["cut", "empty", "other"])
+@pytest.mark.parametrize(
+    "ending", [".jsonl.gz", ".jsonl.zst", ".csv.gz", ".tsv.zst", ".txt.gz", ".csv.bz2", ".jsonl.xz"]
+)
+@pytest.mark.parametrize("damage", ["cut", "empty", "other", "more"])
 def test_damaged_files(put, put_rows, read, ending, damage):
     rows = [(f"u{n}", f"secret {n * 7919}") for n in range(3000)]
     path = put_rows(f"x{ending}", rows)
     data = path.read_bytes()
-    path.write_bytes({"cut": data[:-9], "empty": b"", "other": b"secret text, not compressed"}[damage])
+    path.write_bytes(
+        {"cut": data[:-9], "empty": b"", "other": b"secret text, not compressed", "more": data + b"secret"}[damage]
+    )
     said = message(read, path, user=None, skip_bad_rows=True)
     kind = {"j": "jsonl", "c": "csv", "t": "tsv" if "tsv" in ending else "text"}[ending[1]]
     assert said == (
@@ -168,11 +177,115 @@ def test_garbage_in_parquet_pages(read, tmp_path):
     assert "can't be read as parquet; the file is damaged" in message(read, path)
 
 
-def test_two_gzip_members_are_one_file(put, read):
-    path = put("x.jsonl", b"")
-    path = path.rename(path.with_suffix(".jsonl.gz"))
-    path.write_bytes(gzip.compress(b'{"user":"a","text":"b"}\n') + gzip.compress(b'{"user":"c","text":"d"}\n'))
-    assert read(path) == [("a", "b"), ("c", "d")]
+@pytest.mark.parametrize("ending", [".gz", ".zst", ".bz2", ".xz"])
+def test_two_compressed_streams_are_one_file(put, read, ending):
+    first, second = (put(f"{n}.jsonl{ending}", b'{"user":"%d","text":"b"}\n' % n * 40_000).read_bytes() for n in (1, 2))
+    between = b"\0" * 70_000 if ending == ".xz" else b""
+    path = put("x.jsonl", first + between + second + between)
+    assert read(path.rename(path.with_suffix(f".jsonl{ending}"))) == [("1", "b")] * 40_000 + [("2", "b")] * 40_000
+
+
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_xz_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(xz, "_PACKED_BYTES", size)
+    text = b"".join(b"%d some text\n" % n for n in range(2000))
+    (tmp_path / "x").write_bytes(lzma.compress(text) + b"\0\0\0\0" + lzma.compress(b"") + lzma.compress(b"end"))
+    with pa.OSFile(str(tmp_path / "x")) as disk:
+        content = xz.XzContent(disk)
+        assert b"".join(iter(lambda: content.read(333), b"")) == text + b"end"
+        assert content.read(1) == b""
+
+
+@pytest.mark.parametrize("keep", [0, 5, 200, -30])
+def test_damaged_arrow(put_rows, read, keep):
+    path = put_rows("x.arrow", ROWS)
+    path.write_bytes(path.read_bytes()[:keep])
+    assert message(read, path) == (
+        f"{path}: can't be read as arrow; the file is damaged or cut short. Copy it again, or write it anew."
+    )
+
+
+def test_an_arrow_file_of_several_batches(read, tmp_path):
+    table = pa.table({"text": ["a", "b", "c"], "user": ["u", "", "w"]})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+        file.write_table(table, max_chunksize=1)
+    assert read(tmp_path / "x.arrow", skip_bad_rows=True) == [("u", "a"), ("w", "c")]
+    assert message(read, tmp_path / "x.arrow") == f"{tmp_path}/x.arrow: row 2: no user id. {SKIP}"
+    assert "no column 'who'; the columns are 'text', 'user'." in message(read, tmp_path / "x.arrow", user="who")
+
+
+UTF_16 = "holds text in UTF-16, which can't be read as {}. Save it as UTF-8: `iconv -f UTF-16 -t UTF-8 OLD > NEW`."
+PACKED_AS = "holds {}, which can't be read as {}. Let its name say so: a compressed CSV file ends with .csv{}."
+LINES = "; one object a line is read. `{}` makes such a file."
+FOREIGN = [
+    ("x.csv", "user,text\na,b\n".encode("utf-16"), UTF_16.format("csv")),
+    ("x.csv", "user,text\na,b\n".encode("utf-16-le"), UTF_16.format("csv")),
+    ("x.tsv.gz", "user\ttext\na\tb\n".encode("utf-16-be"), UTF_16.format("tsv")),
+    ("x.jsonl", '{"user":"a","text":"b"}\n'.encode("utf-16-le"), UTF_16.format("jsonl")),
+    ("x.jsonl", b"\xfe\xff" + '{"user":"a","text":"b"}\n'.encode("utf-16-be"), UTF_16.format("jsonl")),
+    ("x.csv", gzip.compress(b"user,text\na,b\n"), PACKED_AS.format("gzip", "csv", ".gz")),
+    ("x.jsonl", bz2.compress(b'{"user":"a","text":"b"}'), PACKED_AS.format("bzip2", "jsonl", ".bz2")),
+    ("x.csv", lzma.compress(b"user,text\na,b\n"), PACKED_AS.format("xz", "csv", ".xz")),
+    ("x.csv", b"PK\x03\x04...", "holds a zip archive, or a workbook, which can't be read as csv. Unpack it first; save a workbook as CSV (UTF-8)."),
+    ("x.json", b"PAR1...", "holds Parquet, which can't be read as jsonl. Let its name end with .parquet."),
+    ("x.csv", b"user;text\na;b\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
+    ("x.csv", b"sep=;\r\nuser;text\r\na;b\r\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
+    ("x.csv", b"time;who;what\n1;a,c;b\n", "the names in its first row have semicolons between them, and .csv is read with commas. Write it with commas or tabs, or write Parquet or JSON lines."),
+    ("x.csv", b"user\ttext\na\tb\n", "the names in its first row have tabs between them, and .csv is read with commas. Let its name end with .tsv, or write Parquet or JSON lines."),
+    ("x.tab", b'"user","text"\na,b\n', "the names in its first row have commas between them, and .tsv is read with tabs. Let its name end with .csv, or write Parquet or JSON lines."),
+    ("x.json", b'[{"user":"a","text":"b"}]', "is one JSON array" + LINES.format("jq -c '.[]' OLD > NEW.jsonl")),
+    ("x.json.gz", b'\n [\n{"user":"a","text":"b"},\n{"user":"a","text":"b"}\n]\n', "is one JSON array" + LINES.format("jq -c '.[]' OLD > NEW.jsonl")),
+    ("x.json", b'{\n  "user": "a",\n  "text": "b"\n}\n', "has objects spread over several lines" + LINES.format("jq -c . OLD > NEW.jsonl")),
+    ("x.jsonl", b'{"user":"a","text":"b"}\r{"user":"c","text":"d"}\r', "ends its lines with a carriage return alone" + LINES.format(r"tr '\r' '\n' < OLD > NEW.jsonl")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data", "said"), FOREIGN)
+@pytest.mark.parametrize("skip", [True, False])
+def test_formats_that_people_have_are_named_with_the_next_step(put, read, name, data, said, skip):
+    path = put(name, data)
+    assert message(read, path, skip_bad_rows=skip) == f"{path}: {said}"
+
+
+def test_the_commands_in_these_messages_work(put, read):
+    path = put("x.csv", "user,text\na,é\n".encode("utf-16"))
+    command = re.search("`(.*)`", message(read, path))[1].replace("OLD", str(path)).replace("NEW", str(path) + ".csv")
+    subprocess.run(command, shell=True, check=True)
+    assert read(f"{path}.csv") == [("a", "é")]
+    path = put("x.jsonl", b'{"user":"a","text":"b"}\r{"user":"c","text":"d"}\r')
+    command = re.search("`(.*)`", message(read, path))[1].replace("OLD", str(path)).replace("NEW", str(path) + "-2")
+    subprocess.run(command, shell=True, check=True)
+    assert read(f"{path}-2.jsonl") == [("a", "b"), ("c", "d")]
+
+
+def test_carriage_returns_alone_in_plain_text_end_sentences_and_no_row(put, read):
+    assert read(put("x.txt", b"a b\rc d\r"), user=None) == ["a b\rc d"]
+
+
+def test_sources_that_give_no_record_are_named_in_one_line_each(put, caplog):
+    good = put("good.csv", b"user,text\na,b\n")
+    empty = [put(f"{n}.csv", b"user,text\n") for n in range(7)]
+    bad = put("bad.jsonl", b"oops\n")
+    reader = read_records([good, *empty, bad], text_column="text", user_column="user", skip_bad_rows=True)
+    assert sum(map(len, reader)) == 1
+    shown = ", ".join(map(str, empty[:5]))
+    assert caplog.messages == [f"{shown} and 2 more: no row in it.", f"{bad}: every row was skipped."]
+
+
+def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
+    empty, bad = put("empty.jsonl", b"\n"), put("bad.csv", b"user,text\n,x\nshort\n")
+    arguments = {"text_column": "text", "user_column": "user", "skip_bad_rows": True, "refuse_nothing": True}
+    with pytest.raises(BayesgramError) as caught:
+        list(read_records([empty], **arguments))
+    assert str(caught.value) == "nothing was read: the inputs hold no row. Check that they are the right ones."
+    with pytest.raises(BayesgramError) as caught:
+        list(read_records([empty, bad], **arguments))
+    assert str(caught.value) == (
+        "nothing was read: every row was skipped (no user id, the wrong number of columns). Mend the rows, or name the"
+        " right columns with --text-column and --user-column."
+    )
+    assert caplog.messages == []
+    assert list(read_records([empty, bad], **(arguments | {"refuse_nothing": False}))) == []
 
 
 @pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import Source, find_sources
+from bayesgram.files import Source, find_sources, left_out
 
-TABLES = ".parquet, .pq, .jsonl, .ndjson, .json, .csv, .tsv, .tab (all but Parquet also with .gz or .zst)"
+TABLES = ".parquet, .pq, .arrow, .feather, .jsonl, .ndjson, .json, .csv, .tsv, .tab (from .jsonl on also with .gz, .zst, .bz2, .xz)"
 ALL = TABLES.replace(".tab", ".tab, .txt, .text")
 
 
@@ -56,6 +56,10 @@ def refused(inputs, *, allow_plain_text=True):
         ("x.tab.zst", ("tsv", "zst")),
         ("x.txt", ("text", None)),
         ("x.text.gz", ("text", "gz")),
+        ("x.csv.bz2", ("csv", "bz2")),
+        ("x.jsonl.XZ", ("jsonl", "xz")),
+        ("x.arrow", ("arrow", None)),
+        ("x.feather", ("arrow", None)),
     ],
 )
 def test_the_ending_names_format_and_compression(tmp_path, name, kind):
@@ -130,7 +134,7 @@ def test_unknown_ending(folder):
     assert refused("data/notes.md") == f"data/notes.md: unknown file ending. The endings that are read: {ALL}."
     (folder / "x.parquet.gz").write_bytes(b"")
     assert refused("data/x.parquet.gz", allow_plain_text=False) == (
-        f"data/x.parquet.gz: unknown file ending. The endings that are read: {TABLES}."
+        f"data/x.parquet.gz: unknown file ending. Unpack it first. The endings that are read: {TABLES}."
     )
 
 
@@ -182,3 +186,51 @@ def test_a_folder_that_cannot_be_listed(folder, monkeypatch):
     with pytest.raises(BayesgramError) as caught:
         find_sources("data", allow_plain_text=True)
     assert str(caught.value) == ("data: the folder can't be read: Permission denied. Check its permissions.")
+
+
+@pytest.mark.parametrize(
+    ("name", "advice"),
+    [
+        ("x.zip", "Unpack it first."),
+        ("x.tar.gz", "Unpack it first."),
+        ("x.arrow.zst", "Unpack it first."),
+        ("x.XLSX", "Save the sheet as CSV (UTF-8)."),
+        ("x.sqlite", "Export the table as CSV or Parquet."),
+        ("x.docx", "Save it as plain text."),
+        ("Posts.gz", "Let its name say what is compressed, such as Posts.csv.gz."),
+    ],
+)
+def test_endings_that_people_have_come_with_the_next_step(folder, name, advice):
+    (folder / name).write_bytes(b"")
+    assert refused(f"data/{name}").startswith(f"data/{name}: unknown file ending. {advice} The endings that are read: ")
+
+
+LEFT_OUT = "(names that begin with . or _ are left out; the endings that are read: {})."
+
+
+def test_what_a_folder_holds_and_is_not_read_is_said_in_one_line(folder, caplog):
+    names("data")
+    shown = "data/.f.csv, data/.git/, data/_g.csv, data/_temp/, data/notes.md"
+    assert caplog.messages == [f"data: not read: {shown} {LEFT_OUT.format(ALL)}"]
+    assert left_out(["data", "data/b.csv", "s3://bucket/x"]) == shown.split(", ")
+    caplog.clear()
+    for number in range(4):
+        (folder / f"{number}.bak").write_bytes(b"")
+    (folder / "link").symlink_to(folder / "sub")  # it might lead back here
+    names("data", allow_plain_text=False)
+    shown = "data/.f.csv, data/.git/, data/0.bak, data/1.bak, data/2.bak and 5 more"
+    assert caplog.messages == [f"data: not read: {shown} {LEFT_OUT.format(TABLES)}"]
+    assert "data/link/" in left_out(["data"])
+
+
+def test_what_a_pattern_matches_and_is_not_read_is_said(folder, caplog):
+    names("data/*")
+    assert caplog.messages == [
+        f"data/*: not read: data/_g.csv, data/_temp/, data/notes.md, data/sub/ {LEFT_OUT.format(ALL)}"
+    ]
+    caplog.clear()
+    names(["data/*.csv", "data/_*.csv", "data/a.parquet"])
+    assert caplog.messages == [f"data/*.csv: not read: data/_g.csv {LEFT_OUT.format(ALL)}"]
+    caplog.clear()
+    names("data/**/*.gz")
+    assert caplog.messages == []

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
 from bayesgram.errors import UsageError
-from bayesgram.files.scratch import scratch_folder
+from bayesgram.files.hidden import scratch_folder
 from bayesgram.text import ngrams, tokens
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramFinder
 from bayesgram.text.tokens import Tokenizer

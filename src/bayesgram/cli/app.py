@@ -8,7 +8,20 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from bayesgram.cli import audit, console, demo, evaluate, language_model, release, report, reproduce, serve, text
+from bayesgram.cli import (
+    audit,
+    charge,
+    clean,
+    console,
+    demo,
+    evaluate,
+    language_model,
+    release,
+    report,
+    reproduce,
+    serve,
+    text,
+)
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
@@ -59,6 +72,7 @@ for command in (
     serve.serve,
     reproduce.reproduce,
     audit.audit,
+    clean.clean,
 ):
     app.command()(command)
 app.command("import")(language_model.import_arpa)
@@ -82,7 +96,8 @@ def main() -> NoReturn:
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
-        _fail(f"{error.filename or 'standard output'}: {error.strerror or 'can not be read or written'}.", 1)
+        what = error.filename or "a file, or standard output"
+        _fail(f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.", 1)
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
@@ -96,15 +111,20 @@ def main() -> NoReturn:
 
 def _stop(number: int, _frame: object) -> NoReturn:
     """Remove what is unfinished and leave at once: an exception raised inside a compiled kernel would crash it."""
-    if "bayesgram.files.writing" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
-        sys.modules["bayesgram.files.writing"].discard_unfinished()
-    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-    spent = " What a ledger has reserved stays spent: see `bayesgram ledger show`." if "--ledger" in sys.argv else ""
-    stopped = f"error: stopped by {signal.Signals(number).name}; no output was written.{spent}"
-    os.write(2, f"{show_cursor}\n{stopped}\n".encode())
-    os._exit(128 + number)
+    try:
+        if "bayesgram.files.hidden" in sys.modules:  # else nothing was begun; importing it takes time
+            sys.modules["bayesgram.files.hidden"].discard_held()
+    finally:
+        show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
+        stopped = (
+            f"error: stopped by {signal.Signals(number).name}; {charge.told_at_once() or 'no output was written.'}"
+        )
+        os.write(2, f"{show_cursor}\n{stopped}\n".encode())
+        os._exit(128 + number)
 
 
 def _fail(message: str, code: int) -> NoReturn:
-    console.say(f"error: {message}")
-    sys.exit(code)
+    """Say what went wrong; and, if budget is spent by now, what for: that is a run that failed, however it did."""
+    spent = charge.told()
+    console.say(f"error: {message} {spent[:1].upper()}{spent[1:]}".rstrip())
+    sys.exit(1 if spent else code)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, mechanisms, options, spark
+from bayesgram.cli import charge, console, mechanisms, options, spark
 from bayesgram.cli.typed import typed_command
 from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
@@ -77,7 +77,7 @@ def release(
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms import base
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.released.release import CONTENTS
+    from bayesgram.released.release import CONTENTS, largest_size
 
     check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
     base.Randomness.make(seed)
@@ -101,12 +101,24 @@ def release(
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     with spark.opened(counts, vocab, engine, master) as (user_counts, vocabulary):
         book = None if ledger is None else Ledger.open(ledger)
+        check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
+        charged = None if ledger is None else charge.begin(ledger, budget, output)
         with console.step(f"Releasing by {mechanism}"):
-            made = base.release(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, output=str(output))
+            made = base.release(
+                user_counts,
+                vocabulary,
+                chosen,
+                budget,
+                seed=seed,
+                ledger=book,
+                output=str(output),
+                on_reserved=None if charged is None else charged.reserved,
+            )
     made = replace(made, card=replace(made.card, command=typed_command(context), expected_users=expected_users))
     made.save(output, force=force)
-    if book is not None and made.card.ledger is not None:
-        book.complete(made.card.ledger["entry"])
+    if book is not None and charged is not None and charged.entry is not None:
+        book.complete(charged.entry)
+        charge.done()
     if json:
         console.print_json({"output": str(output), "card": made.card.to_json()})
     else:

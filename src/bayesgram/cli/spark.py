@@ -61,12 +61,15 @@ def count_to_folder(
     """Write a counts folder; say how much was counted, and why rows were skipped."""
     from bayesgram.engines.session import session
     from bayesgram.engines.spark import count_of, of_inputs, save_counts
+    from bayesgram.files import nothing_read
     from bayesgram.files.columns import Columns
     from bayesgram.private.streaming import Counted
 
     with session(master) as spark, console.step("Counting private text on Spark"):
         texts = of_inputs(spark, private, Columns(text_column, user_column))
         counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows)
+        if not counts.rows_read:
+            raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
         return Counted(*counts.sizes()), counts.bad_rows.by_reason
 

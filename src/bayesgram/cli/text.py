@@ -36,6 +36,7 @@ def vocab(
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
+    from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
     from bayesgram.public.vocabulary import Vocabulary
 
@@ -48,7 +49,7 @@ def vocab(
         made, bad_rows = spark.vocabulary(public, master, orders=several, size=size, tokenizer=cut, **rows)
     else:
         with console.reading("Reading public text", then="Choosing n-grams") as bar:
-            records = bar.records(public, user_column=None, **rows)
+            records = bar.records(public, user_column=None, refuse_nothing=True, **rows)
             made = Vocabulary.from_records(records, order=several, size=size, tokenizer=cut, memory=room)
         bad_rows = records.bad_rows.by_reason
     made.save(output, force=force)
@@ -60,6 +61,7 @@ def vocab(
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
+            **({"not_read": left_out(public)} if json else {}),  # said in a line of its own for people
         },
         json=json,
     )
@@ -96,6 +98,7 @@ def count(
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
+    from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
     from bayesgram.private.store import CONTENTS
     from bayesgram.private.streaming import count_to_folder
@@ -119,15 +122,22 @@ def count(
         counted, bad_rows = spark.count_to_folder(private, vocabulary, output, master, force=force, **rows)
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(private, **rows)
+            records = bar.records(private, refuse_nothing=True, **rows)
             counted = count_to_folder(records, vocabulary, output, memory=room, force=force)
         bad_rows = records.bad_rows.by_reason
+    if not counted.nonzeros:
+        console.say(
+            f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text, column and"
+            " vocabulary in one language, and cut alike?"
+        )
+    told = {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0} if json else {}
     console.report(
         {
             "output": str(output),
             "users": console.about(counted.users),
             "nonzeros": console.about(counted.nonzeros),
             "bad_rows_skipped": bad_rows,
+            **told,
             "note": "private: keep this folder where the text is kept",
         },
         json=json,

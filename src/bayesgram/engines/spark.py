@@ -20,7 +20,7 @@ from bayesgram.arrays import Integers
 from bayesgram.engines import tasks
 from bayesgram.engines.session import explained, without_warnings
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import BadRows, Source, find_sources
+from bayesgram.files import BadRows, Source, find_sources, nothing_read
 from bayesgram.files.columns import Columns
 from bayesgram.private import store
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
@@ -50,6 +50,7 @@ class SparkCounts(PrivateCounts):
     vocabulary_size: int
     vocabulary_fingerprint: str | None
     bad_rows: BadRows = field(default_factory=BadRows)
+    rows_read: int = 0  # of text; private: exact
 
     def __repr__(self) -> str:
         return f"SparkCounts(private, over {self.vocabulary_size:,} n-grams)"
@@ -123,7 +124,9 @@ def vocabulary_of(
     counted = _union([_mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in texts])
     summed = _kept(counted.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "count"))
     try:
-        bad = _bad_rows(summed.filter("order = 0").select("ngram", "count"), skip=skip_bad_rows)
+        bad, rows_read = _bad_rows(summed.filter("order = 0").select("ngram", "count"), skip=skip_bad_rows)
+        if not rows_read:
+            raise nothing_read(bad)
         tops = [_top(summed, each, size) for each in orders]
     finally:
         summed.unpersist()
@@ -141,11 +144,11 @@ def count_of(texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: b
     kept = _together(_union([_mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
     notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
     try:
-        bad = _bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
+        bad, rows_read = _bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
     except BayesgramError:
         kept.unpersist()
         raise
-    return SparkCounts(kept, len(vocabulary), vocabulary.fingerprint, bad)
+    return SparkCounts(kept, len(vocabulary), vocabulary.fingerprint, bad, rows_read)
 
 
 def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int) -> SparkCounts:
@@ -269,16 +272,17 @@ def _kept(df: "DataFrame") -> "DataFrame":
         settings.set(name, before)
 
 
-def _bad_rows(notes: "DataFrame", *, skip: bool) -> BadRows:
-    """(reason, rows) notes of the tasks, added up; or refuse them."""
+def _bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
+    """(reason, rows) notes of the tasks, added up, and how many rows were read; or refuse bad ones."""
     found = explained(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
     bad = BadRows({row[0]: int(row[1]) for row in sorted(found)})
+    rows_read = bad.by_reason.pop(tasks.READ, 0)
     if bad.by_reason and not skip:
         raise BayesgramError(
             f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or count and skip such rows with"
             " --skip-bad-rows."
         )
-    return bad
+    return bad, rows_read
 
 
 def _top(summed: "DataFrame", order: int, size: int) -> tuple[pa.LargeStringArray, Integers]:

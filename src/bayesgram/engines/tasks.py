@@ -29,6 +29,7 @@ RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
 BLOCK_ROWS = 1 << 20  # of users asked at a time
 ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
+READ = "read"  # in place of why: how many were not left out
 
 COUNT_ROWS = "user string, ngram long, count long"
 NGRAM_ROWS = "order int, ngram string, count long"
@@ -65,23 +66,25 @@ class FromFiles:
 
 def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer: Tokenizer) -> Batches:
     """Public text as n-grams of each order with their counts."""
-    bad = BadRows()
+    bad, rows_read = BadRows(), 0
     for run in _runs(read(batches, bad)):
+        rows_read += sum(map(len, run))
         counter = NgramCounter(orders, tokenizer, cores=1)  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:
             yield from _ngram_batches(counter, order)
-    for reason, rows in bad.by_reason.items():
+    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows]))
 
 
 def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:
     """Private text as (user, n-gram, count) rows, merged."""
-    bad = BadRows()
+    bad, rows_read = BadRows(), 0
     for run in _runs(read(batches, bad)):
+        rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1))
-    for reason, rows in bad.by_reason.items():
+    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
 
 

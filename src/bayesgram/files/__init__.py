@@ -6,8 +6,8 @@ refuse, or count, the rows that can't be used. No message of the readers holds t
 Does not: tokenise, count, or hold more than a few batches in memory.
 """
 
-from bayesgram.files.reading import RecordReader, read_records
+from bayesgram.files.reading import RecordReader, nothing_read, read_records
 from bayesgram.files.records import BadRows, Records
-from bayesgram.files.sources import Source, find_sources
+from bayesgram.files.sources import Source, find_sources, left_out
 
-__all__ = ["BadRows", "RecordReader", "Records", "Source", "find_sources", "read_records"]
+__all__ = ["BadRows", "RecordReader", "Records", "Source", "find_sources", "left_out", "nothing_read", "read_records"]

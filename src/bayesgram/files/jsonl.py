@@ -4,7 +4,8 @@ In:  a `Source`.   Out: chunks; a row is a line, numbered from 1, blank lines in
 A block of lines goes through Arrow's parser. Where Arrow refuses the block, or might have seen other lines
 than we do, Python's parser takes its lines one by one and finds the bad ones. A line means the same on both
 ways, so that one person's broken line can't change what becomes of another's (tests/files/test_jsonl.py).
-Does not read a JSON array, or an object spread over several lines.
+Does not read a JSON array, or an object spread over several lines: such files are refused whole, with what makes lines
+of them.
 """
 
 import io
@@ -16,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json as pj
 
+from bayesgram.errors import UsageError
 from bayesgram.files.columns import Columns, as_bytes
 from bayesgram.files.records import BadRow, Chunk
 from bayesgram.files.sources import Source
@@ -29,6 +31,7 @@ USER_NOT_ID = "the user id is neither a string nor a whole number"
 _BLANK = b" \t\r\n"
 _LINE_BREAKS = re.compile(rb"\n[ \t\r\n]*")
 _OBJECT_BREAKS = re.compile(rb"\}[ \t\r]*\n[ \t\r\n]*\{")
+_RETURNS_ALONE = re.compile(rb"\}[ \t]*\r[ \t\r]*\{")
 
 
 class _Whole(str):
@@ -45,6 +48,8 @@ def read_jsonl(source: Source, columns: Columns) -> Iterator[Chunk]:
     row, checked = 1, False
     with open_stream(source) as stream:
         for block in line_blocks(stream, source):
+            if row == 1:
+                _refuse_documents(source, block)
             checked = checked or _require_keys(source, block, columns)
             yield parse_block(block, columns, row, stream.position)
             row += block.count(b"\n")
@@ -149,6 +154,21 @@ def _encode(value: str | None) -> bytes | None:
 def _lines(block: bytes, row: int) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers."""
     return ((number, line) for number, line in enumerate(block.split(b"\n"), row) if line.strip(_BLANK))
+
+
+def _refuse_documents(source: Source, block: bytes) -> None:
+    """Refuse a file that begins as one document, or that has no line ends but those of old Macs."""
+    body = block.strip(_BLANK)
+    first = body.partition(b"\n")[0].strip(_BLANK)
+    if first.startswith(b"["):
+        problem, command = "is one JSON array", "jq -c '.[]' OLD > NEW.jsonl"
+    elif first == b"{":
+        problem, command = "has objects spread over several lines", "jq -c . OLD > NEW.jsonl"
+    elif b"\n" not in body and _RETURNS_ALONE.search(body):
+        problem, command = "ends its lines with a carriage return alone", r"tr '\r' '\n' < OLD > NEW.jsonl"
+    else:
+        return
+    raise UsageError(f"{source.name}: {problem}; one object a line is read. `{command}` makes such a file.")
 
 
 def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:

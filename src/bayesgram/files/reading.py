@@ -4,7 +4,8 @@ In:  what `find_sources` finds.   Out: `Records` batches, whatever the format.
 Does not let an error of a library through: their messages quote rows, ours name the file and the row number.
 """
 
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -17,22 +18,36 @@ from bayesgram.files.jsonl import read_jsonl
 from bayesgram.files.records import BadRows, Chunk, Records, clean
 from bayesgram.files.sources import Inputs, Source, find_sources
 from bayesgram.files.streams import read_text
-from bayesgram.files.tables import read_parquet, read_table
+from bayesgram.files.tables import read_arrow, read_parquet, read_table
 
 OnProgress: TypeAlias = Callable[[int], None]
 
+_NAMES_SHOWN = 5
+
+logger = logging.getLogger(__name__)
+
 
 class RecordReader:
-    """An iterable of `Records`. `bad_rows` fills while iterating; iterating again starts over."""
+    """An iterable of `Records`. `bad_rows` fills while iterating; iterating again starts over.
+
+    Logs which sources gave no record. If none did and `refuse_nothing` is set, the end of the iteration is an error.
+    """
 
     def __init__(
-        self, sources: list[Source], columns: Columns, *, skip_bad_rows: bool, on_progress: OnProgress | None
+        self,
+        sources: list[Source],
+        columns: Columns,
+        *,
+        skip_bad_rows: bool,
+        on_progress: OnProgress | None,
+        refuse_nothing: bool = False,
     ) -> None:
         self.sources = sources
         self.bad_rows = BadRows()
         self._columns = columns
         self._skip = skip_bad_rows
         self._on_progress = on_progress
+        self._refuse_nothing = refuse_nothing
 
     @property
     def size(self) -> int:
@@ -44,12 +59,21 @@ class RecordReader:
 
     def _records(self) -> Iterator[Records]:
         self.bad_rows.by_reason.clear()
+        empty, skipped = list[str](), list[str]()
         for source in self.sources:
-            reported = 0
+            reported, rows, bad = 0, 0, self.bad_rows.total
             for chunk in _guarded(source, _chunks(source, self._columns)):
-                yield from clean(chunk, source.name, self.bad_rows, skip=self._skip)
+                for records in clean(chunk, source.name, self.bad_rows, skip=self._skip):
+                    rows += len(records)
+                    yield records
                 reported = self._report(reported, min(chunk.position, source.size or 0))
             self._report(reported, source.size or 0)
+            if rows == 0:
+                (empty if self.bad_rows.total == bad else skipped).append(source.name)
+        if self._refuse_nothing and len(empty) + len(skipped) == len(self.sources):
+            raise nothing_read(self.bad_rows)
+        _say(empty, "no row in it.")
+        _say(skipped, "every row was skipped.")
 
     def _report(self, reported: int, position: int) -> int:
         if self._on_progress is not None and position > reported:
@@ -64,10 +88,12 @@ def read_records(
     user_column: str | None,
     skip_bad_rows: bool = False,
     on_progress: OnProgress | None = None,
+    refuse_nothing: bool = False,
 ) -> RecordReader:
     """Read texts and, where `user_column` is given, who wrote them.
 
-    `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing.
+    `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing;
+    `refuse_nothing` fails if there is no other row.
 
     >>> table = pa.table({"author": [7, 8], "body": ["red fish", "blue fish"]})
     >>> for records in read_records(table, text_column="body", user_column="author"):
@@ -76,13 +102,34 @@ def read_records(
     """
     sources = find_sources(inputs, allow_plain_text=user_column is None)
     columns = Columns(text_column, user_column)
-    return RecordReader(sources, columns, skip_bad_rows=skip_bad_rows, on_progress=on_progress)
+    return RecordReader(
+        sources, columns, skip_bad_rows=skip_bad_rows, on_progress=on_progress, refuse_nothing=refuse_nothing
+    )
+
+
+def nothing_read(bad_rows: BadRows) -> BayesgramError:
+    """That there is no row to work with, and why."""
+    if bad_rows.by_reason:
+        return BayesgramError(
+            f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). Mend the rows, or name the"
+            " right columns with --text-column and --user-column."
+        )
+    return BayesgramError("nothing was read: the inputs hold no row. Check that they are the right ones.")
+
+
+def _say(names: Sequence[str], problem: str) -> None:
+    """One line for all of them."""
+    if names:
+        more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+        logger.warning("%s%s: %s", ", ".join(names[:_NAMES_SHOWN]), more, problem)
 
 
 def _chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
     match source.format:
         case "parquet":
             return read_parquet(source, columns)
+        case "arrow":
+            return read_arrow(source, columns)
         case "jsonl":
             return read_jsonl(source, columns)
         case "csv" | "tsv":

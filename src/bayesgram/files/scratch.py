@@ -1,47 +1,55 @@
 """Arrays that wait on disk: what would not fit in memory is written in parts and read back part by part.
 
-A scratch folder is private (mode 0700) and goes away with the process, also one that is told to stop.
+A scratch folder (`files/hidden.py`) is private, and goes away with the process or with a later run.
 """
 
-import tempfile
+import errno
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from io import BufferedReader
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.lib.format import header_data_from_array_1_0, read_array_header_1_0, read_magic, write_array_header_1_0
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import ahead
-from bayesgram.files.writing import discarded
 
 Columns = Sequence[NDArray[Any]]
 
 ARRAYS_AT_ONCE = 32
 
 
-@contextmanager
-def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
-    """A folder in `beside` (private data stays on the disk that its owner chose), or where the system keeps such."""
-    folder = Path(tempfile.mkdtemp(prefix=".bayesgram-scratch-", dir=beside))
-    with discarded(folder, folder):
-        yield folder
-
-
 def append_columns(path: Path, columns: Columns) -> None:
     """Add columns to the end of a file."""
     with path.open("ab") as file:
         for column in columns:
-            np.save(file, column)
+            write_array_header_1_0(file, header_data_from_array_1_0(column))
+            file.write(np.ascontiguousarray(column).data)  # np.save would not say why it fails
 
 
 def read_columns(path: Path, number: int) -> Iterator[list[NDArray[Any]]]:
     """Columns as they were added, so many at a time."""
     with path.open("rb") as file:
-        while columns := [np.load(file) for _ in range(number) if file.peek(1)]:
+        while columns := [_read_column(file) for _ in range(number) if file.peek(1)]:
             yield columns
+
+
+def _read_column(file: BufferedReader) -> NDArray[Any]:
+    read_magic(file)
+    shape, _, kind = read_array_header_1_0(file)
+    column = np.empty(shape, kind)
+    _fill(column, file)
+    return column
+
+
+def _fill(array: NDArray[Any], file: BufferedReader) -> None:
+    """Read as much as the array holds; less would be a loss in silence."""
+    if file.readinto(array.data) != array.nbytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO), file.name)
 
 
 class Buckets:
@@ -116,5 +124,5 @@ class Streams:
             for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
                 edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
                 rooms = [rooms[1], rooms[0] if edges[-1] <= rooms[0].size else np.empty(edges[-1], np.int32)]
-                file.readinto(rooms[1][: edges[-1]].data)
+                _fill(rooms[1][: edges[-1]], file)
                 yield [rooms[1][start:end] for start, end in pairwise(edges)]

@@ -5,6 +5,7 @@ Does not open any file: a source says what the ending promises, not what the byt
 """
 
 import glob
+import logging
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -14,8 +15,8 @@ from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
 
 from bayesgram.errors import BayesgramError, UsageError
 
-Format: TypeAlias = Literal["parquet", "jsonl", "csv", "tsv", "text", "table"]
-Compression: TypeAlias = Literal["gz", "zst"]
+Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "table"]
+Compression: TypeAlias = Literal["gz", "zst", "bz2", "xz"]
 
 
 class ArrowTable(Protocol):
@@ -38,6 +39,8 @@ Inputs: TypeAlias = Input | Sequence[Input]
 _ENDINGS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
@@ -47,7 +50,31 @@ _ENDINGS: dict[str, Format] = {
     ".txt": "text",
     ".text": "text",
 }
-_COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst"}
+_COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".bz2": "bz2", ".xz": "xz"}
+_BINARY: set[Format] = {"parquet", "arrow"}  # compressed inside, if at all
+
+# Endings that people have and that are not read, with the next step.
+_ADVICE = {
+    ".zip": "Unpack it first.",
+    ".tar": "Unpack it first.",
+    ".tgz": "Unpack it first.",
+    ".7z": "Unpack it first.",
+    ".rar": "Unpack it first.",
+    ".xlsx": "Save the sheet as CSV (UTF-8).",
+    ".xls": "Save the sheet as CSV (UTF-8).",
+    ".ods": "Save the sheet as CSV (UTF-8).",
+    ".db": "Export the table as CSV or Parquet.",
+    ".sqlite": "Export the table as CSV or Parquet.",
+    ".orc": "Write it as Parquet.",
+    ".avro": "Write it as Parquet.",
+    ".pkl": "Write it as Parquet.",
+    ".docx": "Save it as plain text.",
+    ".doc": "Save it as plain text.",
+    ".pdf": "Save it as plain text.",
+}
+_NAMES_SHOWN = 5
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,7 +90,7 @@ class Source:
 
 
 def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
-    """List the sources in the order given; a folder or pattern gives its files in sorted order."""
+    """List the sources in the order given; a folder or pattern gives its files in sorted order, and logs the rest."""
     given = cast("list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs])
     if not given:
         raise UsageError("inputs=[]: nothing to read. Name at least one file, folder, pattern or table.")
@@ -79,14 +106,20 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     return sources
 
 
+def left_out(inputs: Sequence[str]) -> list[str]:
+    """What the folders and patterns among these hold and `find_sources` does not read."""
+    listed = (_listed(one) for one in inputs if "://" not in one)
+    return [name for found in listed if found is not None for name in found[1]]
+
+
 def readable_endings(*, allow_plain_text: bool) -> str:
     """Name the endings that are read, for messages.
 
-    >>> readable_endings(allow_plain_text=False)
-    '.parquet, .pq, .jsonl, .ndjson, .json, .csv, .tsv, .tab (all but Parquet also with .gz or .zst)'
+    >>> readable_endings(allow_plain_text=False).partition(" (")[2]
+    'from .jsonl on also with .gz, .zst, .bz2, .xz)'
     """
     endings = [ending for ending, kind in _ENDINGS.items() if allow_plain_text or kind != "text"]
-    return f"{', '.join(endings)} (all but Parquet also with .gz or .zst)"
+    return f"{', '.join(endings)} (from .jsonl on also with {', '.join(_COMPRESSIONS)})"
 
 
 def _is_sequence(inputs: object) -> bool:
@@ -113,7 +146,7 @@ def _file_source(path: Path, allow_plain_text: bool) -> Source:
     size, kind = _size(path), _kind(path)
     if kind is None:
         endings = readable_endings(allow_plain_text=allow_plain_text)
-        raise UsageError(f"{path}: unknown file ending. The endings that are read: {endings}.")
+        raise UsageError(f"{path}: unknown file ending.{_advice(path)} The endings that are read: {endings}.")
     if kind[0] == "text" and not allow_plain_text:
         raise UsageError(
             f"{path}: plain text has no user column; give a table with one row for each text and its user, "
@@ -131,26 +164,59 @@ def _kind(path: Path) -> tuple[Format, Compression | None] | None:
     name = Path(path.name.lower())
     compression = _COMPRESSIONS.get(name.suffix)
     found = _ENDINGS.get(name.suffix if compression is None else Path(name.stem).suffix)
-    if found is None or (found == "parquet" and compression is not None):
+    if found is None or (found in _BINARY and compression is not None):
         return None
     return found, compression
 
 
+def _advice(path: Path) -> str:
+    """The next step for a file that is not read.
+
+    >>> _advice(Path("posts.tar.gz")), _advice(Path("posts.gz"))
+    (' Unpack it first.', ' Let its name say what is compressed, such as posts.csv.gz.')
+    """
+    name = Path(path.name.lower())
+    if name.suffix not in _COMPRESSIONS:
+        return f" {_ADVICE[name.suffix]}" if name.suffix in _ADVICE else ""
+    inner = Path(name.stem).suffix
+    if inner in _ADVICE:
+        return f" {_ADVICE[inner]}"
+    if _ENDINGS.get(inner) in _BINARY:
+        return " Unpack it first."
+    return f" Let its name say what is compressed, such as {path.stem}.csv{name.suffix}."
+
+
 def _expand(given: str, allow_plain_text: bool) -> list[Path]:
-    """Turn a folder or a pattern into the files it stands for; a plain file is itself."""
+    """Turn a folder or a pattern into the files it stands for; a plain file is itself. Says what it leaves out."""
+    listed = _listed(given)
+    if listed is None:
+        return [Path(given)]
+    readable, others = listed
+    endings = readable_endings(allow_plain_text=allow_plain_text)
+    if not readable:
+        raise UsageError(f"{given}: holds no file that can be read. The endings that are read: {endings}.")
+    if others:
+        more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
+        logger.warning(
+            "%s: not read: %s%s (names that begin with . or _ are left out; the endings that are read: %s).",
+            *(given, ", ".join(others[:_NAMES_SHOWN]), more, endings),
+        )
+    return readable
+
+
+def _listed(given: str) -> tuple[list[Path], list[str]] | None:
+    """The files of a folder or pattern that can be read, and the names of what else is there; None for a file."""
     path = Path(given)
     status = _status(path)
     if status is not None and stat.S_ISDIR(status.st_mode):
-        found = sorted(_files_below(path))
+        found = list(_files_below(path))
     elif status is None and glob.has_magic(given):
-        found = sorted(_files_matching(given))
+        found = list(_files_matching(given))
     else:
-        return [path]
-    readable = [file for file in found if _kind(file) is not None]
-    if not readable:
-        endings = readable_endings(allow_plain_text=allow_plain_text)
-        raise UsageError(f"{given}: holds no file that can be read. The endings that are read: {endings}.")
-    return readable
+        return None
+    readable = sorted(file for file, shown in found if shown and _kind(file) is not None)
+    others = {file for file, _ in found} - set(readable)
+    return readable, sorted(f"{file}/" if file.is_dir() else str(file) for file in others)
 
 
 def _size(path: Path) -> int:
@@ -172,23 +238,28 @@ def _status(path: Path) -> os.stat_result | None:
         raise BayesgramError(f"{path}: can't be read: {reason}. Check the path and its permissions.") from None
 
 
-def _files_below(folder: Path) -> Iterator[Path]:
+def _files_below(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Files, and folders that are not looked into; each with whether it may be read."""
     for parent, folders, files in os.walk(folder, onerror=_refuse_folder):
-        folders[:] = [name for name in folders if name[0] not in "._"]
-        yield from (Path(parent, name) for name in files if name[0] not in "._")
+        skipped = [name for name in folders if name[0] in "._" or Path(parent, name).is_symlink()]
+        folders[:] = [name for name in folders if name not in skipped]
+        yield from ((Path(parent, name), False) for name in skipped)
+        yield from ((Path(parent, name), name[0] not in "._") for name in files)
 
 
 def _refuse_folder(error: OSError) -> NoReturn:
     raise BayesgramError(f"{error.filename}: the folder can't be read: {error.strerror}. Check its permissions.")
 
 
-def _files_matching(pattern: str) -> Iterator[Path]:
+def _files_matching(pattern: str) -> Iterator[tuple[Path, bool]]:
     """Names that start with "." or "_" match only when a part of the pattern starts that way."""
     skipped = {"_", "."} - {part[0] for part in Path(pattern).parts}
     for name in glob.iglob(pattern, recursive=True):  # noqa: PTH207 - Path.glob wants a base
         path = Path(name)
-        if path.is_file() and not any(part[0] in skipped for part in path.parts):
-            yield path
+        if path.is_file():
+            yield path, not any(part[0] in skipped for part in path.parts)
+        elif path.is_dir() and "**" not in pattern:  # else the files in it match as well
+            yield path, False
 
 
 def _refuse_repeats(sources: list[Source]) -> None:

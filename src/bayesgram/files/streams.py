@@ -7,13 +7,14 @@ Does not hold more than a block, or one line where a line is longer than a block
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.errors import BayesgramError
 from bayesgram.files.columns import as_bytes
+from bayesgram.files.foreign import refuse_foreign
 from bayesgram.files.records import Chunk
 from bayesgram.files.sources import Source
 
@@ -21,14 +22,21 @@ BLOCK_BYTES = 1 << 23
 LINE_BYTES = 1 << 28  # longer lines are refused: they would not fit in memory several times over
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-_CODECS: dict[str, Literal["gzip", "zstd"]] = {"gz": "gzip", "zst": "zstd"}
+_CODECS: dict[str, Literal["gzip", "zstd", "bz2"]] = {"gz": "gzip", "zst": "zstd", "bz2": "bz2"}
+
+
+class Content(Protocol):
+    """Bytes that are read from first to last."""
+
+    def read(self, size: int, /) -> bytes:
+        """As many bytes, or fewer at the end; none after it."""
 
 
 @dataclass(frozen=True)
 class ByteStream:
     """An open file: `content` is decompressed, `disk` is the file itself."""
 
-    content: pa.NativeFile
+    content: Content
     disk: pa.NativeFile
 
     @property
@@ -46,6 +54,11 @@ def open_stream(source: Source) -> Iterator[ByteStream]:
             return
         if source.size == 0:
             raise OSError("a compressed file has at least a header")
+        if source.compression == "xz":
+            from bayesgram.files.xz import XzContent  # noqa: PLC0415 - a Python may be built without lzma
+
+            yield ByteStream(XzContent(disk), disk)
+            return
         with pa.CompressedInputStream(disk, _CODECS[source.compression]) as content:
             yield ByteStream(content, disk)
 
@@ -54,6 +67,8 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
     """Yield blocks that end with a newline, but for the last; a byte order mark at the start is dropped."""
     pending, size, line, mark = [b""], 0, 1, BYTE_ORDER_MARK
     while data := stream.content.read(BLOCK_BYTES):
+        if mark and len(pending) == 1:
+            refuse_foreign(source, data)
         cut = data.rfind(b"\n") + 1
         if cut:
             block = b"".join([*pending, data[:cut]])

@@ -1,10 +1,12 @@
-"""Read Parquet files and tables in memory.
+"""Read Parquet and Arrow files, and tables in memory.
 
 In:  a `Source`.   Out: chunks of at most `BATCH_ROWS` rows; row 1 is the first row.
-Does not load a whole file or row group: Parquet pages are decoded as they are needed.
+Does not load a whole file or row group: Parquet pages are decoded as they are needed. Of an Arrow file a record batch
+is loaded, which whoever wrote it has cut.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +29,21 @@ def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
         yield from _chunks(batches, columns, bytes_per_row)
 
 
+def read_arrow(source: Source, columns: Columns) -> Iterator[Chunk]:
+    """Yield chunks of an Arrow file (Feather, version 2); its bytes count as read in proportion to its batches."""
+    with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk) as whole:
+        schema, batches = whole.schema, whole.num_record_batches
+    columns.require_types(source.name, schema)
+    wanted = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns.names])
+    row, position = 1, 0
+    with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk, options=wanted) as file:
+        for number in range(batches):
+            for chunk in _chunks([file.get_batch(number)], columns, row=row):
+                yield replace(chunk, position=position)
+                row += len(chunk.text)
+            position = (source.size or 0) * (number + 1) // batches
+
+
 def read_table(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a table in memory, without a copy where its types allow."""
     batches = _stream(source, columns)
@@ -34,8 +51,9 @@ def read_table(source: Source, columns: Columns) -> Iterator[Chunk]:
     yield from _chunks(batches, columns)
 
 
-def _chunks(batches: Iterable[pa.RecordBatch], columns: Columns, bytes_per_row: float = 0) -> Iterator[Chunk]:
-    row = 1
+def _chunks(
+    batches: Iterable[pa.RecordBatch], columns: Columns, bytes_per_row: float = 0, *, row: int = 1
+) -> Iterator[Chunk]:
     for batch in batches:
         for start in range(0, len(batch), BATCH_ROWS):
             part = batch.slice(start, BATCH_ROWS)

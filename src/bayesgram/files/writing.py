@@ -8,42 +8,61 @@ appears meanwhile; with `force`, a folder is replaced only if it holds exactly w
 import ctypes
 import errno
 import os
-import shutil
-import socket
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
 
-REPLACED = "replaced"
-RENAME_EXCHANGE = 2  # of Linux's renameat2
-_unfinished: dict[Path, Path] = {}  # folders of this process that stand aside, and what they will be
-
-
-def discard_unfinished() -> None:
-    """Remove what stands aside: for a process that is told to stop."""
-    for aside, target in list(_unfinished.items()):
-        _discard(aside, target)
-
-
-def _discard(aside: Path, target: Path) -> None:
-    """Remove what stands aside, but first put back what it was about to replace."""
-    if (aside / REPLACED).exists() and not target.exists():
-        (aside / REPLACED).rename(target)
-    shutil.rmtree(aside, ignore_errors=True)
+NEW = "new"
+RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
+PROBE = 1 << 16  # bytes that must find room before any work
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FAILURES = {*FULL, errno.EIO, errno.EMFILE, errno.ENFILE}  # not the fault of whoever chose the place
 
 
 def check_free(
-    path: str | Path, *, force: bool, contents: Iterable[str] | None = None, inputs: Iterable[str | Path] = ()
+    path: str | Path,
+    *,
+    force: bool,
+    contents: Iterable[str] | None = None,
+    inputs: Iterable[str | Path] = (),
+    room: int = PROBE,
 ) -> Path:
-    """The path, if it may be written: call it before the work, so that nobody waits for a refusal.
+    """The path, if it may be written and so many bytes find room: call it before the work, and before budget is spent.
 
-    `contents` are the names in a folder; a file has None. `inputs` must not be lost under the output.
+    It is tried, not only looked at. `contents` are the names in a folder; a file has None. `inputs` must not be lost
+    under the output.
     """
+    target = _free(path, force=force, contents=contents)
+    for source in inputs:
+        if Path(source).exists() and target.resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
+            raise UsageError(f"{path}: would replace the input {source}; choose another --output.")
+    with _aside(target) as aside:
+        probe = os.open(aside / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            _allocate(probe, room)
+            os.fsync(probe)
+        finally:
+            os.close(probe)
+    return target
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Take room on disk, by writing where the system has no call for it; a byte is written in any case."""
+    os.write(descriptor, b"\0")
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:
+        os.write(descriptor, bytes(min(size, PROBE)))
+
+
+def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = None) -> Path:
+    """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
+    remove_left(target.parent)
     if not target.parent.is_dir():
         raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
     if target.is_symlink() and not target.exists():
@@ -54,25 +73,22 @@ def check_free(
         raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another --output.")
     if target.is_dir() and {entry.name for entry in target.iterdir()} - set(contents or ()):
         raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another --output.")
-    for source in inputs:
-        if Path(source).exists() and target.resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
-            raise UsageError(f"{path}: would replace the input {source}; choose another --output.")
     return target
 
 
 @contextmanager
 def publish_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well."""
-    target = check_free(path, force=force)
+    target = _free(path, force=force)
     with _aside(target) as aside:
-        file = aside / target.name
+        file = _new(aside, target)
         yield file
         _flush(file)
         if force:
             file.replace(target)
         else:
             _place_new_file(file, target)
-        _flush(target.parent)
+        _flush_place(target)
 
 
 @contextmanager
@@ -80,9 +96,9 @@ def publish_folder(
     path: str | Path, *, contents: Iterable[str], force: bool = False, private: bool = False
 ) -> Iterator[Path]:
     """A folder to fill with these contents, which becomes `path` when the block ends well."""
-    target = check_free(path, force=force, contents=contents)
+    target = _free(path, force=force, contents=contents)
     with _aside(target) as aside:
-        folder = aside / target.name
+        folder = _new(aside, target)
         folder.mkdir()
         if private:
             folder.chmod(0o700)
@@ -90,18 +106,22 @@ def publish_folder(
         for file in [*folder.rglob("*"), folder]:
             _flush(file)
         if force and target.exists():
-            check_free(path, force=True, contents=contents)
+            _free(path, force=True, contents=contents)
             _replace_folder(folder, target, aside / REPLACED)
         else:
             folder.rename(target)  # refuses a folder that is not empty
-        _flush(target.parent)
+        _flush_place(target)
+
+
+def _new(aside: Path, target: Path) -> Path:
+    """Where it is written: under its own name, which may be any, so in a folder by itself."""
+    (aside / NEW).mkdir()
+    return aside / NEW / target.name
 
 
 def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
-    """Swap the two at one stroke where the system can; else in two steps, which `_discard` takes back if need be."""
-    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None) if sys.platform == "linux" else None
-    here = -100  # AT_FDCWD: paths as they are
-    if renameat2 and renameat2(here, os.fsencode(folder), here, os.fsencode(target), RENAME_EXCHANGE) == 0:
+    """Swap the two at one stroke where the system can; else in two steps, taken back if the second fails."""
+    if _renamed(folder, target, RENAME_EXCHANGE):
         return
     target.rename(replaced)
     folder.rename(target)
@@ -109,61 +129,53 @@ def _replace_folder(folder: Path, target: Path, replaced: Path) -> None:
 
 def _place_new_file(file: Path, target: Path) -> None:
     """Rename, but never over something that appeared meanwhile."""
+    if _renamed(file, target, RENAME_NOREPLACE):
+        return
     try:
-        target.hardlink_to(file)
+        target.hardlink_to(file)  # has two names until what stands aside is removed
     except FileExistsError:
         raise
     except OSError:  # a file system without hard links
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
         file.rename(target)
+
+
+def _renamed(source: Path, target: Path, flags: int) -> bool:
+    """Whether Linux could rename in this way; an error if the target is in the way."""
+    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    here = -100  # AT_FDCWD: paths as they are
+    if renameat2 is None:
+        return False
+    if renameat2(here, os.fsencode(source), here, os.fsencode(target), flags) == 0:
+        return True
+    if ctypes.get_errno() == errno.EEXIST:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    return False
 
 
 @contextmanager
 def _aside(target: Path) -> Iterator[Path]:
     """A private folder beside the target (so that a rename suffices), gone when the block ends."""
-    prefix = f".{target.name}.unfinished-{socket.gethostname()}-"
+    entered = None
     try:
-        _remove_stale(target, prefix)
-        aside = Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=target.parent))
-    except OSError as error:
-        raise UsageError(f"{target}: can't be written there ({error.strerror}); choose another --output.") from None
-    try:
-        with discarded(aside, target):
+        with unfinished_folder(target) as aside:
+            entered = aside
             yield aside
     except OSError as error:
-        if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-            raise UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.") from None
-        raise BayesgramError(
-            f"{target}: writing failed ({error.strerror}); nothing was left behind. Free some space, then run it again."
-        ) from error
+        raise _in_words(target, error, entered) from error
 
 
-@contextmanager
-def discarded(aside: Path, target: Path) -> Iterator[None]:
-    """Remove a folder at the end, however this process ends (but for kill -9)."""
-    _unfinished[aside] = target
-    try:
-        yield
-    finally:
-        _discard(aside, target)
-        del _unfinished[aside]
-
-
-def _remove_stale(target: Path, prefix: str) -> None:
-    """Remove what killed processes of this machine left aside for the same target."""
-    for stale in target.parent.iterdir():
-        number = stale.name.removeprefix(prefix).partition("-")[0]
-        if stale.name.startswith(prefix) and number.isdigit() and not _is_alive(int(number)):
-            _discard(stale, target)
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+def _in_words(target: Path, error: OSError, aside: Path | None) -> BayesgramError:
+    """What kept us from writing, for the person who can mend it."""
+    why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
+    if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
+        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.")
+    if aside is None and error.errno not in FAILURES:
+        return UsageError(f"{target}: can't be written there ({why}); choose another --output.")
+    advice = "Free some space" if error.errno in FULL else "Mend that"
+    left = f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
+    return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")
 
 
 def _flush(path: Path) -> None:
@@ -173,3 +185,14 @@ def _flush(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _flush_place(target: Path) -> None:
+    """Fsync the folder in which something took its place. If that fails, it is there all the same, and we say so."""
+    try:
+        _flush(target.parent)
+    except OSError as error:
+        raise BayesgramError(
+            f"{target}: is written, but the disk did not confirm it ({error.strerror}): a power failure may undo it;"
+            " check the disk, then copy it or write it again with --force."
+        ) from error

@@ -2,6 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
@@ -131,10 +132,12 @@ def release(
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | None = None,
+    on_reserved: Callable[[int], None] | None = None,
 ) -> Release:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
+    `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
     """
     if ledger is None:
         return mechanism.release(counts, vocabulary, budget, seed=seed)
@@ -152,7 +155,13 @@ def release(
     mechanism.check_inputs(counts, vocabulary)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
     number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
-    made = mechanism.release(counts, vocabulary, budget)
+    try:
+        if on_reserved is not None:
+            on_reserved(number)
+        made = mechanism.release(counts, vocabulary, budget)
+    except BaseException as error:
+        error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
+        raise
     charged = {"population": ledger.population, "entry": number}
     return replace(made, card=replace(made.card, ledger=charged))
 

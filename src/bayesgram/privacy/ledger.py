@@ -306,32 +306,14 @@ def _new_database(version: int) -> sqlite3.Connection:
 
 
 def _write_new(path: Path, data: bytes) -> None:
-    """Write a file that did not exist, flushed to disk; on failure nothing is left."""
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.") from None
-    except OSError as error:
-        if not path.absolute().parent.is_dir():
-            raise UsageError(f"{path}: the folder {path.absolute().parent} does not exist; make it first.") from None
-        raise UsageError(f"{path}: can't be written there ({error.strerror}); choose another place.") from None
-    try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        _flush_folder(path.absolute().parent)
-    except OSError as error:
-        path.unlink(missing_ok=True)
-        raise BayesgramError(f"{path}: writing failed ({error.strerror}); nothing was left behind.") from error
+    """Write a file that did not exist, whole or not at all, flushed to disk."""
+    if os.path.lexists(path):
+        raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.")
+    from bayesgram.files.writing import publish_file  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-
-def _flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    with publish_file(path) as aside:
+        aside.touch(mode=0o600)
+        aside.write_bytes(data)
 
 
 # Reading
@@ -446,6 +428,8 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> int:
         if _schema(connection) != _schema(ours):
             raise _damaged(path, "its tables were changed")
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    if "unable to get the page" in found:  # the disk's fault, which says nothing about what the ledger holds
+        raise BayesgramError(f"{path}: the ledger could not be read ({found}).")
     if found != "ok":
         raise _damaged(path, f"SQLite says: {found}")
     return int(version)
@@ -502,7 +486,15 @@ def _writing(path: Path) -> Iterator[sqlite3.Connection]:
         connection.execute("PRAGMA fullfsync = ON")  # matters on macOS only
         connection.execute("BEGIN IMMEDIATE")  # waits; closing the connection undoes what is not committed
         yield connection
-        connection.execute("COMMIT")
+        try:
+            connection.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorname.startswith("SQLITE_BUSY"):
+                raise
+            raise BayesgramError(
+                f"{path}: the disk did not take what was to be written, or did not confirm it ({error}); if it was"
+                f" recorded all the same, it stays spent: see `bayesgram ledger show {path}`."
+            ) from None
 
 
 @contextmanager

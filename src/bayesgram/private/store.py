@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format
 from bayesgram.files.writing import publish_folder
@@ -138,6 +138,8 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
         size, fingerprint = int(meta["vocabulary"]["size"]), str(meta["vocabulary"]["fingerprint"])
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
+    except OSError as error:
+        raise unreadable(folder / META, error) from None
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError):
@@ -155,7 +157,9 @@ def _rows_in(file: Path) -> int:
     try:
         with pq.ParquetFile(file) as opened:
             schema, rows = opened.schema_arrow, opened.metadata.num_rows
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(file, error) from None
         raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
     missing = [name for name in COLUMNS if name not in schema.names]
     if missing:
@@ -182,6 +186,15 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows, some at a time, with the number of the first, from 1; ids as numbers of a dictionary."""
+    try:
+        yield from _read_batches(file)
+    except OSError as error:
+        if error.errno is None:
+            raise BayesgramError(f"{file}: the file is damaged; count again with `bayesgram count`.") from None
+        raise unreadable(file, error) from None
+
+
+def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     kind = _kind(pq.read_schema(file).field("user").type)
     with pq.ParquetFile(file, read_dictionary=["user"] if _is_text(kind) else None) as opened:
         first_row = 1

@@ -15,7 +15,8 @@ import pyarrow as pa
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
-from bayesgram.files.scratch import Buckets, scratch_folder
+from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.scratch import Buckets
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, together, user_counts
 from bayesgram.private.store import counts_folder

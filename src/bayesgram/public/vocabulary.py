@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files import Records, read_records
 from bayesgram.files.formats import check_format
-from bayesgram.files.scratch import scratch_folder
+from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
 from bayesgram.public.prior import public_distribution
 from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders
@@ -258,7 +258,9 @@ def _read_table(path: Path) -> pa.Table:
         table = pq.read_table(path)
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
-    except (pa.ArrowInvalid, OSError):
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from None
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
     missing = {"ngram", "count"} - set(table.column_names)
     if missing:

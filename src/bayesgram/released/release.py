@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
@@ -23,6 +23,11 @@ CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION)
 FORMAT = 1
 TOLERANCE = 1e-6  # of a sum of probabilities
+
+
+def largest_size(ngrams: pa.LargeStringArray) -> int:
+    """Bytes that a release over these n-grams takes on disk, and some to spare."""
+    return int(ngrams.nbytes) + 24 * len(ngrams) + (1 << 18)  # two numbers a row, Parquet's own and the card
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +72,9 @@ class Release:
             deviations = table["standard_deviation"].to_numpy() if known else None
         except UsageError:
             raise
-        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged; release again.") from None
         loaded = cls(ngrams, probabilities, card, deviations)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]

@@ -1,0 +1,58 @@
+"""What is said when budget is spent and the release is lost: whatever ends the run, the ledger's entry is named."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from commands import succeed
+
+SPENT = "he release is lost, and entry 1 of q.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger show q.ledger`."
+CODE = """
+import bayesgram.mechanisms.gaussian as g, bayesgram.cli as c, bayesgram.errors, os, sys
+def end(*a, **k):
+    {end}
+g.clipped_sum = end
+sys.argv = ['bayesgram', 'release', 'counts', '--vocab', 'vocab.parquet', '--mechanism', 'gaussian',
+            '--epsilon', '0.5', '--ledger', 'q.ledger', '-o', 'never']
+c.main()
+"""
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("charge")
+    (folder / "public.txt").write_text("the red fish swam home again and the red fish slept\n" * 20)
+    rows = "".join(f"u{number},the red fish swam\n" for number in range(30))
+    (folder / "private.csv").write_text("user,text\n" + rows)
+    succeed("vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder)
+    succeed("count", "private.csv", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "message"),
+    [
+        ("raise MemoryError", 1, "error: out of memory: use a smaller vocabulary or a larger machine. T"),
+        ("raise bayesgram.errors.UsageError('x: wrong.')", 1, "error: x: wrong. T"),
+        ("raise OSError(5, 'Input/output error', 'x')", 1, "error: x: Input/output error. T"),
+        ("raise KeyError", 1, "(that output may quote private data). T"),
+        ("os.kill(os.getpid(), 15)", 128 + signal.SIGTERM, "error: stopped by SIGTERM; t"),
+    ],
+)
+def test_the_entry_that_stays_spent_is_named(work, end, code, message):
+    (work / "q.ledger").unlink(missing_ok=True)
+    succeed("ledger", "create", "--population", "q", "--epsilon", 1, "--delta", 1e-6, "q.ledger", cwd=work)
+    done = subprocess.run(
+        [sys.executable, "-c", CODE.format(end=end)],
+        cwd=work,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "COLUMNS": "1000"},
+    )
+    assert done.returncode == code, done.stderr
+    assert f"{message}{SPENT}" in " ".join(done.stderr.split())
+    assert not [path.name for path in work.iterdir() if "never" in path.name]

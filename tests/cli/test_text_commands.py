@@ -1,0 +1,92 @@
+"""vocab and count through the installed entry point: nothing is lost in silence, and a script can see when all is."""
+
+import json
+from functools import partial
+
+import pyarrow.parquet as pq
+import pytest
+
+from commands import bayesgram, failing, succeed
+
+SECRET = "zanzibarmagicpassword"
+
+fail = partial(failing, secret=SECRET)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    (folder / "public.txt").write_text("the red fish swims. the blue fish sleeps.\n")
+    succeed("vocab", "public.txt", "--order", 2, "-o", "vocab.parquet", cwd=folder)
+    (folder / "data").mkdir()
+    (folder / "data" / "a.csv").write_text("user,text\nann,the red fish\n")
+    (folder / "data" / "b.csv").write_text("user,text\n")
+    (folder / "data" / "c.csv").write_text(f"user,text\n,{SECRET}\n")
+    (folder / "data" / "notes.docx").write_text(SECRET)
+    (folder / "data" / ".hidden.csv").write_text(f"user,text\nbo,{SECRET}\n")
+    return folder
+
+
+def count(inputs, *more, output="counts"):
+    return ("count", inputs, "--vocab", "vocab.parquet", "-o", output, *more)
+
+
+def test_what_is_not_read_and_what_gives_no_row_is_said(work):
+    done = bayesgram(*count("data", "--skip-bad-rows", "--json"), cwd=work)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stderr.split())
+    assert "data: not read: data/.hidden.csv, data/notes.docx (names that begin with . or _ are left out;" in said
+    assert "data/b.csv: no row in it." in said
+    assert "data/c.csv: every row was skipped." in said
+    assert "warning" not in said
+    told = json.loads(done.stdout)
+    assert told["not_read"] == ["data/.hidden.csv", "data/notes.docx"]
+    assert told["bad_rows_skipped"] == {"no user id": 1}
+    assert told["any_ngram_found"] is True
+    assert SECRET not in done.stdout + done.stderr
+
+
+def test_nothing_read_is_an_error_and_nothing_is_written(work):
+    message = fail(*count("data/b.csv", output="x"), cwd=work, code=1)
+    assert message.endswith("error: nothing was read: the inputs hold no row. Check that they are the right ones.")
+    message = fail(*count("data/[bc].csv", "--skip-bad-rows", output="x"), cwd=work, code=1)
+    assert message.endswith(
+        "error: nothing was read: every row was skipped (no user id). Mend the rows, or name the right columns with"
+        " --text-column and --user-column."
+    )
+    assert "error: nothing was read" in fail("vocab", "data/b.csv", "-o", "x", cwd=work, code=1)
+    assert not (work / "x").exists()
+
+
+def test_text_without_any_ngram_is_said_by_count_and_never_by_release(work):
+    (work / "other.csv").write_text(f"user,text\nann,{SECRET}\n")
+    done = bayesgram(*count("other.csv", "--json", output="empty"), cwd=work)
+    assert done.returncode == 0, done.stderr
+    assert "warning: no n-gram of vocab.parquet was found in any text." in done.stderr
+    assert json.loads(done.stdout)["any_ngram_found"] is False
+    assert pq.read_metadata(work / "empty" / "counts.parquet").num_rows == 0
+    bayesgram(*count("data/a.csv", output="one"), cwd=work)
+    arguments = ("--vocab", "vocab.parquet", "--mechanism", "laplace", "--epsilon", 1)
+    said = []
+    for name in ("empty", "one"):
+        done = bayesgram("release", name, *arguments, "-o", "out", "--force", cwd=work)
+        lines = [line.split(" 0:00:")[0] for line in done.stderr.splitlines() if "Compiling" not in line]
+        said.append((done.returncode, done.stdout, lines))
+    assert said[0] == said[1]
+    assert said[0][0] == 0
+
+
+def test_a_file_whose_rows_are_joined_stops_the_run_even_if_bad_rows_are_skipped(work):
+    (work / "joined.tsv").write_text(f'user\ttext\nalice\t"hello\nbob\t{SECRET}\ncarol\t"well", she said\n')
+    message = fail(*count("joined.tsv", "--skip-bad-rows", output="x"), cwd=work, code=1)
+    assert (
+        "joined.tsv: row 1: bytes after a closing quote, so the rows of several people may have become one." in message
+    )
+    assert "The whole file is refused: write it anew with quotes as RFC 4180 has them, or as Parquet" in message
+    assert not (work / "x").exists()
+
+
+def test_a_format_that_is_not_read_is_wrong_use(work):
+    (work / "array.json").write_text(json.dumps([{"user": "ann", "text": SECRET}]))
+    message = fail(*count("array.json", output="x"), cwd=work, code=2)
+    assert "array.json: is one JSON array; one object a line is read. `jq -c '.[]' OLD > NEW.jsonl` makes" in message

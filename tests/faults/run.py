@@ -1,0 +1,102 @@
+"""`make faults`: every call of every command fails once, and every command is killed at many instants.
+
+Prints a table of what was tried and what was found, and exits with 1 if anything was.
+"""
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from faults.harness import COMPILER, ERRORS, Fault, laboratory
+from faults.scenarios import SCENARIOS
+
+KILL = "kill"
+STICKY = ("write", "read", "fsync", "rename", "mkdir", "unlink")  # a disk that stays full, or is gone for good
+
+
+def faults_of(scenario, reference, kinds, stride=1):
+    """Every k of these kinds; with a stride, some of them."""
+    for kind in kinds:
+        for at in range(1, reference.counts["any" if kind == KILL else kind] + 1, stride):
+            yield scenario, Fault("any", at, kills=True) if kind == KILL else Fault(kind, at)
+            if kind in STICKY:
+                yield scenario, Fault(kind, at, stays=True)
+
+
+def kills_at_instants(references, number, rng):
+    """Kills by the clock, spread over all commands."""
+    for _ in range(number):
+        scenario = rng.choice(SCENARIOS)
+        yield scenario, Fault("clock", kill_after=rng.uniform(0, 1.1 * references[scenario.name].seconds))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="commands whose name begins so")
+    parser.add_argument(
+        "--kinds", default=",".join([*ERRORS, KILL]), help="what happens at a call, with commas between"
+    )
+    parser.add_argument("--kills", type=int, default=1000, help="kills by the clock")
+    parser.add_argument("--stride", type=int, default=1, help="try every so many calls only")
+    parser.add_argument("--seed", type=int, default=13)
+    parser.add_argument("--jobs", type=int, default=2)
+    options = parser.parse_args()
+    if not COMPILER:
+        sys.exit("faults need Linux and a C compiler (cc)")
+    with tempfile.TemporaryDirectory() as folder:
+        sys.exit(bool(try_all(options, Path(folder))))
+
+
+def try_all(options, folder):
+    """Run everything that the options name; what was found."""
+    made = []
+
+    def work(job):
+        (folder / str(job)).mkdir()
+        with laboratory(folder / str(job)) as lab:
+            mine = list(planned(options, lab.reference))[job :: options.jobs]
+            for scenario, fault in mine:
+                outcome = lab.attempt(scenario, fault)
+                made.append((scenario, fault, outcome))
+                for problem in outcome.problems:
+                    print(
+                        f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}", flush=True
+                    )
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(work, range(options.jobs)))
+    return show(made)
+
+
+def planned(options, references):
+    kinds = [kind for kind in options.kinds.split(",") if kind]
+    for scenario in SCENARIOS:
+        if scenario.name.startswith(options.only):
+            yield from faults_of(scenario, references[scenario.name], kinds, options.stride)
+    yield from kills_at_instants(references, options.kills, random.Random(options.seed))
+
+
+def show(made):
+    """The table; what was found."""
+    runs, codes, found = Counter(), defaultdict(Counter), Counter()
+    for scenario, fault, outcome in made:
+        key = scenario.name, "kill " * fault.is_kill + fault.kind + " for good" * fault.stays
+        runs[key] += 1
+        codes[key]["crashed" if outcome.crashed and not fault.is_kill else outcome.code] += 1
+        found[key] += bool(outcome.problems)
+    print(f"\n{'command':<22}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
+    order = [scenario.name for scenario in SCENARIOS]
+    for key in sorted(runs, key=lambda key: (order.index(key[0]), key[1])):
+        told = ", ".join(f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str))
+        print(f"{key[0]:<22}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
+    kills = sum(number for key, number in runs.items() if key[1].startswith("kill"))
+    print(f"\n{runs.total() - kills} faults, {kills} kills, {found.total()} findings")
+    return found.total()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,111 @@
+"""The commands that are made to fail, each with what it needs, and what its output is when it is whole."""
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+WORDS = ("the", "red", "blue", "fish", "swam", "home", "again", "one", "two", "slowly")
+SMALL_ROOM = {  # so that little text is enough to make things wait on disk
+    "bayesgram.private.streaming.SMALLEST": 2000,
+    "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
+}
+LEDGER = "app.ledger"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One command in a folder of its own."""
+
+    name: str
+    arguments: tuple[str, ...]
+    inputs: tuple[str, ...] = ()
+    output: str | None = None
+    old: str | None = None  # what is there before, and --force may replace
+    repeatable: bool = True  # whether the output is the same, byte for byte, every time
+    settings: dict = field(default_factory=dict)
+
+    @property
+    def charges(self):
+        return LEDGER in self.inputs and "release" in self.arguments
+
+    def fill(self, template, folder):
+        """Lay out the inputs and what is to be replaced."""
+        for name in self.inputs:
+            _copy(template / name, folder / name)
+        if self.old:
+            _copy(template / self.old, folder / self.output)
+
+
+def _copy(source, target):
+    if source.is_dir():
+        shutil.copytree(source, target)
+    else:
+        shutil.copy2(source, target)
+
+
+COUNT = ("count", "messages.parquet", "--vocab", "vocab.parquet", "-o", "made")
+RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.5", "--ledger", LEDGER, "-o", "made")
+VOCAB = ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "made.parquet")
+FORCE = ("--force",)
+RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
+
+SCENARIOS = (
+    Scenario("vocab", VOCAB, ("public.txt",), "made.parquet"),
+    Scenario("vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", old="old.parquet"),
+    Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=SMALL_ROOM),
+    Scenario("count --force", COUNT + FORCE, ("messages.parquet", "vocab.parquet"), "made", old="old-counts"),
+    Scenario("release", RELEASE, RELEASE_INPUTS, "made", repeatable=False),
+    Scenario("release --force", RELEASE + FORCE, RELEASE_INPUTS, "made", old="old-release", repeatable=False),
+    Scenario(
+        "ledger create",
+        ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", "made.ledger"),
+        output="made.ledger",
+        repeatable=False,
+    ),
+    Scenario("ledger show", ("ledger", "show", LEDGER), (LEDGER,)),
+    Scenario("export arpa", ("export", "out", "--format", "arpa", "-o", "made.arpa.gz"), ("out",), "made.arpa.gz"),
+    Scenario("export tsv", ("export", "out", "--format", "tsv", "-o", "made.tsv"), ("out",), "made.tsv"),
+    Scenario("export model", ("export", "out", "--format", "model", "-o", "made"), ("out",), "made"),
+    Scenario(
+        "export model --force",
+        ("export", "out", "--format", "model", "-o", "made", "--force"),
+        ("out",),
+        "made",
+        old="old-model",
+    ),
+    Scenario(
+        "report",
+        ("report", "out", "--vocab", "vocab.parquet", "-o", "made.html"),
+        ("out", "vocab.parquet"),
+        "made.html",
+    ),
+)
+
+
+def make_inputs(folder, run):
+    """All that the scenarios need, made by the commands themselves."""
+    lines = [" ".join(WORDS[(row * step) % 10] for step in range(1, 9)) for row in range(200)]
+    (folder / "public.txt").write_text("\n".join(lines))
+    users = [f"user-{row % 60}" for row in range(600)]
+    pq.write_table(
+        pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}), folder / "messages.parquet"
+    )
+    for arguments in (
+        ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
+        ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),
+        ("count", "messages.parquet", "--vocab", "vocab.parquet", "-o", "counts"),
+        ("count", "messages.parquet", "--vocab", "old.parquet", "-o", "old-counts"),
+        ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", LEDGER),
+        ("ledger", "show", LEDGER),
+        ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.1", "--ledger", LEDGER, "-o", "out"),
+        ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.2", "-o", "old-release"),
+        ("export", "old-release", "--format", "model", "-o", "old-model"),
+        ("export", "out", "--format", "arpa", "-o", "warm.arpa.gz"),
+        ("export", "out", "--format", "tsv", "-o", "warm.tsv"),
+        ("report", "out", "--vocab", "vocab.parquet", "-o", "warm.html"),
+    ):
+        run(arguments)
+    return Path(folder)
