@@ -5,8 +5,10 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 KENLM  := $(VENV)/.kenlm
 SPARK  := $(VENV)/.spark
+COVERED  := $(CURDIR)/build/coverage
+MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test mutants faults lint format docs fuzz bench bench-peers clean help
+.PHONY: demo test mutants faults fuzz coverage lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,6 +18,18 @@ demo: $(STAMP)   ## the whole story on generated data, into ./demo
 
 test: lint $(KENLM) $(SPARK) ## linters, then all tests
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
+# kernels that are small enough for it. Every process writes a file, and the report puts them together.
+AS_PYTHON := tests/text tests/private tests/files/test_delimited.py \
+  tests/mechanisms/test_sensitivity.py tests/audit/test_text.py tests/experiments/test_grammar.py
+coverage: export COVERAGE_FILE = $(COVERED)/.coverage
+coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 20 minutes
+	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
+	NUMBA_CACHE_DIR=$(COVERED)/kernels $(MEASURED) -n 2 --dist worksteal -q
+	NUMBA_DISABLE_JIT=1 $(MEASURED) -n 2 --dist worksteal -q -m 'not compiled' $(AS_PYTHON)
+	$(BIN)/python -m coverage combine --quiet $(COVERED)
+	$(BIN)/python tools/coverage_report.py
 
 mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kill them all; some ten minutes
 	$(BIN)/python tools/mutants.py

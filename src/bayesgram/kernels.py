@@ -2,11 +2,14 @@
 
 Kernels are cached on disk, release the GIL (so threads run them side by side) and use no fast-math: the same input
 gives the same bits on every run.
+
+With NUMBA_DISABLE_JIT=1 they run as Python, hundreds of times slower: so that coverage sees their lines and a debugger
+their variables. Whole numbers are the same bits then; logarithms and exponentials may differ in their last.
 """
 
 import logging
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 import llvmlite.binding  # type: ignore[import-untyped]
@@ -18,6 +21,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+AS_PYTHON = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 
 class _Contents(CompileResultCacheImpl):
@@ -61,8 +66,21 @@ def _link_runtime() -> None:
         llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
 
 
+def _as_python(function: Function) -> Function:
+    """The function as it is, where sums and products of 64 bits wrap in silence, as they do when it is compiled."""
+
+    @wraps(function)
+    def wrapping(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the kernel takes and gives
+        with np.errstate(over="ignore"):
+            return function(*arguments, **named)
+
+    return cast("Function", wrapping)
+
+
 def kernel(function: Function) -> Function:
     """A loop that is called from Python or from other kernels."""
+    if AS_PYTHON:
+        return _as_python(function)
     compiled: Any = numba.njit(nogil=True)(function)
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what cache=True does
     return cast("Function", compiled)
@@ -70,7 +88,17 @@ def kernel(function: Function) -> Function:
 
 def inlined(function: Function) -> Function:
     """A step that is pasted into the kernels that call it."""
+    if AS_PYTHON:
+        return _as_python(function)
     return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))
+
+
+def on_arrays(signature: str) -> Callable[[Callable[..., Any]], Any]:
+    """A function of numbers that takes arrays of them as well, one by one, and may be called from kernels."""
+    if AS_PYTHON:
+        answers = np.dtype(signature.split("(", maxsplit=1)[0])
+        return lambda function: np.vectorize(_as_python(function), [answers])
+    return cast("Callable[[Callable[..., Any]], Any]", numba.vectorize([signature], cache=True))  # type: ignore[no-untyped-call]
 
 
 @inlined
@@ -108,9 +136,17 @@ def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:  # noqa: ANN401, ARG
     return types.uint64(data, types.int64), generate
 
 
+def _prefetch_nothing(table: Any, row: Any) -> None:  # noqa: ANN401 - as the compiled one
+    """Python fetches for itself."""
+
+
+def _eight_bytes_as_python(data: Any, at: Any) -> np.uint64:  # noqa: ANN401 - as the compiled one
+    return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
+
+
 # prefetch(table, row): ask the processor for a row of a two-dimensional array that will be needed soon; no wait.
-prefetch: Callable[[Any, Any], None] = cast("Callable[[Any, Any], None]", intrinsic(_prefetch))
+prefetch = cast("Callable[[Any, Any], None]", _prefetch_nothing if AS_PYTHON else intrinsic(_prefetch))
 
 # eight_bytes(data, at): eight bytes of an array as one number, the first of them lowest where the processor has it so,
 # as all that Numba compiles for do; the caller sees to it that they are there.
-eight_bytes: Callable[[Any, Any], np.uint64] = cast("Callable[[Any, Any], np.uint64]", intrinsic(_eight_bytes))
+eight_bytes = cast("Callable[[Any, Any], np.uint64]", _eight_bytes_as_python if AS_PYTHON else intrinsic(_eight_bytes))

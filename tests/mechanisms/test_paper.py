@@ -112,3 +112,14 @@ def test_bad_settings(knobs, message):
     with pytest.raises(UsageError) as caught:
         Paper(**knobs)
     assert str(caught.value) == message
+
+
+def test_without_trust_in_private_counts_public_text_comes_out_and_nothing_else():
+    """ρ = 0: no noise is drawn, and two populations that have nothing in common give the same bits."""
+    vocabulary, budget = reference.vocabulary([50, 20, 3, 0]), Budget(1.0, 1e-6)
+    people = [np.array([[9, 0, 0, 0], [1, 1, 0, 0]]), np.array([[0, 0, 0, 7]])]
+    asked = [asked_by(Paper(rho=0), reference.user_counts(matrix), vocabulary, budget) for matrix in people]
+    assert [requests for requests, *_ in asked] == [[], []]
+    one, two = (Paper(rho=0).release(reference.user_counts(matrix), vocabulary, budget) for matrix in people)
+    assert one.probabilities.tolist() == two.probabilities.tolist()
+    assert one.probabilities == pytest.approx((np.array([50, 20, 3, 0]) + 1) / 77)

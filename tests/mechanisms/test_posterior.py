@@ -205,3 +205,16 @@ def test_bad_clip_norms():
     assert str(caught.value) == (
         "clip_norm=-1.0: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is left out."
     )
+
+
+def test_unigrams_are_measured_once_and_not_again_as_words():
+    vocabulary = Vocabulary(pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer())
+    counts = reference.user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
+    assert coordinates(public_ngrams(vocabulary)).words.shape == (3, 0)
+    made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
+    assert made.probabilities.sum() == pytest.approx(1)
+
+
+def test_mechanisms_that_prove_nothing_have_no_spend():
+    with pytest.raises(NotImplementedError):
+        Paper().spend(bigrams(3), Budget(1.0, 1e-6))

@@ -6,7 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
+from bayesgram.errors import UsageError
 from bayesgram.mechanisms.sensitivity import Statistics, weights
+from bayesgram.private.clip import clip
+from elsewhere import Elsewhere
 from strategies import matrices
 
 slopes = st.one_of(st.floats(1e-4, 1e4), st.sampled_from([0.001, 0.25, 0.5, 1.0, 2.0, 10.0]))
@@ -45,3 +48,13 @@ def test_many_users_are_shared_among_threads():
     found = Statistics(reference.clipped(matrix, max_count=3)).user_shifts(0.01)
     picked = [0, 1, 199, 200, 201, 399]
     assert found[picked] == pytest.approx([reference.shift(matrix, user, 0.01, 3) for user in picked])
+
+
+def test_users_elsewhere_have_the_same_gamma_and_no_shift_of_their_own():
+    matrix = np.random.default_rng(3).poisson(0.5, (20, 6)).clip(max=3)
+    counts, bounds = reference.user_counts(matrix), {"max_count": 3, "max_total": 99, "key": 1}
+    here, there = (Statistics(clip(each, **bounds)) for each in (counts, Elsewhere(counts, (7, 11))))
+    assert there.exact_gamma(0.1) == pytest.approx(here.exact_gamma(0.1), rel=1e-12)
+    assert here.exact_gamma(0.1) == here.user_shifts(0.1).max()
+    with pytest.raises(UsageError, match="a shift for every user is made on one machine only; ask for exact_gamma"):
+        there.user_shifts(0.1)

@@ -90,6 +90,25 @@ def test_strings_keep_their_numbers_while_the_table_grows():
     assert len(table) == len(known)
 
 
+def test_a_table_grows_also_where_there_is_no_room_to_spare(monkeypatch):
+    """Where memory that is not used counts as well, a table is doubled and no more."""
+    zeros, refused = np.zeros, []
+
+    def scarce(shape, dtype):
+        if shape[0] > 2 * len(table._slots):
+            refused.append(shape)
+            raise MemoryError
+        return zeros(shape, dtype)
+
+    table, known = StringTable(), {}
+    monkeypatch.setattr(np, "zeros", scarce)
+    for first in range(0, 3000, 500):
+        values = [b"%d" % value for value in range(first, first + 600)]
+        assert table.add(*flat(values)).tolist() == numbered(known, values, add=True)
+    assert refused
+    assert table.strings().to_pylist() == list(known)
+
+
 @pytest.mark.parametrize("size", range(250, 262))
 def test_a_table_is_right_around_the_size_at_which_it_grows(size):
     values = [b"%d" % value for value in range(size)]

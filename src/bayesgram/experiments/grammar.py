@@ -23,12 +23,11 @@ from pathlib import Path
 from statistics import NormalDist
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.errors import UsageError
-from bayesgram.kernels import kernel, mix
+from bayesgram.kernels import kernel, mix, on_arrays
 
 TEXT, RULE, TOPIC, OWN = range(4)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
 RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
@@ -207,13 +206,13 @@ def _check(rules: Rules, name: str, path: tuple[str, ...], where: str, sound: se
         sound.add(name)
 
 
-@numba.vectorize(["uint64(uint64, uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
+@on_arrays("uint64(uint64, uint64)")
 def derive(key: Keys, n: Keys) -> Keys:
     """The n-th key of the stream of `key`: splitmix64, a bijection of 64-bit integers for every n."""
     return mix(key + n * GOLDEN)  # type: ignore[arg-type,return-value]  # a ufunc: scalars inside, arrays outside
 
 
-@numba.vectorize(["float64(uint64)"], cache=True)  # type: ignore[no-untyped-call,untyped-decorator]
+@on_arrays("float64(uint64)")
 def unit(key: Keys) -> NDArray[np.float64]:
     """A derived key as a number in [0, 1)."""
     return (key >> np.uint64(11)) * np.float64(2**-53)

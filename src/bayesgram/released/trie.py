@@ -407,7 +407,7 @@ def _walk(stream: Ids, start: int, end_word: int, trie: Searched) -> tuple[Float
     for at in range(stream.size):
         wanted = end_word if stream[at] == SENTENCE_END else stream[at]
         states[at] = node
-        total = 0.0
+        total = np.float64(0)  # as a Python number it would take the precision of what is added
         found = _child(node, wanted, trie)
         while found < 0:
             total += trie.log_backoff[node]
@@ -474,7 +474,7 @@ def best(state: int, how_many: int, low: int, high: int, trie: Searched) -> tupl
     """The likeliest words of a range after a context, and their log10 p; −1 where there are no more."""
     words = np.full(how_many, -1, np.int32)
     scores = np.full(how_many, -np.inf)
-    node, backoff = state, 0.0
+    node, backoff = state, np.float64(0)
     while node != 0:
         last = trie.first_child[node + 1]
         for child in range(_place(trie.word, trie.first_child[node], last, low), last):

@@ -41,11 +41,11 @@ def _decode(data: Bytes, at: int) -> tuple[int, int]:
     if first < 0x80:
         return first, at + 1
     if first < 0xE0:
-        return (first & 0x1F) << 6 | (data[at + 1] & 0x3F), at + 2
+        return (first & 0x1F) << 6 | int(data[at + 1] & 0x3F), at + 2
     if first < 0xF0:
-        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | (data[at + 2] & 0x3F), at + 3
+        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | int(data[at + 2] & 0x3F), at + 3
     high = (first & 0x07) << 18 | int(data[at + 1] & 0x3F) << 12
-    return high | int(data[at + 2] & 0x3F) << 6 | (data[at + 3] & 0x3F), at + 4
+    return high | int(data[at + 2] & 0x3F) << 6 | int(data[at + 3] & 0x3F), at + 4
 
 
 @inlined

@@ -1,0 +1,117 @@
+"""What kernels answer on small inputs, one after the other, as text: to compare them compiled and as Python.
+
+python tests/kernel_answers.py prints it. Whole numbers are exact; floats that went through exp or log have 9 digits.
+"""
+
+import hashlib
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+import reference
+from bayesgram.audit.text import text_quality
+from bayesgram.experiments.crowd import Crowd
+from bayesgram.experiments.population import Population
+from bayesgram.experiments.reproduce.data import Data
+from bayesgram.inference.shrinkage import posterior
+from bayesgram.mechanisms.sensitivity import Statistics
+from bayesgram.private.clip import Coordinates, clip, clipped_sum, norm_histogram
+from bayesgram.private.counts import count
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.language_model import LanguageModel
+from bayesgram.text.tokens import Tokenizer
+from language_models import release_of
+
+HOSTILE = [
+    "Don't stop! ",
+    "naïve 日本語 \u00adcafe\u0301",
+    "",
+    "a\u2028b  c.d",
+    "👩‍👧 𝒱 ǅ x'",
+    "ab\u0301 'tis\nthe END",
+    "z" * 40,
+]
+TABLE = {("a",): 9.0, ("b",): 5.0, ("é",): 3.0, ("abc",): 2.0, ("a", "b"): 3.0, ("b", "abc"): 1.0, ("a", "b", "é"): 1.0}
+
+
+def digest(*arrays):
+    """All bits of these arrays."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()
+
+
+def rounded(values):
+    return [float(f"{value:.9g}") for value in np.ravel(values)]
+
+
+def tokens():
+    cutters = [Tokenizer(kind, lowercase) for kind in ("words", "whitespace", "characters") for lowercase in (0, 1)]
+    return [[cutter.sentences(text) for text in HOSTILE] for cutter in cutters]
+
+
+def made():
+    """Made-up people, the n-grams of public text, and who wrote which."""
+    population = Population(users=12, seed=5)
+    public = pa.Table.from_batches(population.public_text(60))
+    vocabulary = Vocabulary.from_public(public, order=[1, 3, 6], size=40, tokenizer=Tokenizer(boundaries=True))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "messages.csv")
+        pyarrow.csv.write_csv(pa.Table.from_batches(population.messages()), path)
+        return vocabulary, count(path, vocabulary)
+
+
+def clipping(vocabulary, counts):
+    """Every bound: C and W, and the L2 norm of n-grams and words together."""
+    shape = np.geomspace(0.5, 2, len(vocabulary) + 5)
+    words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
+    measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
+    few = clip(counts, max_count=2, max_total=5, key=7)
+    heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
+    return [
+        digest(few.starts, few.ngrams, few.counts),
+        [digest(clipped_sum(each, measured, clip_norm=norm)) for norm in (0.7, 1e6) for each in (counts, heavy)],
+        norm_histogram(counts, measured, np.array([1.0, 3.0, 10.0])).tolist(),
+        rounded(Statistics(few).user_shifts(0.1)),
+    ]
+
+
+def crowd():
+    people = Crowd(users=30, size=50, sentences=300, personas=2, shelf=1)
+    counts = people.counts()
+    part = Data(counts, people.vocabulary, 30, "made").fewer_users(15).smaller_vocabulary(20).counts
+    return [digest(each.starts, each.ngrams, each.counts) for each in (counts, part)]
+
+
+def language_model():
+    model = LanguageModel.from_release(release_of(TABLE))
+    quality = text_quality(model, [pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())])
+    best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
+    return [best, [each.word for each in model.predict([], 3, typed="a")], rounded(list(quality.to_json().values()))]
+
+
+def shrinkage():
+    chance = np.random.default_rng(2)
+    found = posterior(chance.normal(20, 9, 30), np.full(30, 5.0), chance.uniform(5, 60, 30))
+    return [rounded(each) for each in found]
+
+
+def answers():
+    """All of it."""
+    vocabulary, counts = made()
+    return {
+        "tokens": tokens(),
+        "vocabulary": [vocabulary.fingerprint, vocabulary.prior_fingerprint],
+        "counts": digest(counts.starts, counts.ngrams, counts.counts),
+        "clipping": clipping(vocabulary, counts),
+        "crowd": crowd(),
+        "language model": language_model(),
+        "shrinkage": shrinkage(),
+    }
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(answers()))

@@ -1,0 +1,77 @@
+"""Kernels run as Python answer what they answer compiled: so what coverage sees of them is what people run."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kernel_answers
+from bayesgram.kernels import AS_PYTHON, eight_bytes, kernel, mix
+
+TESTS = Path(kernel_answers.__file__).parent
+
+
+@kernel
+def _load(data, at):
+    return eight_bytes(data, at)
+
+
+@pytest.mark.skipif(AS_PYTHON, reason="there is nothing to compare with")
+def test_kernels_as_python_give_the_same_answers():
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    words = [sys.executable, TESTS / "kernel_answers.py"]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    others, ours = json.loads(done.stdout), json.loads(json.dumps(kernel_answers.answers()))
+    assert others.keys() == ours.keys()
+    for name in ours:
+        assert others[name] == ours[name], name
+
+
+@given(st.binary(min_size=8, max_size=40), st.data())
+def test_eight_bytes_are_a_number_with_the_first_lowest(content, data):
+    at = data.draw(st.integers(0, len(content) - 8))
+    assert int(_load(np.frombuffer(content, np.uint8), at)) == int.from_bytes(content[at : at + 8], "little")
+
+
+@given(st.integers(0, 2**64 - 1))
+def test_bits_are_mixed_as_splitmix64_does(value):
+    expected = value
+    for shift, factor in [(30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)]:
+        expected = (expected ^ expected >> shift) * factor % 2**64
+    assert int(mix(np.uint64(value))) == expected
+
+
+KERNEL = """
+import logging, numpy as np, bayesgram.kernels
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+from bayesgram.private.over_users import totals_of
+def lacking():
+    raise ImportError
+if {lacking}:
+    bayesgram.kernels._link_runtime = lacking
+print(totals_of(np.array([1, 1], np.int32), np.array([2, 3], np.int32), 3))
+"""
+
+
+@pytest.mark.skipif(AS_PYTHON, reason="nothing is compiled")
+def test_a_kernel_is_compiled_once_and_then_loaded_also_by_a_numba_that_works_otherwise(tmp_path):
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", KERNEL.format(lacking=lacking)],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for lacking in (False, False, True)
+    ]
+    assert [run.stdout for run in runs] == ["[0 5 0]\n"] * 3
+    assert ["Compiling inner loops" in run.stderr for run in runs] == [True, False, False]
