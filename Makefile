@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test coverage mutants faults lint format docs bench bench-peers clean help
+.PHONY: demo test mutants faults fuzz coverage lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -51,6 +51,10 @@ docs: $(STAMP)   ## this documentation as a website, into ./site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 	@echo "open site/index.html"
 
+FUZZ_SECONDS ?= 300
+fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 long; what it finds is in ./fuzz-findings
+	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) --processes 2 $(FUZZ)
+
 # Peers have environments of their own: their pins clash with ours and with each other's. One that won't install is
 # left out, and the page says so.
 bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour
@@ -89,5 +93,5 @@ $(SPARK): $(STAMP)
 	  echo "Spark could not be installed (see $(VENV)/spark.log); its tests are skipped. To try again: rm $@"; fi
 
 clean:           ## remove what make made
-	rm -rf $(VENV) .venv-bench demo site build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench demo site build fuzz-findings .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -32,6 +32,19 @@ def work(tmp_path_factory):
     return folder
 
 
+def test_what_was_written_before_the_end_is_named(work):
+    code = (
+        "import bayesgram.cli.console as console, bayesgram.cli as c, os, sys\n"
+        "console.report = lambda *a, **k: os.kill(os.getpid(), 15)\n"
+        "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'early.parquet']\n"
+        "c.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert f"error: stopped by SIGTERM; {work}/early.parquet was written before." in done.stderr
+    assert (work / "early.parquet").exists()
+
+
 @pytest.mark.parametrize(
     ("end", "code", "message"),
     [

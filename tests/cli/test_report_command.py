@@ -14,6 +14,8 @@ import pytest
 
 import attacked
 import reference
+from bayesgram.audit.summary import load_attacks
+from bayesgram.errors import BayesgramError
 
 ENTRY = Path(sys.executable).parent / "bayesgram"
 USER = "person-of-interest"
@@ -142,6 +144,32 @@ def test_what_is_not_a_release_or_an_audit_is_refused(work):
     (work / "broken" / "audit.json").write_text('{"mechanism": 1}')
     told = bayesgram(work, "report", "out 2", "--audit", "broken", "-o", "x.html", code=1).stderr
     assert "the audit is damaged; audit again." in " ".join(told.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("epsilon", "1"), ("epsilon", [1]), ("epsilon", 1e308), ("delta", {}), ("delta", -1), ("findings", [1]),
+        ("trade_offs", {"a": {"false_alarms": [0, 1e400], "misses": [1, 0]}}),
+        ("trade_offs", {"a": {"false_alarms": [0, 1], "misses": [1]}}), ("verdict", "\ud800"),
+    ],
+)  # fmt: skip
+def test_an_audit_of_other_types_is_damaged(tmp_path, name, value):
+    curve = {"false_alarms": [0.0, 1.0], "misses": [1.0, 0.0]}
+    told = {
+        "verdict": "",
+        "caught": False,
+        "mechanism": "posterior",
+        "guarantee": "PROVED",
+        "epsilon": 1.0,
+        "delta": 0.0,
+    }
+    told |= {"findings": [], "trade_offs": {"a": curve}}
+    (tmp_path / "audit.json").write_text(json.dumps(told))
+    assert len(load_attacks(tmp_path).traces) == 2
+    (tmp_path / "audit.json").write_text(json.dumps({**told, name: value}))
+    with pytest.raises(BayesgramError, match=r"the audit is damaged; audit again\.$"):
+        load_attacks(tmp_path)
 
 
 def test_releases_of_different_vocabularies_have_no_common_score(work):

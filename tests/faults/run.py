@@ -88,11 +88,11 @@ def show(made):
         runs[key] += 1
         codes[key]["crashed" if outcome.crashed and not fault.is_kill else outcome.code] += 1
         found[key] += bool(outcome.problems)
-    print(f"\n{'command':<22}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
+    print(f"\n{'command':<24}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
     order = [scenario.name for scenario in SCENARIOS]
     for key in sorted(runs, key=lambda key: (order.index(key[0]), key[1])):
         told = ", ".join(f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str))
-        print(f"{key[0]:<22}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
+        print(f"{key[0]:<24}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
     kills = sum(number for key, number in runs.items() if key[1].startswith("kill"))
     print(f"\n{runs.total() - kills} faults, {kills} kills, {found.total()} findings")
     return found.total()

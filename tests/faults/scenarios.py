@@ -12,6 +12,7 @@ SMALL_ROOM = {  # so that little text is enough to make things wait on disk
     "bayesgram.private.streaming.SMALLEST": 2000,
     "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
 }
+TWO_STEPS = {"bayesgram.files.writing.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
 
 
@@ -57,6 +58,14 @@ SCENARIOS = (
     Scenario("vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", old="old.parquet"),
     Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=SMALL_ROOM),
     Scenario("count --force", COUNT + FORCE, ("messages.parquet", "vocab.parquet"), "made", old="old-counts"),
+    Scenario(
+        "count --force, 2 steps",
+        COUNT + FORCE,
+        ("messages.parquet", "vocab.parquet"),
+        "made",
+        old="old-counts",
+        settings=TWO_STEPS,
+    ),
     Scenario("release", RELEASE, RELEASE_INPUTS, "made", repeatable=False),
     Scenario("release --force", RELEASE + FORCE, RELEASE_INPUTS, "made", old="old-release", repeatable=False),
     Scenario(

@@ -242,3 +242,15 @@ def test_what_is_rare_is_kept_out_of_the_table():
     tables[1].add([numbers], bounds, at_least=least)
     assert tables[0].count_reached_by(100) >= least > 10
     assert len(tables[1]) < len(tables[0]) / 10
+
+
+def test_what_is_not_utf8_is_refused(tmp_path):
+    """Neither n-grams nor metadata: Arrow hands both out as a file has them."""
+    raw = pa.array([b"a", b"b\xff"]).view(pa.string())
+    pq.write_table(pa.table({"ngram": raw, "count": [2, 1]}), tmp_path / "v.parquet")
+    with pytest.raises(UsageError, match=r"the column 'ngram' must hold text without nulls\.$"):
+        Vocabulary.load(tmp_path / "v.parquet")
+    table = pa.table({"ngram": ["a"], "count": [2]}).replace_schema_metadata({b"bayesgram.tokenizer": b"wo\xb2ds"})
+    pq.write_table(table, tmp_path / "v.parquet")
+    with pytest.raises(UsageError, match="not known to this bayesgram"):
+        Vocabulary.load(tmp_path / "v.parquet")

@@ -6,6 +6,7 @@ that Python does not know: compare on code points for which `is_assigned` only.
 """
 
 import unicodedata
+from functools import cache
 
 BREAKS = {*range(0x0A, 0x0E), 0x85, 0x2028, 0x2029}
 SPACES = {0x09, 0x20, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000}
@@ -29,6 +30,7 @@ def is_assigned(character: str) -> bool:
     return unicodedata.category(character) not in ("Cn", "Cs")
 
 
+@cache
 def class_of(character: str) -> str:
     """The class in the first line of the table that fits."""
     code, category = ord(character), unicodedata.category(character)

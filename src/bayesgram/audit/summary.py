@@ -3,7 +3,6 @@
 In:  private counts and releases; audit folders.   Out: what `released.report` draws. Every number here is a disclosure.
 """
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from bayesgram.audit.pictures import CLAIM, allowed_misses
 from bayesgram.audit.report import CONTENTS, FORMAT
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.formats import check_format
+from bayesgram.files.formats import check_format, read_json
+from bayesgram.privacy.budget import MAX_EPSILON
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
 from bayesgram.released.report import Attacks, Score, printable
@@ -53,14 +53,14 @@ def load_attacks(path: Path) -> Attacks:
     if not file.is_file():
         raise UsageError(f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`.")
     try:
-        document = json.loads(file.read_text(encoding="utf-8"))
+        document = read_json(file)
         check_format(path, "an audit", document.get("format", 1), FORMAT)  # version 0.1 wrote no number
         return Attacks(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
             guarantee=str(document["guarantee"]),
-            epsilon=document["epsilon"],
-            delta=document["delta"],
+            epsilon=_claimed(document["epsilon"], MAX_EPSILON),
+            delta=_claimed(document["delta"], 1.0),
             verdict=str(document["verdict"]),
             caught=bool(document["caught"]),
             findings=[{name: item[name] for name in FINDING} for item in document["findings"]],
@@ -68,17 +68,31 @@ def load_attacks(path: Path) -> Attacks:
         )
     except UsageError:
         raise
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise BayesgramError(f"{path}: the audit is damaged; audit again.") from None
+
+
+def _claimed(value: object, most: float) -> float | None:
+    """A number of the claim, where there is one."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= most:
+        raise ValueError("not a number that can be claimed")
+    return float(value)
+
+
+def _trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
+    """A curve of pairs of rates."""
+    alarms, misses = (list(map(float, curve[rate])) for rate in ("false_alarms", "misses"))
+    if len(alarms) != len(misses) or not all(0 <= rate <= 1 for rate in alarms + misses):
+        raise ValueError("not a trade-off")
+    return Trace(name, alarms, misses, colour)
 
 
 def _traces(document: dict[str, Any]) -> list[Trace]:
     """The curves that the audit kept, and the edge of what its claim allows."""
     curves = document["trade_offs"].items()
-    traces = [
-        Trace(name, list(map(float, curve["false_alarms"])), list(map(float, curve["misses"])), colour)
-        for (name, curve), colour in zip(curves, COLOURS, strict=False)
-    ]
+    traces = [_trace(name, curve, colour) for (name, curve), colour in zip(curves, COLOURS, strict=False)]
     if not traces or document["epsilon"] is None:
         return []
     alarms = np.linspace(0, 1, 201)

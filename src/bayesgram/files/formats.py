@@ -1,11 +1,36 @@
-"""The number that every file of ours carries, so that an old program refuses a new file instead of misreading it.
+"""What the files of ours have in common: JSON that is an object, and a number that says which format it is.
 
-Does not convert anything: a loader that reads several formats does (docs/versioning.md has the table).
+An old program refuses a new file instead of misreading it, and any program refuses a damaged one. Does not convert
+anything: a loader that reads several formats does (docs/versioning.md has the table).
 """
 
+import json
 from pathlib import Path
+from typing import Any
 
 from bayesgram.errors import UsageError
+
+MOST_LEVELS = 20  # of objects in objects: ours have five, and a thousand would end Python's stack
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object that a file holds; a ValueError if it holds anything else, or text that could not be written again."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        value = None
+    if not isinstance(value, dict) or _levels_exceed(value, MOST_LEVELS):
+        raise ValueError("not a JSON object of ours")
+    json.dumps(value, ensure_ascii=False).encode()  # half a character, as "\ud800" is, has no bytes
+    return value
+
+
+def _levels_exceed(value: object, most: int) -> bool:
+    level = [value]
+    for _ in range(most):
+        held = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        level = [part for parts in held for part in parts]
+    return bool(level)
 
 
 def check_format(path: str | Path, kind: str, found: object, newest: int) -> int:

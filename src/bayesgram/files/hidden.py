@@ -87,7 +87,8 @@ def _put_back(replaced: Path, target: Path) -> None:
         replaced.rename(target)
     except OSError as error:
         raise BayesgramError(
-            f"{target}: what was there is kept in {replaced}, as it can't be moved back ({error.strerror}); move it."
+            f"{target}: what was there is kept in {replaced}, as it can't be moved back ({error.strerror});"
+            " `bayesgram clean --remove` tries again."
         ) from error
 
 

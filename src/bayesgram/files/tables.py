@@ -24,7 +24,7 @@ def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
     """Yield chunks of a Parquet file; its bytes count as read in proportion to its rows."""
     with pq.ParquetFile(str(source.path), buffer_size=_READ_BUFFER, pre_buffer=False) as file:
         columns.require_types(source.name, file.schema_arrow)
-        batches = file.iter_batches(_batch_rows(file.metadata, columns.text), columns=columns.names)
+        batches = file.iter_batches(_batch_rows(file.metadata), columns=columns.names)
         bytes_per_row = (source.size or 0) / max(1, file.metadata.num_rows)
         yield from _chunks(batches, columns, bytes_per_row)
 
@@ -38,10 +38,27 @@ def read_arrow(source: Source, columns: Columns) -> Iterator[Chunk]:
     row, position = 1, 0
     with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk, options=wanted) as file:
         for number in range(batches):
-            for chunk in _chunks([file.get_batch(number)], columns, row=row):
+            for chunk in _chunks([_sound(file.get_batch(number))], columns, row=row):
                 yield replace(chunk, position=position)
                 row += len(chunk.text)
             position = (source.size or 0) * (number + 1) // batches
+
+
+def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch, if no value of it leads outside: Arrow takes the offsets in a file for right, and crashes if not.
+
+    Whether the text is UTF-8 is looked at later, row by row.
+    """
+    for column in batch.columns:
+        _as_binary(column).validate(full=True)
+    return batch
+
+
+def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
+    if isinstance(array, pa.DictionaryArray):
+        return pa.DictionaryArray.from_arrays(array.indices, _as_binary(array.dictionary), safe=False)
+    kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+    return array.view(kinds[array.type]) if array.type in kinds else array
 
 
 def read_table(source: Source, columns: Columns) -> Iterator[Chunk]:
@@ -63,14 +80,15 @@ def _chunks(
             yield Chunk(as_bytes(part.column(columns.text)), user, rows, int(bytes_per_row * (row - 1)))
 
 
-def _batch_rows(metadata: pq.FileMetaData, text_column: str) -> int:
-    """As many rows as hold about `BATCH_BYTES` of text in the row group with the longest texts."""
-    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+def _batch_rows(metadata: pq.FileMetaData) -> int:
+    """As many rows as hold about `BATCH_BYTES` of all columns in the row group with the longest rows.
+
+    The size of the text column would do, but pyarrow ends the process when it is asked for that of a damaged file.
+    """
     rows = BATCH_ROWS
     for group in (metadata.row_group(index) for index in range(metadata.num_row_groups)):
-        if group.num_rows:
-            size = group.column(paths.index(text_column)).total_uncompressed_size
-            rows = min(rows, BATCH_BYTES * group.num_rows // max(1, size))
+        if group.num_rows > 0:
+            rows = min(rows, BATCH_BYTES * group.num_rows // max(1, group.total_byte_size))
     return max(1, rows)
 
 

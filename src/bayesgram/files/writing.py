@@ -23,6 +23,9 @@ FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FAILURES = {*FULL, errno.EIO, errno.EMFILE, errno.ENFILE}  # not the fault of whoever chose the place
 
 
+published: list[Path] = []  # by this process, so far
+
+
 def check_free(
     path: str | Path,
     *,
@@ -189,6 +192,7 @@ def _flush(path: Path) -> None:
 
 def _flush_place(target: Path) -> None:
     """Fsync the folder in which something took its place. If that fails, it is there all the same, and we say so."""
+    published.append(target)
     try:
         _flush(target.parent)
     except OSError as error:

@@ -19,7 +19,7 @@ from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
-from bayesgram.files.formats import check_format
+from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
 from bayesgram.private.over_users import user_blocks
@@ -101,17 +101,21 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     place, fingerprint = find_counts(path, vocabulary_size)
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     names = StringTable()
-    users, ngrams, counts = (np.empty(sum(map(_rows_in, files)), np.int32) for _ in range(3))
+    users, ngrams, counts = _room(path, sum(map(_rows_in, files)))
     last = 0
     for file in files:
         for first_row, batch in ahead(_batches(file)):
             first, last = last, last + len(batch)
+            if last > users.size:
+                raise _damaged(file)
             users[first:last] = _users(file, first_row, batch["user"], names)
             for column, name, bounds in (
                 (ngrams, "ngram", (0, vocabulary_size - 1)),
                 (counts, "count", (1, MAX_COUNT)),
             ):
                 column[first:last] = _whole_numbers(file, first_row, batch[name], name, *bounds)
+    if last < users.size:
+        raise _damaged(path)
     return user_counts(
         names.strings(),
         users,
@@ -133,9 +137,9 @@ def find_counts(path: str | Path, vocabulary_size: int) -> tuple[Path, str | Non
 def _fingerprint(folder: Path, vocabulary_size: int) -> str:
     """The vocabulary that a counts folder says it was made with."""
     try:
-        meta = json.loads((folder / META).read_text(encoding="utf-8"))
+        meta = read_json(folder / META)
         check_format(folder, "a counts folder", meta["format"], FORMAT)
-        size, fingerprint = int(meta["vocabulary"]["size"]), str(meta["vocabulary"]["fingerprint"])
+        size, fingerprint = _made_with(meta["vocabulary"])
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
     except OSError as error:
@@ -152,21 +156,33 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
     return fingerprint
 
 
+def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
+    """The size and the fingerprint that meta.json tells."""
+    size, fingerprint = vocabulary["size"], vocabulary["fingerprint"]
+    if type(size) is not int or not isinstance(fingerprint, str):
+        raise TypeError("a size is a whole number, a fingerprint is a text")
+    return size, fingerprint
+
+
 def _rows_in(file: Path) -> int:
     """How many rows a file has, whose columns are right."""
     try:
         with pq.ParquetFile(file) as opened:
             schema, rows = opened.schema_arrow, opened.metadata.num_rows
-    except (pa.ArrowInvalid, OSError) as error:
+            names = schema.names
+    except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(file, error) from None
         raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
-    missing = [name for name in COLUMNS if name not in schema.names]
+    missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise UsageError(
             f"{file}: no column {missing[0]!r}; counts have the columns 'user', 'ngram', 'count', this file has"
-            f" {', '.join(map(repr, schema.names))}."
+            f" {', '.join(map(repr, names))}."
         )
+    repeated = [name for name in COLUMNS if names.count(name) > 1]
+    if repeated:
+        raise UsageError(f"{file}: two columns are called {repeated[0]!r}; rename one of them.")
     kind = _kind(schema.field("user").type)
     if not (pa.types.is_integer(kind) or _is_text(kind)):
         raise UsageError(f"{file}: the column 'user' is {kind}; ids must be text or whole numbers.")
@@ -184,14 +200,28 @@ def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
+def _room(path: str | Path, rows: int) -> tuple[Ids, Ids, Ids]:
+    """Room for three columns of what a file says are its rows."""
+    try:
+        users, ngrams, counts = (np.empty(rows, np.int32) for _ in range(3))
+    except (MemoryError, ValueError):
+        raise BayesgramError(
+            f"{path}: says that it has more rows than memory can hold; it is damaged, or needs a larger machine."
+        ) from None
+    return users, ngrams, counts
+
+
 def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows, some at a time, with the number of the first, from 1; ids as numbers of a dictionary."""
     try:
         yield from _read_batches(file)
     except OSError as error:
-        if error.errno is None:
-            raise BayesgramError(f"{file}: the file is damaged; count again with `bayesgram count`.") from None
-        raise unreadable(file, error) from None
+        problem = _damaged(file) if error.errno is None else unreadable(file, error)
+    except (pa.ArrowException, ValueError):
+        problem = _damaged(file)
+    else:
+        return
+    raise problem  # outside, so that it carries no message of Arrow's, which may quote a value
 
 
 def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -203,10 +233,18 @@ def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
             first_row += len(batch)
 
 
+def _damaged(path: str | Path) -> BayesgramError:
+    return BayesgramError(f"{path}: the file is damaged; count again with `bayesgram count`.")
+
+
 def _users(file: Path, first_row: int, users: "pa.Array[Any]", names: StringTable) -> Ids:
     """The numbers of these ids; new ones get one."""
     if not pa.types.is_dictionary(users.type):
         users = users.dictionary_encode()
+    try:
+        users.validate(full=True)  # Arrow itself does not ask whether an id is there, and is text
+    except pa.ArrowException:
+        raise _damaged(file) from None
     known = names.add(*buffers(as_bytes(users.dictionary).fill_null(b"")))
     codes = users.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     numbers: Ids = np.append(known, np.int32(EMPTY))[codes]  # of no id at all, the last

@@ -166,7 +166,7 @@ class Vocabulary:
         metadata = table.schema.metadata or {}
         _check_format(path, metadata.get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
         named = metadata.get(b"bayesgram.tokenizer")
-        stated = Tokenizer.from_name(named.decode()) if named else None
+        stated = Tokenizer.from_name(named.decode(errors="replace")) if named else None
         if tokenizer and stated and tokenizer != stated:
             raise UsageError(
                 f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
@@ -256,27 +256,37 @@ def _read_table(path: Path) -> pa.Table:
     """The two columns of a vocabulary file, checked."""
     try:
         table = pq.read_table(path)
+        names = table.column_names  # text, if it is a vocabulary
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from None
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
-    missing = {"ngram", "count"} - set(table.column_names)
+    missing = {"ngram", "count"} - set(names)
     if missing:
         raise UsageError(
             f"{path}: no column {min(missing)!r}; a vocabulary has the columns 'ngram' and 'count', this file has"
-            f" {', '.join(map(repr, table.column_names))}."
+            f" {', '.join(map(repr, names))}."
         )
     count = table["count"]
     if not pa.types.is_integer(count.type) or count.null_count or (pc.min(count).as_py() or 0) < 0:
         raise UsageError(f"{path}: the column 'count' must hold whole numbers of 0 or more.")
     ngram = table["ngram"]
-    if not (pa.types.is_string(ngram.type) or pa.types.is_large_string(ngram.type)) or ngram.null_count:
+    if not (pa.types.is_string(ngram.type) or pa.types.is_large_string(ngram.type)) or not _is_text(ngram):
         raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")
     if not 1 <= table.num_rows <= MAX_SIZE:
         raise UsageError(f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
     return table
+
+
+def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
+    """Without nulls and valid UTF-8, which Arrow takes for granted."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return not column.null_count
 
 
 def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:

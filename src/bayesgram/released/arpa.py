@@ -25,11 +25,10 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.writing import publish_file
 from bayesgram.released.estimate import words_of
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.trie import UNKNOWN, Index, Trie, connect
+from bayesgram.released.trie import TOLERANCE, UNKNOWN, Index, Trie, connect, context_sums
 from bayesgram.text.ngrams import END, MAX_ORDER, START
 from bayesgram.text.tokens import Tokenizer
 
-TOLERANCE = 1e-4  # of a context's sum: seven digits, as other tools write them, stay well below
 _COUNT = re.compile(rb"ngram[ \t]+(\d{1,2})[ \t]*=[ \t]*(\d{1,12})[ \t]*\r?")
 
 
@@ -81,6 +80,7 @@ def read_arpa(path: str | Path, *, tokenizer: Tokenizer = Tokenizer()) -> Langua
     sizes = source.header()
     sections = [source.section(order, size, len(sizes)) for order, size in enumerate(sizes, start=1)]
     source.expect(b"\\end\\", "the end of the model")
+    source.expect_no_more()
     return LanguageModel(_checked(source.name, sections), tokenizer, {"imported_from": Path(path).name})
 
 
@@ -140,6 +140,12 @@ class _Lines:
             refuse(self.name, min(self._at, len(self._lines) - 1) + 1, f"expected `{wanted.decode()}`, {meaning}.")
         self._at += 1
 
+    def expect_no_more(self) -> None:
+        """Refuse whatever follows but empty lines: a second model would be lost."""
+        for number, line in enumerate(self._lines[self._at :], start=self._at + 1):
+            if line.strip():
+                refuse(self.name, number, "something follows the end of the model.")
+
     def section(self, order: int, size: int, highest: int) -> _Section:
         """The n-grams of one order: all lines up to an empty one."""
         self.expect(f"\\{order}-grams:".encode(), f"the n-grams of order {order}")
@@ -180,7 +186,12 @@ def _numbers(name: str, first: int, texts: list[bytes]) -> Floats:
             values[at] = math.nan
         if not math.isfinite(values[at]):
             refuse(name, first + at + 1, f"{text[:20].decode(errors='replace')!r} is not a number.")
-    return values.astype(np.float32).astype(np.float64)
+    with np.errstate(over="ignore"):
+        singles = values.astype(np.float32)
+    if not np.isfinite(singles).all():
+        at = int(np.argmin(np.isfinite(singles)))
+        refuse(name, first + at + 1, f"{texts[at][:20].decode(errors='replace')!r} is too large a number.")
+    return singles.astype(np.float64)
 
 
 def refuse(name: str, line: int, problem: str) -> NoReturn:
@@ -248,21 +259,8 @@ def _check_links(name: str, levels: list[Ids], places: list[Integers]) -> None:
 def _check_sums(name: str, trie: Trie, lines: Integers) -> None:
     """Every context adds up to one; the first that doesn't is refused."""
     sums = context_sums(trie)
-    bad = np.abs(sums - 1) > TOLERANCE
+    bad = ~(np.abs(sums - 1) <= TOLERANCE)  # also where it is no number
     if bad.any():
         at = int(np.flatnonzero(bad)[np.argmin(lines[: trie.contexts][bad])])
         what = "the words" if at == 0 else "the words after this context"
         refuse(name, int(lines[at]), f"the probabilities of {what} add up to {sums[at]:.6f}, not to 1.")
-
-
-def context_sums(trie: Trie) -> Floats:
-    """Σ_w p(w|h) over all words but <s>, for the root and every other context."""
-    probability = 10 ** trie.log_probability.astype(np.float64)
-    probability[1 + trie.special[0]] = 0.0
-    longer = np.arange(1 + len(trie.words), probability.size)
-    parents = trie.parents[longer]
-    seen = np.bincount(parents, probability[longer], trie.contexts)
-    below = np.bincount(parents, probability[trie.suffix[longer]], trie.contexts)
-    sums: Floats = seen + 10 ** trie.log_backoff.astype(np.float64) * (1 - below)
-    sums[0] = probability[1 : 1 + len(trie.words)].sum()
-    return sums

@@ -6,6 +6,7 @@ above 0: words that the model lacks are <unk>, which stands for all of them toge
 """
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
-from bayesgram.files.formats import check_format
+from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.estimate import estimate
 from bayesgram.released.release import CARD, Release
@@ -44,6 +45,10 @@ ARRAYS = {
 }
 CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
 MOST_PREDICTIONS = 1000
+_LONGEST_HEAD = 256
+_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '[<|][uif]\d', 'fortran_order': False, 'shape': \(\d{1,18},\), \} *\n", re.DOTALL
+)
 
 
 class NgramTable(Protocol):
@@ -222,9 +227,9 @@ class LanguageModel:
                 f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."
             )
         try:
-            about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            about = read_json(folder / ABOUT)
             check_format(path, "a model", about["format"], FORMAT)
-            arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in ARRAYS}
+            arrays = {name: _mapped(folder / f"{name}.npy") for name in ARRAYS}
             known = all(arrays[name].dtype == kind for name, kind in ARRAYS.items())
             words = Words(arrays.pop("word_bytes"), arrays.pop("word_ends"))
             trie = frozen(Trie(words, **arrays))
@@ -246,6 +251,15 @@ class LanguageModel:
         if (folder / CARD).is_file():
             return cls.from_release(Release.load(folder))
         return cls.load(folder) if folder.is_dir() else read_arpa(folder, tokenizer=tokenizer or Tokenizer())
+
+
+def _mapped(path: Path) -> NDArray[Any]:
+    """A file of ours as an array: NumPy's own reader takes many others, and gets lost in the heads of damaged ones."""
+    with path.open("rb") as file:
+        head = _HEAD.match(file.read(_LONGEST_HEAD))
+        if not head or int.from_bytes(head[1], "little") != head.end() - head.end(1):
+            raise ValueError("not a row of numbers, as np.save writes them")
+    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def expected_counts(release: Release) -> Floats:

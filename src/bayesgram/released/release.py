@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
-from bayesgram.files.formats import check_format
+from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
+from bayesgram.released.card_values import check_values
 from bayesgram.text.ngrams import ngram_orders
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
@@ -62,17 +63,17 @@ class Release:
         if not (folder / CARD).is_file():
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
         try:
-            values = json.loads((folder / CARD).read_text(encoding="utf-8"))
+            values = read_json(folder / CARD)
             check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
+            check_values(values)
             card = Card.from_json(values)
             table = pq.read_table(folder / DISTRIBUTION)
-            ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
-            probabilities = table["probability"].to_numpy()
+            ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
-            deviations = table["standard_deviation"].to_numpy() if known else None
+            deviations = _numbers(table, "standard_deviation") if known else None
         except UsageError:
             raise
-        except (OSError, pa.ArrowInvalid, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged; release again.") from None
@@ -83,3 +84,25 @@ class Release:
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
             )
         return loaded
+
+
+def _ngrams(table: pa.Table) -> pa.LargeStringArray:
+    """The column of texts, without nulls and not empty."""
+    column = table["ngram"]
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        raise TypeError("n-grams are text")
+    column.validate(full=True)  # UTF-8, which Arrow takes for granted
+    if column.null_count or not len(column):
+        raise ValueError("n-grams are missing")
+    return column.combine_chunks().cast(pa.large_string())
+
+
+def _numbers(table: pa.Table, name: str) -> Floats:
+    """A column of finite numbers."""
+    column = table[name]
+    if not pa.types.is_floating(column.type) or column.null_count:
+        raise TypeError(f"{name}: not a column of numbers")
+    numbers: Floats = column.to_numpy().astype(np.float64)
+    if not np.isfinite(numbers).all() or numbers.min(initial=0) < 0:
+        raise ValueError(f"{name}: a number from 0 is expected")
+    return numbers

@@ -12,6 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
@@ -20,6 +22,7 @@ from bayesgram.text.ngrams import END, START
 
 UNKNOWN = "<unk>"
 SENTENCE_END = -1  # in a stream of word numbers: here </s> is predicted and a new sentence begins
+TOLERANCE = 1e-4  # of a context's sum: seven digits, as other tools write them, stay well below
 NEVER = -99.0  # log10 of what is given, never predicted: <s>
 MOST_NODES = 2**31 - 2
 _FEW = 1024  # words that are looked through one by one
@@ -42,6 +45,16 @@ class Words:
         """Every word."""
         whole, ends = self.data.tobytes(), self.ends.tolist()
         return [whole[start:end] for start, end in pairwise(ends)]
+
+    def are_in_order(self) -> bool:
+        """Whether these are distinct texts in byte order, so that each of them is found."""
+        buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
+        texts = pa.Array.from_buffers(pa.large_string(), len(self), buffers)
+        try:
+            texts.validate(full=True)
+        except pa.ArrowInvalid:
+            return False
+        return bool(pc.all(pc.less(texts[:-1].cast(pa.large_binary()), texts[1:].cast(pa.large_binary()))).as_py())
 
     def find(self, data: Bytes, ends: Integers) -> Ids:
         """The numbers of these strings; −1 where they are not known."""
@@ -134,10 +147,11 @@ class Trie:
 
     def is_sound(self) -> bool:
         """Whether the arrays lead nowhere outside: a damaged file must not crash a kernel."""
-        levels, total, words = self.level_starts, self.word.size, len(self.words)
-        ends, children = self.words.ends, self.first_child
+        levels, total, children = self.level_starts, self.word.size, self.first_child
+        ends, words = self.words.ends, self.words.ends.size - 1
         return bool(
             levels.size >= 4
+            and words >= 3
             and levels[0] == 0
             and levels[1] == 1
             and levels[2] == 1 + words
@@ -159,6 +173,25 @@ class Trie:
             and ends[0] == 0
             and ends[-1] == self.words.data.size
             and min(self.special) >= 0
+            and self.words.are_in_order()
+            and self._is_searchable()
+            and self._is_a_model()
+        )
+
+    def _is_searchable(self) -> bool:
+        """Whether halving finds what is there: the words after a context ascend, and the likeliest are known."""
+        ascends = (np.diff(self.word[1:]) > 0) | (np.diff(self.parents[1:]) != 0)
+        ranked = self.log_probability[1 + self.ranked]
+        return bool(ascends.all() and _ascends(-ranked) and np.unique(self.ranked).size == self.ranked.size)
+
+    def _is_a_model(self) -> bool:
+        """Whether probabilities are such, and those after a context add up to one."""
+        logs = self.log_probability
+        return bool(
+            np.isfinite(logs).all()
+            and logs.max() <= 0
+            and np.isfinite(self.log_backoff).all()
+            and (np.abs(context_sums(self) - 1) <= TOLERANCE).all()
         )
 
     @property
@@ -185,6 +218,20 @@ class Trie:
         """The likeliest next words after each of these contexts, a row each; −1 where there are no more."""
         found: Ids = _best_after(states, how_many, len(self.words), self.searched)
         return found
+
+
+def context_sums(trie: Trie) -> Floats:
+    """Σ_w p(w|h) over all words but <s>, for the root and every other context."""
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers of a file that may be damaged
+        probability = 10 ** trie.log_probability.astype(np.float64)
+        probability[1 + trie.special[0]] = 0.0
+        longer = np.arange(1 + len(trie.words), probability.size)
+        parents = trie.parents[longer]
+        seen = np.bincount(parents, probability[longer], trie.contexts)
+        below = np.bincount(parents, probability[trie.suffix[longer]], trie.contexts)
+        sums: Floats = seen + 10 ** trie.log_backoff.astype(np.float64) * (1 - below)
+        sums[0] = probability[1 : 1 + len(trie.words)].sum()
+    return sums
 
 
 def find_special(words: Words) -> tuple[int, int, int]:
@@ -252,7 +299,7 @@ def connect(levels: list[Ids], words: Words, log_probabilities: list[Floats], lo
     return frozen(trie)
 
 
-def _ascends(array: Integers | Ids) -> bool:
+def _ascends(array: Integers | Ids | Singles) -> bool:
     return bool((array[1:] >= array[:-1]).all())
 
 

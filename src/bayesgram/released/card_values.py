@@ -1,0 +1,69 @@
+"""Whether a card.json holds values of the kinds that whatever shows or uses a card relies on.
+
+In:  what the file holds.   Out: nothing, or a ValueError. A card is handed on and may have been edited: a number that
+became a text must be an error where the release is opened, not on the third page of a report.
+Does not know whether the values are true.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from bayesgram.privacy.budget import MAX_EPSILON
+
+_LARGEST = 1e300
+_TEXTS = ("mechanism", "guarantee", "statement", "software")
+_BOUNDS = ("clip_norm", "max_count", "max_total")  # settings that the report shows as numbers
+
+
+def check_values(values: Mapping[str, Any]) -> None:
+    """A ValueError, or a KeyError, if something is missing or of another kind."""
+    settings, details, vocabulary, ledger = (
+        values.get(name) for name in ("settings", "details", "vocabulary", "ledger")
+    )
+    _require("a text", all(isinstance(values[name], str) for name in _TEXTS))
+    _require("command", isinstance(values.get("command"), str | None))
+    _require("seeded", isinstance(values["seeded"], bool))
+    _require("epsilon", values["epsilon"] is None or _is_number(values["epsilon"], 0, MAX_EPSILON))
+    _require("delta", values["delta"] is None or _is_number(values["delta"], 0, 1))
+    _require("settings", isinstance(settings, dict) and all(_is_bound(settings.get(name)) for name in _BOUNDS))
+    _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
+    _require("ledger", ledger is None or (isinstance(ledger, dict) and {"population", "entry"} <= set(ledger)))
+    _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
+
+
+def _require(what: str, right: bool) -> None:
+    if not right:
+        raise ValueError(f"{what}: not what a card has")
+
+
+def _is_number(value: object, low: float = -_LARGEST, high: float = _LARGEST) -> bool:
+    """Finite, and not True: comparing is exact for whole numbers of any size."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_bound(value: object) -> bool:
+    return value is None or _is_number(value, 0)
+
+
+def _is_vocabulary(told: dict[str, Any]) -> bool:
+    orders = told.get("orders", [told.get("order")])
+    whole = [told.get("size"), told.get("order"), *(orders if isinstance(orders, list) else [None])]
+    texts = [told.get("tokenizer"), told.get("fingerprint")]
+    return all(type(number) is int and number >= 0 for number in whole) and all(isinstance(each, str) for each in texts)
+
+
+def _has_totals(details: dict[str, Any]) -> bool:
+    """How often people wrote the n-grams of each order, where it is known."""
+    totals = details.get("expected_counts", {})
+    return isinstance(totals, dict) and all(_is_number(total, 0) for total in totals.values())
+
+
+def _has_norms(details: dict[str, Any]) -> bool:
+    """The histogram of norms, where there is one."""
+    edges, users = details.get("norm_edges", []), details.get("noisy_users_by_norm", [])
+    if not (isinstance(edges, list) and isinstance(users, list) and all(map(_is_number, [*edges, *users]))):
+        return False
+    if not edges:
+        return _is_number(details.get("histogram_multiplier", 0), 0)
+    needed = (details.get("clip_norm_used"), details.get("histogram_multiplier"))
+    return len(users) == len(edges) + 1 and all(_is_number(number, 0) for number in needed)
