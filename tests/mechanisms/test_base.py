@@ -1,5 +1,7 @@
 """The door itself: what is refused before a ledger is charged, and what an audit is given."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -43,3 +45,21 @@ def test_an_audit_is_given_the_whole_output_where_nothing_is_said_to_be_post_pro
         for ask in (mechanism.measure, mechanism.distribution)
     )
     assert measured.theta.tolist() == whole.theta.tolist()
+
+
+@dataclass(frozen=True)
+class Interrupted(Gaussian):
+    """Stops when noise is to be drawn."""
+
+    def distribution(self, *_):
+        raise KeyboardInterrupt
+
+
+def test_a_release_that_is_lost_names_the_entry_that_stays_spent(tmp_path):
+    ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1, 1e-6))
+    told = []
+    with pytest.raises(KeyboardInterrupt) as caught:
+        base.release(COUNTS, VOCABULARY, Interrupted(), BUDGET, ledger=ledger, on_reserved=told.append)
+    assert told == [1]
+    assert caught.value.__notes__ == [f"The release is lost, and entry 1 of {ledger.path} stays spent."]
+    assert [entry.number for entry in ledger.read().reservations] == [1]

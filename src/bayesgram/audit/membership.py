@@ -172,6 +172,8 @@ def _paper_sampler(paper: Paper, counts: UserCounts, vocabulary: Vocabulary, key
     gamma, mean = paper.gamma(statistics), paper.mean(statistics, vocabulary)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
+        if paper.rho == 0:  # public text alone, as in `Paper.sample`
+            return softmax(mean)
         return softmax(noise.gaussian(mean, scale=classical_sigma(gamma, rho=paper.rho, budget=budget)))
 
     return sample
