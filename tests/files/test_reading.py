@@ -223,7 +223,7 @@ FOREIGN = [
     ("x.tsv.gz", "user\ttext\na\tb\n".encode("utf-16-be"), UTF_16.format("tsv")),
     ("x.jsonl", '{"user":"a","text":"b"}\n'.encode("utf-16-le"), UTF_16.format("jsonl")),
     ("x.jsonl", b"\xfe\xff" + '{"user":"a","text":"b"}\n'.encode("utf-16-be"), UTF_16.format("jsonl")),
-    ("x.csv", gzip.compress(b"user,text\na,b\n"), PACKED_AS.format("gzip", "csv", ".gz")),
+    ("x.csv", gzip.compress(b"user,text\na,b\n", mtime=0), PACKED_AS.format("gzip", "csv", ".gz")),
     ("x.jsonl", bz2.compress(b'{"user":"a","text":"b"}'), PACKED_AS.format("bzip2", "jsonl", ".bz2")),
     ("x.csv", lzma.compress(b"user,text\na,b\n"), PACKED_AS.format("xz", "csv", ".xz")),
     ("x.csv", b"PK\x03\x04...", "holds a zip archive, or a workbook, which can't be read as csv. Unpack it first; save a workbook as CSV (UTF-8)."),

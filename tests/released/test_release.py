@@ -27,7 +27,7 @@ MECHANISMS = [Laplace(), LaplacePublic(), Gaussian(), Paper(), TunedPaper(grid=G
 
 
 def make(mechanism=None):
-    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([4, 2, 1])
+    counts, vocabulary = reference.user_counts(np.tile(np.eye(3, dtype=int), (40, 1))), reference.vocabulary([4, 2, 1])
     mechanism = mechanism or Gaussian()
     budget = None if isinstance(mechanism, KAnonymity) else Budget(1.0, 1e-6)
     return mechanism.release(counts, vocabulary, budget)
