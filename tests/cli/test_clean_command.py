@@ -49,7 +49,7 @@ def test_what_a_killed_run_left_is_shown_and_removed_and_a_live_one_let_alone(fo
     (row,) = clean(folder)
     assert (row["kind"], row["left"], row["removed"]) == ("unfinished output", True, None)
     assert len(list(folder.iterdir())) == 1
-    (gone,) = clean(folder.parent, "work", "--remove")
+    (gone,) = clean(folder, str(folder), "--remove")
     assert gone["removed"] is True
     assert list(folder.iterdir()) == []
     assert clean(folder) == []

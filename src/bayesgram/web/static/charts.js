@@ -5,7 +5,8 @@ import { digits, svg } from "./dom.js";
 const WIDTH = 640, HEIGHT = 320, LEFT = 64, RIGHT = 24, TOP = 40, BOTTOM = 48;
 
 export function logAxis(values, from, to) {
-  const seen = values.filter((value) => value > 0);
+  const positive = values.filter((value) => value > 0);
+  const seen = positive.length ? positive : [1]; // all are 0: any axis shows that
   const low = Math.log10(Math.min(...seen) / 1.6), high = Math.log10(Math.max(...seen) * 1.6);
   const at = (value) => from + ((to - from) * (Math.log10(Math.max(value, 10 ** low)) - low)) / (high - low);
   const ticks = [];

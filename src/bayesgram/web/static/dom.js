@@ -36,8 +36,11 @@ export async function ask(path, body = undefined, signal = undefined) {
   for (let turn = 0; ; turn += 1) {
     const sent = body === undefined ? {} : posted(body);
     const answer = await fetch(path, { ...sent, signal, credentials: "same-origin" });
-    const told = await answer.json().catch(() => ({ error: "the answer can't be read." }));
-    if (answer.ok) return told;
+    const told = await answer.json().catch((error) => {
+      if (error.name === "AbortError") throw error; // stopped while the answer came
+      return { error: "the answer can't be read." };
+    });
+    if (answer.ok && !told.error) return told;
     if (![429, 503].includes(answer.status) || turn >= 3) throw new Error(told.error ?? "the request failed.");
     await new Promise((go) => setTimeout(go, 1000 * Number(answer.headers.get("retry-after") ?? 1)));
   }
