@@ -24,7 +24,7 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *D
 
 def tool(name):
     spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -170,6 +170,15 @@ def test_every_planted_bug_stands_beside_a_line_of_a_proof():
         re.findall(r"`([a-z]+-[a-z0-9-]+)`", " ".join(re.findall(r"\*Kills:\*((?:\s|,|`[a-z0-9-]+`)+)", pages)))
     )
     assert killed <= planted, sorted(killed - planted)
+
+
+def test_the_page_of_planted_bugs_has_them_all():
+    page = (ROOT / "docs" / "planted-bugs.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `([\w-]+)` \| (.+) \| `(\w+)` \|$", page, re.MULTILINE)
+    planted = {mutant.name: mutant.sentence for mutant in tool("mutants").mutants()}
+    assert {name: sentence for name, sentence, _ in listed} == planted
+    tests = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("*.py"))
+    assert all(f"def {test}(" in tests for *_, test in listed)
 
 
 def test_a_line_of_a_proof_names_its_test():

@@ -28,6 +28,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PATCHES = ROOT / "tests" / "mutants"
 FOLDERS = ("src", "tests", "docs", "benchmarks", "tools")
 FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+HEAD = """# Planted bugs
+
+Small privacy bugs, each a patch in `tests/mutants/`. `make mutants` plants them one by one in a copy of the sources, and
+runs the tests that should see them; the first that failed is named here. None survives. [The promise](promise.md) and
+[the ledger](ledger.md) name each beside the line of the proof that it would break. This page is made by
+`python tools/mutants.py --page docs/planted-bugs.md`.
+
+| name | what is wrong | killed by |
+|---|---|---|"""
 SECONDS = 600  # for the tests of one mutant: a bug may also make them wait for ever
 
 
@@ -160,12 +169,18 @@ def judge(chosen: Sequence[Mutant], workers: int) -> Iterator[Verdict]:
         yield from pool.map(in_a_copy, chosen)
 
 
+def page(verdicts: Sequence[Verdict]) -> str:
+    """The table for the documentation: each bug, and the first test that failed."""
+    rows = (f"| `{one.mutant.name}` | {one.mutant.sentence} | `{one.by.partition('[')[0]}` |" for one in verdicts)
+    return "\n".join([HEAD, *rows, ""])
+
+
 def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="parts of names; all mutants if there are none")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--table", type=Path, help="also write the table here, as Markdown")
+    parser.add_argument("--page", type=Path, help="also write docs/planted-bugs.md here")
     options = parser.parse_args()
     verdicts = []
     for verdict in judge(mutants(options.names), options.workers):
@@ -173,9 +188,8 @@ def main() -> int:
         print(f"{verdict.outcome:9}{verdict.mutant.name:44} {verdict.by} ({verdict.seconds:.0f} s)", flush=True)  # noqa: T201
     lived = [verdict for verdict in verdicts if verdict.outcome != "killed"]
     print(f"{len(verdicts)} planted bugs, {len(verdicts) - len(lived)} killed, {len(lived)} not")  # noqa: T201
-    if options.table:
-        rows = "".join(f"| {verdict.mutant.sentence} | `{verdict.by}` |\n" for verdict in verdicts)
-        options.table.write_text(f"| planted bug | killed by |\n|---|---|\n{rows}", encoding="utf-8")
+    if options.page:
+        options.page.write_text(page(verdicts), encoding="utf-8")
     return 1 if lived or not verdicts else 0
 
 
