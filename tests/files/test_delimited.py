@@ -215,6 +215,7 @@ def test_a_quote_that_is_never_closed(put, read, tail, skip):
     assert message(read, path, skip_bad_rows=skip) == f"{path}: {refused(2, OPEN)}"
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("block", [1000, 1 << 19, 1 << 23])
 @pytest.mark.parametrize("row", [b"u,%s", b'u,"%s"', b'"u%s",'])
 @pytest.mark.parametrize("end", [b"", b"\n", b"\r\nv,t\n"])
