@@ -14,6 +14,7 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
+from bayesgram.privacy import ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -173,10 +174,10 @@ def test_good_population_names(tmp_path, name):
 
 def tamper(path, *statements):
     """Edit the file with SQL, past the triggers, leaving the tables as they were."""
-    names = [line.split()[2] for line in module.TRIGGERS]
+    names = [line.split()[2] for line in ledger_tables.TRIGGERS]
     connection = sqlite3.connect(path)
     connection.executescript(
-        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *module.TRIGGERS]) + ";"
+        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_tables.TRIGGERS]) + ";"
     )
     connection.close()
 
@@ -402,7 +403,7 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
 
 
 def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(module, "WAIT", 0.2)
+    monkeypatch.setattr(ledger_file, "WAIT", 0.2)
     other = sqlite3.connect(used.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"):
@@ -422,8 +423,8 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(module, "_check_format", lambda *_: None)  # it makes a database of its own
-    monkeypatch.setattr(module.sqlite3, "connect", small)
+    monkeypatch.setattr(module, "check_format", lambda *_: None)  # it makes a database of its own
+    monkeypatch.setattr(ledger_file.sqlite3, "connect", small)
     with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
         used.reserve(SOME, {"x": "y" * 9000})
     monkeypatch.undo()
@@ -472,15 +473,19 @@ def as_format_1(path):
     rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
     connection.close()
     header["format"] = 1
-    header["genesis"] = header["last_hash"] = module._hash({name: header[name] for name in module.GENESIS_COLUMNS})
+    header["genesis"] = header["last_hash"] = ledger_tables.hash_of(
+        {name: header[name] for name in ledger_tables.GENESIS_COLUMNS}
+    )
     for row in rows:
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = module._hash({name: row[name] for name in module.ENTRY_COLUMNS})
+        row["hash"] = header["last_hash"] = ledger_tables.hash_of(
+            {name: row[name] for name in ledger_tables.ENTRY_COLUMNS}
+        )
     path.unlink()
-    with closing(module._new_database(1)) as made:
-        module._insert(made, "header", header)
+    with closing(ledger_tables.new_database(1)) as made:
+        ledger_tables.insert(made, "header", header)
         for row in rows:
-            module._insert(made, "entries", row)
+            ledger_tables.insert(made, "entries", row)
         path.write_bytes(made.serialize())
     return Ledger.open(path)
 
@@ -620,14 +625,14 @@ def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(module, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
     for refused in (lambda: used.reserve(SOME, {}), used.read):
         with (
-            module._locked(used.path, alone=True),
+            ledger_file.locked(used.path, alone=True),
             pytest.raises(BayesgramError, match=r"writing for 0\.1 s; wait for it"),
         ):
             refused()
-    with module._locked(used.path, alone=False):
+    with ledger_file.locked(used.path, alone=False):
         assert used.read().last_number == 5  # readers read together
     assert used.reserve(SOME, {}) == 6
 
@@ -734,8 +739,9 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
     """Killed with the journal on disk and pages half written: the next one to come undoes it."""
     code = """if True:
         import os, signal, sys
-        from bayesgram.privacy import ledger as module
-        with module._writing(module.Path(sys.argv[1])) as connection:
+        from pathlib import Path
+        from bayesgram.privacy import ledger_file
+        with ledger_file.writing(Path(sys.argv[1])) as connection:
             connection.execute("PRAGMA cache_size = 1")
             for number in range(6, 56):
                 row = (number, "", "reserved", None, "0.0", "0.0", "0.0", "x" * 9000, "", "")

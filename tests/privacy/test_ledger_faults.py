@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.privacy import ledger as module
+from bayesgram.privacy import ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
@@ -77,7 +77,7 @@ def unknown(path):
     ],
 )
 def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action, kind, message):
-    found = module._in_words(ledger.path, error_of(lambda: action(ledger.path)))
+    found = ledger_file.in_words(ledger.path, error_of(lambda: action(ledger.path)))
     assert type(found) is kind
     assert message in str(found)
 
@@ -85,10 +85,10 @@ def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action,
 @pytest.mark.parametrize("epsilon", ["-1.0", "nan", "much"])
 def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon):
     with closing(sqlite3.connect(ledger.path)) as connection, connection:
-        columns = module.GENESIS_COLUMNS
+        columns = ledger_tables.GENESIS_COLUMNS
         row = connection.execute(f"SELECT {', '.join(columns)} FROM header").fetchone()
         header = dict(zip(columns, row, strict=True)) | {"epsilon": epsilon}
-        genesis = module._hash(header)
+        genesis = ledger_tables.hash_of(header)
         connection.execute("UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis))
     with pytest.raises(BayesgramError, match="it holds something impossible"):
         read_ledger(ledger.path)
@@ -147,7 +147,7 @@ def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
 
 
 def test_somebody_who_reads_all_the_while_is_waited_for_and_then_named(ledger, monkeypatch):
-    monkeypatch.setattr(module, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
     with closing(sqlite3.connect(ledger.path)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM header").fetchall()
@@ -167,5 +167,5 @@ def test_a_page_that_the_disk_does_not_give_is_not_called_damage(ledger):
         closing(sqlite3.connect(ledger.path, factory=Unreadable)) as connection,
         pytest.raises(BayesgramError, match="the ledger could not be read") as caught,
     ):
-        module._check_format(connection, ledger.path)
+        ledger_tables.check_format(connection, ledger.path)
     assert "damaged" not in str(caught.value)
