@@ -26,7 +26,7 @@ AS_PYTHON := tests/text tests/private tests/files/test_delimited.py \
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
 coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 20 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
-	NUMBA_CACHE_DIR=$(COVERED)/kernels $(MEASURED) -n 2 --dist worksteal -q
+	NUMBA_CACHE_DIR=$(COVERED)/kernels $(MEASURED) -n 2 --dist worksteal -q -m 'not unwatched'
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -n 2 --dist worksteal -q -m 'not compiled' $(AS_PYTHON)
 	$(BIN)/python -m coverage combine --quiet $(COVERED)
 	$(BIN)/python tools/coverage_report.py

@@ -124,7 +124,8 @@ def copy_of_the_sources(folder: Path) -> Path:
 def run_tests(root: Path, tests: Sequence[str]) -> tuple[int, str]:
     """The exit code of pytest on a copy, and the first test that failed."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests]
-    environment = {**os.environ, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": ""}
+    here = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}  # measures no copies
+    environment = {**here, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": ""}
     try:
         done = subprocess.run(  # noqa: S603 - our own tests
             command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

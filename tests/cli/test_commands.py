@@ -377,6 +377,7 @@ def test_the_first_run_says_that_it_compiles_and_the_second_has_nothing_to(tmp_p
     assert said == [1, 0]
 
 
+@pytest.mark.unwatched
 def test_a_full_disk_keeps_what_was_there(work):
     """A limit on file size stands for a full disk; the old release survives a forced replacement that fails."""
     succeed(*release_of("laplace", "kept"), cwd=work)

@@ -167,6 +167,7 @@ def test_every_command_is_explained(name):
     assert "--json" in [option for parameter in command.params for option in parameter.opts]
 
 
+@pytest.mark.unwatched
 def test_nothing_heavy_is_loaded_for_help():
     code = "import sys; import bayesgram.cli.ledger; print([m for m in ('scipy', 'sqlite3', 'dp_accounting') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
