@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.privacy import ledger as module
 from bayesgram.privacy import ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
@@ -169,3 +170,17 @@ def test_a_page_that_the_disk_does_not_give_is_not_called_damage(ledger):
     ):
         ledger_tables.check_format(connection, ledger.path)
     assert "damaged" not in str(caught.value)
+
+
+def test_a_ledger_is_made_also_where_its_lock_is_not(tmp_path, monkeypatch):
+    """Whoever writes first makes it: a ledger that is there, reported as failed, would be made twice."""
+
+    def refused(path):
+        raise UsageError(f"{path}: no more files today.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "lock_file", refused)
+        ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.ledger"]
+    assert ledger.reserve(Spend(pure_epsilon=0.1), {}) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.ledger", "a.ledger.lock"]

@@ -14,7 +14,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -141,7 +141,8 @@ class Ledger:
         """A new file, readable by its owner only; never over something that exists."""
         check_population(population)
         _write_new(Path(path), _empty_ledger(population, budget))
-        os.close(lock_file(Path(path).resolve()))
+        with suppress(UsageError):  # then whoever writes first makes it
+            os.close(lock_file(Path(path).resolve()))
         return cls.open(path)
 
     @classmethod
