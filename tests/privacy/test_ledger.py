@@ -703,10 +703,12 @@ KILL = (
             os.write(write, b"%d %d\\n" % (number, os.getpid()))  # the noise would be drawn now
 
     read, write = os.pipe()
-    halfway = 0
+    halfway, start = 0, time.monotonic()
+    Ledger.open(sys.argv[1]).reserve(Spend(pure_epsilon=1e-5), {"process": os.getpid()})
+    once = max(time.monotonic() - start, 0.005)  # longer on a busy machine
     for _ in range(50):
         children = [fork(reserve) for _ in range(2)]
-        time.sleep(random.uniform(0.005, 0.07))
+        time.sleep(random.uniform(0.3, 4) * once)
         for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
@@ -731,7 +733,7 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     assert int(halfway) > 0  # some were killed in the middle of a transaction
     assert len(told) > 10
     assert all(recorded[number] == process for number, process in told)
-    assert len(recorded) - len(told) <= 100  # killed between the commit and the word: spent all the same
+    assert len(recorded) - len(told) <= 101  # the first one; killed between the commit and the word: spent all the same
     assert ledger.reserve(SOME, {}) == len(recorded) + 1
 
 
