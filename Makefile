@@ -24,7 +24,7 @@ test: lint $(KENLM) $(SPARK) ## linters, then all tests
 AS_PYTHON := tests/text tests/private tests/files/test_delimited.py \
   tests/mechanisms/test_sensitivity.py tests/audit/test_text.py tests/experiments/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
-coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 20 minutes
+coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
 	NUMBA_CACHE_DIR=$(COVERED)/kernels $(MEASURED) -n 2 --dist worksteal -q -m 'not unwatched'
 	NUMBA_DISABLE_JIT=1 $(MEASURED) -n 2 --dist worksteal -q -m 'not compiled' $(AS_PYTHON)
