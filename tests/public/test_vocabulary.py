@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.experiments.population import Population
-from bayesgram.public import vocabulary
+from bayesgram.public import choosing
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngrams, windows
 from bayesgram.text.tokens import Tokenizer
@@ -189,7 +189,7 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
 @pytest.mark.parametrize("slots", [64, 1 << 20])
 def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, slots):
     """However many there are, and wherever in the table they are found."""
-    monkeypatch.setattr(vocabulary, "MOST_TIES", ties)
+    monkeypatch.setattr(choosing, "MOST_TIES", ties)
     monkeypatch.setattr(windows, "SLOTS_AT_ONCE", slots)
     words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
     text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]

@@ -5,6 +5,7 @@ No window crosses a sentence end or a row; with boundaries, a sentence begins wi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,10 @@ class NgramCounter:
 
     The text is kept as token numbers, and counted when it is all there. Where that is more than `memory` holds, text
     that repeats itself is counted as it comes; other text waits in the scratch folder, as do tables that are too large.
+
+    Several texts can be counted apart in the same token numbers: each has a counter and a scratch folder of its own,
+    they share `tokens`, and `texts` says how many share the memory. Their text is never counted as it comes, so that it
+    can be asked as often as one likes.
     """
 
     def __init__(
@@ -62,15 +67,18 @@ class NgramCounter:
         scratch: Path | None = None,
         memory: int = 1 << 62,
         cores: int = CORES,
+        tokens: StringTable | None = None,
+        texts: int = 1,
     ) -> None:
         self.tokenizer = tokenizer
-        self.tokens = StringTable()
+        self.tokens = StringTable() if tokens is None else tokens
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
         self._streams = Streams(scratch)
         self._counted: dict[int, WindowTable] = {}
         self._spilled: dict[int, Buckets] = {}
         self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
+        self._kept_at_most, self._is_asked_again = self._memory // 4 * 3 // texts, texts > 1
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Take the tokens of these rows: cut on all cores, number new ones on one."""
@@ -80,7 +88,7 @@ class NgramCounter:
             for found in on_cores(self._found, some, cores=self._cores):
                 stream = self.tokens.complete(found)
                 self._streams.add(_with_boundaries(stream, *self._marks)[0] if self._marks else stream)
-        if self._counted or (self._scratch and self._streams.kept_bytes > self._memory // 4 * 3):
+        if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
             self._make_room()
 
     def _found(self, texts: pa.LargeBinaryArray) -> Found:
@@ -102,10 +110,30 @@ class NgramCounter:
 
     def _repeats_itself(self, order: int) -> bool:
         """Whether the first text has few different n-grams: those of characters, or of a small language."""
+        if self._is_asked_again:
+            return False
         table = self._table(order)
         first = next(iter(self._streams))
         table.add(first, Bounds.none())
         return len(table) * REPEATS < sum(stream.size for stream in first)
+
+    def windows(self, order: int) -> int:
+        """How many n-grams of an order there are, repeats included; <s> alone is none. For text that is kept."""
+        total = 0
+        for ids in chain.from_iterable(self._streams):
+            lengths = np.diff(np.flatnonzero(ids < 0), prepend=-1, append=ids.size) - 1
+            total += int(np.maximum(lengths - order + 1, 0).sum())
+            if self._marks and order == 1:
+                total -= int(np.count_nonzero(ids == self._marks[0]))
+        return total
+
+    def counts_of(self, index: WindowIndex, size: int) -> Integers:
+        """How often the n-grams of an index occur, whose numbers are below `size`. For text that is kept."""
+        counts, owner = np.zeros(size, np.int64), np.zeros(1, np.int32)
+        for streams in self._streams:
+            found = on_cores(lambda ids: index.find(ids, np.array([ids.size]), owner)[1], streams, cores=self._cores)
+            counts += np.bincount(np.concatenate(found), minlength=size)
+        return counts
 
     def bounds(self, order: int) -> Bounds | None:
         """At most how often an n-gram occurs; nothing if they are counted already."""

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import pyarrow as pa
 
 from bayesgram.errors import UsageError
 from bayesgram.inference.measured import PublicNgrams
@@ -71,8 +70,7 @@ class Planner:
 
 
 def _most_frequent(part: Vocabulary, size: int) -> Vocabulary:
-    rows = np.sort(np.argsort(-part.counts, kind="stable")[:size])
-    return Vocabulary(part.ngrams.take(pa.array(rows)), part.counts[rows], part.order, part.tokenizer)
+    return part.taken(np.sort(np.argsort(-part.counts, kind="stable")[:size]))
 
 
 def _public(part: Vocabulary) -> PublicNgrams:

@@ -48,7 +48,7 @@ class Data:
             return self
         everybody = np.ones(len(self.counts.users), np.bool_)
         whole = self.vocabulary
-        head = Vocabulary(whole.ngrams[:size], whole.counts[:size], whole.order, whole.tokenizer)
+        head = whole.taken(slice(size))
         return replace(self, counts=_part(self.counts, everybody, size), vocabulary=head)
 
     def noisier_public(self, scale: float) -> "Data":
