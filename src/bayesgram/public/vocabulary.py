@@ -6,9 +6,10 @@ wrote can become an entry.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,23 +20,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
-from bayesgram.files.formats import check_format
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
-from bayesgram.public.choosing import TextWindows, Windows, top_of_sources, top_of_text
+from bayesgram.public import stored
+from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
+from bayesgram.public.lists import as_list, count_list, read_list
+from bayesgram.public.opening import Listed, Opened, open_sources
 from bayesgram.public.prior import public_distribution
-from bayesgram.public.sources import UNNAMED, Source, by_name, check_names, mixture
-from bayesgram.text.ngrams import END, START, NgramCounter, NgramFinder, check_order, ngram_orders
+from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
+from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
+from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
-FORMAT = 1
-MAX_SIZE = 100_000_000
-MAX_TOTAL = 2**53
 MEMORY = 1 << 30  # bytes for n-grams that are being counted
-COUNT_OF = "count_"  # and the name of a source: its column
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,7 @@ class Vocabulary:
             )
         if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
             raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
-        if _longest("vocabulary", self.ngrams) != self.order:
+        if stored.longest("vocabulary", self.ngrams) != self.order:
             raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
         if self.sources:
             check_names(self.source_names)
@@ -155,11 +157,40 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables.
 
-        Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt"}.
+        Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}.
         """
-        rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
-        sources = {name: read_records(given, **rows) for name, given in by_name(inputs).items()}
+        read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        sources = open_sources(by_name(inputs), tokenizer, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
+
+    @classmethod
+    def of_list(
+        cls,
+        ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
+        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+        *,
+        text_column: str = "text",
+        tokenizer: Tokenizer | None = None,
+        skip_bad_rows: bool = False,
+    ) -> "Vocabulary":
+        """The n-grams of a list (a vocabulary, a file, or texts) in their order, counted in public text or sources."""
+        if isinstance(ngrams, Vocabulary):
+            listed, cut = ngrams.ngrams, ngrams.tokenizer
+        elif isinstance(ngrams, (str, Path)):
+            listed, cut = read_list(ngrams, tokenizer)
+        else:
+            listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
+        read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        return cls.of_counted_list(listed, open_sources(by_name(inputs), cut, read), cut)
+
+    @classmethod
+    def of_counted_list(
+        cls, ngrams: pa.LargeStringArray, sources: Mapping[str, Opened], tokenizer: Tokenizer
+    ) -> "Vocabulary":
+        """The same, where the sources are open."""
+        finder = NgramFinder(ngrams, tokenizer)
+        counts = np.stack([count_list(ngrams, finder, source) for source in sources.values()])
+        return cls.of_counts(ngrams, list(sources), counts, tokenizer)
 
     @classmethod
     def from_records(
@@ -180,7 +211,7 @@ class Vocabulary:
     @classmethod
     def from_sources(
         cls,
-        sources: Mapping[str, Iterable[Records]],
+        sources: Mapping[str, Opened],
         *,
         order: int | Sequence[int],
         size: int,
@@ -192,28 +223,38 @@ class Vocabulary:
         orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
         with scratch_folder() as scratch:
             tokens = StringTable()
+            make = partial(NgramCounter, orders, tokenizer, memory=memory, tokens=tokens, texts=len(sources))
             opened = [
-                _windows(records, orders, tokenizer, scratch / str(number), tokens, memory, len(sources))
-                for number, records in enumerate(sources.values())
+                _windows(source, tokens, partial(make, scratch=_folder(scratch, number)))
+                for number, source in enumerate(sources.values())
             ]
+            if len(sources) > 1:
+                _refuse_empty(sources, opened, orders)
             tops = [_top(opened, tokens, each, size, memory) for each in orders]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        return cls._named(ngrams, list(sources), np.hstack([counts for _, counts in tops]), orders[-1], tokenizer)
+        return cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
 
     @classmethod
-    def _named(
-        cls, ngrams: pa.LargeStringArray, names: Sequence[str], counts: Integers, order: int, tokenizer: Tokenizer
+    def of_counts(
+        cls, ngrams: pa.LargeStringArray, names: Sequence[str], counts: Integers, tokenizer: Tokenizer
     ) -> "Vocabulary":
-        """A vocabulary from the counts of each source (K × V); one source may have no name."""
+        """A vocabulary from the counts of each source (K × V); a single one may have the name ""."""
+        order = stored.longest("vocabulary", ngrams)
         if list(names) == [""]:
             return cls(ngrams, counts[0], order, tokenizer)
         for name, own in zip(names, counts, strict=True):
             if not own.any():
                 raise BayesgramError(
-                    f"source {name!r}: has none of the {len(ngrams):,} n-grams; is it the right text, in the right"
-                    " column and language? If so, leave it out."
+                    f"source {name!r}: has none of the {len(ngrams):,} n-grams of the vocabulary; is it the right"
+                    " text, in the right column and language? If so, leave it out."
                 )
-        return cls.of_sources(ngrams, list(map(Source, names, counts)), order, tokenizer)
+        made = cls.of_sources(ngrams, list(map(Source, names, counts)), order, tokenizer)
+        for first, second in alike(made.sources):
+            logger.warning(
+                "warning: the sources %s and %s have equal counts for every n-gram: is it one text, given twice?",
+                *(first, second),
+            )
+        return made
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
@@ -234,43 +275,41 @@ class Vocabulary:
 
         It needs the column `ngram`, and `count` or a column `count_NAME` for each source, from which `count` follows.
         """
-        table = _read_table(Path(path))
-        metadata = table.schema.metadata or {}
-        _check_format(path, metadata.get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
-        named = metadata.get(b"bayesgram.tokenizer")
-        stated = Tokenizer.from_name(named.decode(errors="replace")) if named else None
-        if tokenizer and stated and tokenizer != stated:
-            raise UsageError(
-                f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-                " leave --tokenizer, --keep-case and --lower-case out."
-            )
-        ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
-        cut = stated or tokenizer or Tokenizer()
-        if not stated and _has_boundaries(ngrams):
-            cut = replace(cut, boundaries=True)
-        names = [name for name in table.column_names if name.startswith(COUNT_OF)]
-        order = _longest(path, ngrams)
+        table = stored.read_table(Path(path))
+        stored.check_columns(path, table.column_names)
+        ngrams, cut = stored.ngrams_of(path, table, tokenizer)
+        order, names = stored.longest(path, ngrams), stored.source_columns(table.column_names)
         if not names:
-            return cls(ngrams, _whole_numbers(path, table, "count"), order, cut)
-        sources = [Source(name.removeprefix(COUNT_OF), _whole_numbers(path, table, name)) for name in names]
+            return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut)
+        sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
         return cls.of_sources(ngrams, sources, order, cut)
 
 
-def _windows(
-    records: Iterable[Records],
-    orders: Sequence[int],
-    tokenizer: Tokenizer,
-    scratch: Path,
-    tokens: StringTable,
-    memory: int,
-    texts: int,
-) -> Windows:
+def _folder(scratch: Path, number: int) -> Path:
+    """A folder for the n-grams of one source."""
+    folder = scratch / str(number)
+    folder.mkdir()
+    return folder
+
+
+def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCounter]) -> Windows:
     """All n-grams of a source, read."""
-    scratch.mkdir()
-    counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory, tokens=tokens, texts=texts)
-    for batch in records:
-        counter.add(batch.text)
-    return TextWindows(counter)
+    if isinstance(source, Listed):
+        return ListedWindows.of(source.ngrams, source.counts, tokens)
+    counting = counter()
+    for batch in source:
+        counting.add(batch.text)
+    return TextWindows(counting)
+
+
+def _refuse_empty(names: Iterable[str], sources: Sequence[Windows], orders: Sequence[int]) -> None:
+    """Refuse a source without a single n-gram; one that lacks an order is left out of its mean."""
+    for name, source in zip(names, sources, strict=True):
+        if not any(source.total(order) for order in orders):
+            wanted = ", ".join(map(str, orders))
+            raise BayesgramError(
+                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
+            )
 
 
 def _top(
@@ -300,94 +339,3 @@ def check_size(size: int) -> None:
     """Refuse a size that no vocabulary has."""
     if not 1 <= size <= MAX_SIZE:
         raise UsageError(f"size={size}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
-
-
-def _check_format(path: str | Path, said: bytes) -> None:
-    """Refuse a vocabulary of a newer version."""
-    try:
-        check_format(path, "a vocabulary", int(said), FORMAT)
-    except UsageError:
-        raise
-    except ValueError:
-        raise UsageError(
-            f"{path}: its metadata is damaged; make the vocabulary again with `bayesgram vocab`."
-        ) from None
-
-
-def _read_table(path: Path) -> pa.Table:
-    """The two columns of a vocabulary file, checked."""
-    try:
-        table = pq.read_table(path)
-        names = table.column_names  # text, if it is a vocabulary
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(path, error) from None
-        raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
-    _check_columns(path, names)
-    ngram = table["ngram"]
-    if not (pa.types.is_string(ngram.type) or pa.types.is_large_string(ngram.type)) or not _is_text(ngram):
-        raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")
-    if not 1 <= table.num_rows <= MAX_SIZE:
-        raise UsageError(f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
-    return table
-
-
-def _check_columns(path: Path, names: Sequence[str]) -> None:
-    """Refuse a table without n-grams or counts, and sources that can't be told apart."""
-    counted = [name for name in names if name.startswith(COUNT_OF)]
-    missing = "ngram" if "ngram" not in names else "" if counted or "count" in names else "count"
-    if missing:
-        raise UsageError(
-            f"{path}: no column {missing!r}; a vocabulary has the columns 'ngram' and 'count', this file has"
-            f" {', '.join(map(repr, names))}."
-        )
-    for name in ("ngram", "count", *counted):
-        if list(names).count(name) > 1:
-            raise UsageError(f"{path}: {list(names).count(name)} columns are called {name!r}; rename all but one.")
-    try:
-        check_names([name.removeprefix(COUNT_OF) for name in counted])
-    except UsageError as error:
-        raise UsageError(f"{path}: the columns {COUNT_OF}NAME are the counts of sources. {error}") from None
-
-
-def _whole_numbers(path: str | Path, table: pa.Table, name: str) -> Integers:
-    """A column of counts, checked."""
-    column = table[name]
-    if not pa.types.is_integer(column.type) or column.null_count or (pc.min(column).as_py() or 0) < 0:
-        raise UsageError(f"{path}: the column {name!r} must hold whole numbers of 0 or more.")
-    if (pc.max(column).as_py() or 0) >= MAX_TOTAL:
-        raise UsageError(f"{path}: the column {name!r} must add up to less than 2^53; divide all counts.")
-    counts: Integers = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
-    return counts
-
-
-def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
-    """Without nulls and valid UTF-8, which Arrow takes for granted."""
-    try:
-        column.validate(full=True)
-    except pa.ArrowInvalid:
-        return False
-    return not column.null_count
-
-
-def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
-    """Whether a vocabulary made elsewhere marks where sentences begin or end."""
-    return bool(pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py())
-
-
-def _longest(path: str | Path, ngrams: pa.LargeStringArray) -> int:
-    """The highest order: one space between two tokens, none at the ends; n-grams of one order together."""
-    orders = ngram_orders(ngrams)
-    back = np.flatnonzero(np.diff(orders) < 0)
-    if back.size:
-        row = int(back[0]) + 1
-        raise UsageError(
-            f"{path}: row {row + 1} has {orders[row]} tokens and row {row} has {orders[row - 1]};"
-            " the n-grams of one order stand together, short ones first."
-        )
-    empty = pc.index(pc.match_substring_regex(ngrams, "^ |  | $|^$"), True).as_py()
-    if empty >= 0:
-        raise UsageError(f"{path}: row {empty + 1} is not tokens joined by single spaces.")
-    return check_order(int(orders[-1]))

@@ -1,0 +1,69 @@
+"""A list of n-grams that is already there, and how often public sources have each of them.
+
+In:  a vocabulary, or a file with a column `ngram` (plain text: one n-gram a line).   Out: the n-grams in their order.
+Does not choose anything: what the list lacks is not counted.
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from bayesgram.arrays import Integers
+from bayesgram.errors import UsageError
+from bayesgram.files import Records, read_records
+from bayesgram.public import stored
+from bayesgram.public.opening import Listed, Opened
+from bayesgram.text.ngrams import NgramFinder, Owned
+from bayesgram.text.tokens import Tokenizer
+
+
+def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """The n-grams of a file, checked, and how text is cut for them."""
+    if Path(path).suffix.lower() in {".parquet", ".pq"}:
+        ngrams, cut = stored.ngrams_of(path, stored.read_table(Path(path)), tokenizer)
+        stored.longest(path, ngrams)
+        return ngrams, cut
+    try:
+        records = read_records(str(path), text_column="ngram", user_column=None, refuse_nothing=True)
+        ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
+    except UsageError as error:
+        column = "Name the right one with --text-column."
+        raise UsageError(str(error).replace(column, "A list has its n-grams in the column 'ngram'.")) from None
+    return as_list(ngrams, tokenizer, path)
+
+
+def as_list(
+    ngrams: pa.LargeStringArray, tokenizer: Tokenizer | None, name: str | Path = "the list"
+) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """The same for n-grams in memory."""
+    if not 1 <= len(ngrams) <= stored.MAX_SIZE or ngrams.null_count:
+        raise UsageError(f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {stored.MAX_SIZE:,}, and no nulls.")
+    stored.longest(name, ngrams)
+    return ngrams, stored.with_marks(tokenizer or Tokenizer(), ngrams)
+
+
+def count_list(ngrams: pa.LargeStringArray, finder: NgramFinder, source: Opened) -> Integers:
+    """How often a source has each n-gram of a list; where the list has one twice, the first counts."""
+    if isinstance(source, Listed):
+        return _looked_up(ngrams, source)
+    counts = np.zeros(len(ngrams), np.int64)
+    for _, found in finder.find(_owned(source)):
+        np.add.at(counts, found, 1)
+    return counts
+
+
+def _owned(records: Iterable[Records]) -> Iterable[Owned]:
+    """Texts that all belong to nobody."""
+    return ((batch.text, np.zeros(len(batch), np.int32)) for batch in records)
+
+
+def _looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
+    """The counts of another list."""
+    places = pc.index_in(source.ngrams, ngrams)  # the first
+    known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
+    counts = np.zeros(len(ngrams), np.int64)
+    counts[places.take(pa.array(known)).to_numpy()] = source.counts[known]
+    return counts

@@ -1,0 +1,168 @@
+"""What a public source is: text, or n-grams that were counted or modelled before.
+
+In:  what a person names.   Out: records of text; or `Listed` n-grams with counts: of an ARPA file or a model folder
+(their joint probabilities), a release (its probabilities) or another vocabulary (its counts). What was published is
+public, so a release may be a source; nothing private is read.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayesgram.arrays import Floats, Integers
+from bayesgram.errors import UsageError
+from bayesgram.files import RecordReader, Records
+from bayesgram.public import stored
+from bayesgram.text.ngrams import END, START
+from bayesgram.text.tokens import Tokenizer
+
+UNITS = 10**8  # what probabilities are counted in
+ARPA = (".arpa", ".arpa.gz")
+CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """N-grams, each once, of one order or several, and how often they occur."""
+
+    ngrams: pa.LargeStringArray
+    counts: Integers
+    path: Path
+
+
+Opened: TypeAlias = Iterable[Records] | Listed
+Read: TypeAlias = Callable[[Any], Iterable[Records]]
+
+
+def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, read: Read) -> dict[str, Opened]:
+    """Every source, opened and not yet read; `read` makes records of text."""
+    opened = {name: listed(given, tokenizer) or read(given) for name, given in inputs.items()}
+    for first, second, path in _shared_files(opened):
+        logger.warning("warning: %s is read for two sources, %s and %s: it counts for both.", path, first, second)
+    return opened
+
+
+def listed(inputs: Any, tokenizer: Tokenizer) -> Listed | None:  # noqa: ANN401 - paths or tables
+    """The n-grams of a model, release or vocabulary; None for text."""
+    paths = _paths(inputs)
+    opener = next((opener for opener in map(_opener, paths) if opener), None)
+    if opener is None:
+        return None
+    if len(paths) > 1:
+        raise UsageError(
+            f"{', '.join(map(str, paths))}: a model, release or vocabulary is a source by itself; give each a name of"
+            f" its own, such as news={paths[0]}."
+        )
+    ngrams, counts = opener(paths[0], tokenizer)
+    stored.longest(paths[0], ngrams)
+    return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0])
+
+
+def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
+    """The inputs that are paths on this machine."""
+    given = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
+    return [Path(one) for one in given if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)]
+
+
+def _opener(path: Path) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
+    """What opens a path that is no text."""
+    if path.name.lower().endswith(ARPA) or (path / MODEL).is_file():
+        return _of_model
+    if (path / CARD).is_file():
+        return _of_release
+    return _of_vocabulary if _is_vocabulary(path) else None
+
+
+def _is_vocabulary(path: Path) -> bool:
+    """Whether a Parquet file has n-grams with counts."""
+    if path.suffix.lower() not in {".parquet", ".pq"} or not path.is_file():
+        return False
+    try:
+        names = pq.read_schema(path).names
+    except (OSError, ValueError, pa.ArrowException):
+        return False  # whoever reads it as text says what is wrong
+    return "ngram" in names and ("count" in names or bool(stored.source_columns(names)))
+
+
+def _of_model(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+    from bayesgram.released.joint import joint_probabilities  # noqa: PLC0415 - few sources are models
+    from bayesgram.released.language_model import LanguageModel  # noqa: PLC0415
+
+    model = LanguageModel.open(path)
+    if path.is_dir():  # an ARPA file says no tokenizer, and always has boundaries
+        _check_cut(path, Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries), tokenizer)
+    ngrams, probabilities = joint_probabilities(model, boundaries=tokenizer.boundaries)
+    return ngrams, _in_units(probabilities)
+
+
+def _of_release(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+    from bayesgram.released.release import Release  # noqa: PLC0415 - few sources are releases
+
+    release = Release.load(path)
+    _check_cut(path, Tokenizer.from_name(release.card.vocabulary["tokenizer"]), tokenizer)
+    if release.card.guarantee.name != "PROVED":
+        logger.warning(
+            "warning: %s: nothing is proved of this release (%s), so a vocabulary made with it is not for publication"
+            " either.",
+            *(path, release.card.claim),
+        )
+    return release.ngrams, _in_units(release.probabilities)
+
+
+def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+    from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415 - it opens sources, so it imports this module
+
+    stated = stored.stated_tokenizer(pq.read_schema(path))
+    if stated:
+        _check_cut(path, stated, tokenizer)
+    vocabulary = Vocabulary.load(path)
+    return vocabulary.ngrams, vocabulary.counts
+
+
+def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:
+    """Refuse a source whose tokens are others."""
+    if stated != tokenizer:
+        raise UsageError(
+            f"{path}: was made with the tokenizer {stated.name!r}, and this vocabulary is made with {tokenizer.name!r};"
+            " sources must be cut alike: change --tokenizer, --keep-case and --boundaries, or leave it out."
+        )
+
+
+def _in_units(probabilities: Floats) -> Integers:
+    counts: Integers = np.rint(probabilities * UNITS).astype(np.int64)
+    return counts
+
+
+def _usable(ngrams: pa.LargeStringArray, counts: Integers, *, boundaries: bool) -> tuple[pa.LargeStringArray, Integers]:
+    """Every n-gram once (the first), and only those that text cut in this way can have."""
+    marks = f"^{START}$" if boundaries else f"(^| )({START}|{END})( |$)"
+    first = np.zeros(len(ngrams), np.bool_)
+    first[np.unique(ngrams.dictionary_encode().indices.to_numpy(), return_index=True)[1]] = True
+    kept = pc.and_(pa.array(first), pc.invert(pc.match_substring_regex(ngrams, marks)))
+    rows = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+    return ngrams.take(pa.array(rows)), counts[rows]
+
+
+def _shared_files(opened: Mapping[str, Opened]) -> Iterator[tuple[str, str, Path]]:
+    """Two sources, and a file that both read."""
+    files = {name: set(_files(source)) for name, source in opened.items()}
+    for first, second in combinations(files, 2):
+        yield from ((first, second, path) for path in sorted(files[first] & files[second])[:1])
+
+
+def _files(source: Opened) -> list[Path]:
+    if isinstance(source, Listed):
+        return [source.path.resolve()]
+    sources = source.sources if isinstance(source, RecordReader) else []
+    return [each.path.resolve() for each in sources if each.path]
