@@ -1,14 +1,14 @@
 """What n-grams have in common: the features x of log(λ/(nπ)) = x·β + e.
 
 Four kinds of effect, each a block of β with a ridge of its own:
-    slope      the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior)
+    slopes     the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior); and that of
+               each source over the mixture: log-linear pooling, which trusts a source for what is rare in the others
     words      a word lifts all its n-grams, wherever it stands, and more or less so at each position
     meanings   words that public text uses alike move alike: the same, through vectors of the words (K numbers each)
     pieces     every run of 2 tokens of the n-gram, and of n − 1, lifts all n-grams that have it at that place
 The matrix x is never made: its products are sums over index arrays.
 """
 
-import math
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import add
@@ -19,6 +19,7 @@ from scipy.sparse.linalg import ArpackError, svds
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.measured import PublicNgrams
+from bayesgram.kernels import kernel
 
 VECTOR_SIZE = 64
 SHORTEST = 0.05
@@ -60,76 +61,107 @@ def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Products with x and its transpose. β is: slope, words anywhere, by place, pieces, meanings anywhere, by place."""
+    """Products with x and its transpose. β is: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
 
     public: PublicNgrams
     vectors: Floats
 
     @cached_property
-    def slope(self) -> Floats:
-        """Log π, of mean 0 and variance 1 under π."""
-        logs = np.log(self.public.prior)
-        centred: Floats = logs - logs @ self.public.prior
-        scaled: Floats = centred / max(math.sqrt(float(centred**2 @ self.public.prior)), 1e-6)
+    def slopes(self) -> Floats:
+        """Log π, and where there are several sources log π of each over it; of mean 0 and variance 1 under π."""
+        prior, sources = self.public.prior, self.public.sources
+        logs = np.log(prior[None])
+        if len(sources) > 1:
+            logs = np.concatenate([logs, np.log(sources) - logs])
+        centred: Floats = logs - (logs @ prior)[:, None]
+        scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
         return scaled
 
     @cached_property
-    def pieces(self) -> list[Integers]:
-        """For each piece's length and place: which piece every n-gram has there."""
-        order = self.public.words.shape[1]
+    def sizes(self) -> list[tuple[int, float, bool]]:
+        """How long each block of β is, its ridge, and whether a stiff model holds it back."""
+        places = self.public.words.shape[1]
+        pieces = [int(piece) + 1 for piece in self.public.pieces.max(axis=0, initial=-1)]
         return [
-            _numbered(self.public.words[:, start : start + length])
-            for length in sorted({2, order - 1} & set(range(2, order)))
-            for start in range(order - length + 1)
+            (len(self.slopes), SLOPE_RIDGE, False),
+            *[(self.public.word_total, WORD_RIDGE, True)] * (1 + places),
+            *[(size, PIECE_RIDGE, True) for size in pieces],
+            *[(self.vectors.shape[1], MEANING_RIDGE, True)] * (1 + places),
         ]
 
-    @cached_property
-    def blocks(self) -> list[tuple[slice, float]]:
-        """Where each block of β is, and its ridge."""
-        places = self.public.words.shape[1]
-        sizes = [(1, SLOPE_RIDGE), *[(self.public.word_total, WORD_RIDGE)] * (1 + places)]
-        sizes += [(int(piece.max()) + 1, PIECE_RIDGE) for piece in self.pieces]
-        sizes += [(self.vectors.shape[1], MEANING_RIDGE)] * (1 + places)
-        ends = np.cumsum([size for size, _ in sizes])
-        return [(slice(end - size, end), ridge) for end, (size, ridge) in zip(ends.tolist(), sizes, strict=True)]
-
-    @property
-    def ridge(self) -> Floats:
+    def ridge(self, stiffness: float) -> Floats:
         """The ridge of every entry of β."""
-        return np.concatenate([np.full(block.stop - block.start, ridge) for block, ridge in self.blocks])
+        return np.concatenate([np.full(size, ridge * (stiffness if held else 1)) for size, ridge, held in self.sizes])
 
     def times(self, beta: Floats) -> Floats:
         """x·β for every n-gram."""
-        slope, *parts = [beta[block] for block, _ in self.blocks]
         places = self.public.words.shape[1]
+        slopes, *parts = np.split(beta, np.cumsum([size for size, _, _ in self.sizes])[:-1])
         words, pieces, meanings = parts[: places + 1], parts[places + 1 : -places - 1], parts[-places - 1 :]
-        total: Floats = slope[0] * self.slope
-        for place in range(places):
-            effect = words[0] + words[1 + place] + self.vectors @ (meanings[0] + meanings[1 + place])
-            total += effect[self.public.words[:, place]]
-        for numbers, effect in zip(self.pieces, pieces, strict=True):
-            total += effect[numbers]
+        effects = words[0] + np.array(words[1:])  # places × words
+        _add_products(meanings[0] + np.array(meanings[1:]), self._transposed_vectors, effects)
+        total: Floats = slopes @ self.slopes
+        _add_effects(
+            self.public.words, effects, self.public.pieces, np.concatenate([*pieces, [0.0]]), self._starts, total
+        )
         return total
 
     def transposed(self, values: Floats) -> Floats:
         """xᵀ·values."""
-        return self._sums(values, self.vectors, self.slope)
+        return self._sums(values, self.vectors, self.slopes)
 
     def squared_sums(self, weights: Floats) -> Floats:
         """The diagonal of xᵀ diag(weights) x, but for words that an n-gram has twice: a preconditioner."""
-        return self._sums(weights, self.vectors**2, self.slope**2)
+        return self._sums(weights, self.vectors**2, self.slopes**2)
 
-    def _sums(self, values: Floats, vectors: Floats, slope: Floats) -> Floats:
-        total = self.public.word_total
-        words = [np.bincount(column, values, total) for column in self.public.words.T]
-        anywhere = np.sum(words, axis=0)
-        pieces = [np.bincount(numbers, values) for numbers in self.pieces]
-        return np.concatenate(
-            [[values @ slope], anywhere, *words, *pieces, vectors.T @ anywhere, *(vectors.T @ place for place in words)]
-        )
+    @cached_property
+    def _transposed_vectors(self) -> Floats:
+        return np.ascontiguousarray(self.vectors.T)
+
+    @cached_property
+    def _starts(self) -> Integers:
+        """Where the pieces of each place begin among all pieces."""
+        return np.cumsum([0, *(self.public.pieces.max(axis=0, initial=-1) + 1)])
+
+    def _sums(self, values: Floats, vectors: Floats, slopes: Floats) -> Floats:
+        words = np.zeros((self.public.words.shape[1], self.public.word_total))
+        pieces = np.zeros(int(self._starts[-1]) + 1)
+        _sum_effects(self.public.words, values, words, self.public.pieces, pieces, self._starts)
+        anywhere = words.sum(axis=0)
+        meanings = np.zeros((1 + len(words), vectors.shape[1]))
+        _add_products(np.concatenate([anywhere[None], words]), vectors, meanings)
+        return np.concatenate([slopes @ values, anywhere, words.ravel(), pieces[:-1], meanings.ravel()])
 
 
-def _numbered(rows: Ids) -> Integers:
-    """A number for each distinct row."""
-    _, numbers = np.unique(rows, axis=0, return_inverse=True)
-    return numbers.ravel()
+@kernel
+def _add_effects(
+    words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, starts: Integers, total: Floats
+) -> None:
+    for row in range(words.shape[0]):
+        value = 0.0
+        for place in range(words.shape[1]):
+            value += effects[place, words[row, place]]
+        for kind in range(pieces.shape[1]):
+            value += piece_effects[starts[kind] + pieces[row, kind]]
+        total[row] += value
+
+
+@kernel
+def _sum_effects(
+    words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats, starts: Integers
+) -> None:
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            sums[place, words[row, place]] += values[row]
+        for kind in range(pieces.shape[1]):
+            piece_sums[starts[kind] + pieces[row, kind]] += values[row]
+
+
+@kernel
+def _add_products(left: Floats, right: Floats, total: Floats) -> None:
+    """Total += left @ right, in an order that does not depend on the machine's cores, as it does in BLAS."""
+    for row in range(left.shape[0]):
+        for inner in range(left.shape[1]):
+            factor = left[row, inner]
+            for column in range(right.shape[1]):
+                total[row, column] += factor * right[inner, column]

@@ -1,41 +1,94 @@
 """Noisy counts as they leave the door, with everything inference may know about them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Ids
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.kernels import kernel
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """What clipping took away, by words: y ~ N(λ, noise²) for the words that were asked about."""
+
+    which: Integers  # numbers of these words
+    counts: Floats
+    noise: Floats
+    total: float  # of the n-grams that were lost
+    total_noise: float
 
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """y ~ N(λ, noise²) for every n-gram, and the same for every word where words were measured too."""
+    """y ~ N(λ, noise²) for every n-gram, for their total and, where they were measured, for the words."""
 
     counts: Floats
     noise: Floats  # standard deviation of each count
+    total: float  # Σ λ, measured as a coordinate of its own: Σ y has the noise of all n-grams
+    total_noise: float
     word_counts: Floats | None = None  # how often each word occurs in the n-grams
     word_noise: Floats | None = None
+    lost: Lost | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class PublicNgrams:
-    """What inference knows from public text: π, and the words that each n-gram is made of."""
+    """What inference knows from public text: π of every source and of their mixture, and the words of each n-gram."""
 
-    prior: Floats  # π
+    prior: Floats  # π: the equal mixture of the sources, until weights are learnt
     counts: Floats  # α
     words: Ids  # V × n, a number for each word
     word_total: int
+    sources: Floats  # K × V: π of each source
+    names: tuple[str, ...] = ("public",)
+
+    @cached_property
+    def pieces(self) -> Integers:
+        """Which piece every n-gram has at each place: runs of 2 and of n − 1 tokens, one column each."""
+        order = self.words.shape[1]
+        columns = [
+            _numbered(self.words[:, start : start + length])
+            for length in sorted({2, order - 1} & set(range(2, order)))
+            for start in range(order - length + 1)
+        ]
+        return np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), len(self.words)).T)
+
+    def mixed(self, weights: Floats) -> "PublicNgrams":
+        """The same n-grams with other weights of the sources."""
+        made = replace(self, prior=weights @ self.sources)
+        made.__dict__["pieces"] = self.pieces  # does not depend on the prior
+        return made
 
     def per_word(self, values: Floats) -> Floats:
         """Sum a value of every n-gram over the n-grams of each word, once for each time the word is in it."""
-        total = np.zeros(self.word_total)
-        for place in self.words.T:
-            total += np.bincount(place, values, self.word_total)
-        return total
+        return _per_word(self.words, values, self.word_total)
 
     def per_ngram(self, values: Floats) -> Floats:
         """Sum a value of every word over the words of each n-gram."""
-        total = np.zeros(len(self.words))
-        for place in self.words.T:
-            total += values[place]
-        return total
+        return _per_ngram(self.words, values)
+
+
+def _numbered(rows: Ids) -> Integers:
+    """A number for each distinct row."""
+    _, numbers = np.unique(rows, axis=0, return_inverse=True)
+    return numbers.ravel()
+
+
+@kernel
+def _per_word(words: Ids, values: Floats, size: int) -> Floats:
+    total = np.zeros(size)
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            total[words[row, place]] += values[row]
+    return total
+
+
+@kernel
+def _per_ngram(words: Ids, values: Floats) -> Floats:
+    total = np.zeros(words.shape[0])
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            total[row] += values[words[row, place]]
+    return total

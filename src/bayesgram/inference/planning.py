@@ -9,13 +9,26 @@ predicts it. Does not read private data, and does not spend: the noise is not pr
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
 from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.measuring import BIAS_COST, HISTOGRAM_SHARE, NORM_EDGES, best_clip_norm, shapes
+from bayesgram.inference.measuring import (
+    AMOUNT_SHARE,
+    NORM_EDGES,
+    NORMS,
+    Amounts,
+    Choice,
+    Typical,
+    best_choice,
+    clipping_cost,
+    largest_amounts,
+    shapes,
+    typical,
+)
 from bayesgram.inference.posterior import infer
 
 WORD_SHARE = 0.4  # of the variance of d belongs to words: what pooling found on Reddit posts against Wikipedia
@@ -61,19 +74,19 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
     private = made_up(public, assumed.difference, rng=rng)
     amounts = _amounts(assumed)
-    norms = _norms(parts, private, scales, amounts)
-    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE)
-    clip_norm = _clip_norm(norms, assumed.users, public, scales[-2], sigma, rng)
-    kept = float((amounts * np.minimum(1, clip_norm / norms)).mean()) / assumed.ngrams_a_user
+    norms = _someone(parts, private, scales).norm(np.maximum(amounts, 1))  # whoever writes, writes one
+    choice = _choice(parts, scales, norms, amounts, assumed.users, multiplier, rng)
+    sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
+    kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
-    theta = infer(_measured(written * kept, public, scales[-2:], clip_norm * sigma, rng), public)
-    lost = 1 - kept
+    total_shape = choice.total_shape(Typical.of([public.prior], scales[-2:-1]))
+    theta = infer(_measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng), public)
     return Expected(
-        kl=_kl(written, theta.theta) + BIAS_COST * lost**2,
+        kl=_kl(written, theta.theta) + clipping_cost(1 - kept, choice),
         public_kl=_kl(written, public.prior),
-        clip_norm=clip_norm,
-        clipped=float((norms > clip_norm).mean()),
+        clip_norm=choice.clip_norm,
+        clipped=float((norms > choice.clip_norm).mean()),
         model=theta.model,
     )
 
@@ -96,35 +109,43 @@ def _amounts(assumed: Assumed) -> Floats:
     return amounts
 
 
-def _norms(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats], amounts: Floats) -> Floats:
-    """√E‖c/s‖² of a user in each group, counts being Poisson: E c² = m p + (m p)²."""
+def _someone(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]) -> Typical:
+    """One of these people."""
     rates = [*(public.prior for public in parts[:-1]), private, parts[-1].per_word(private)]
-    once = sum(float((rate / scale**2).sum()) for rate, scale in zip(rates, scales, strict=False) if scale.size)
-    again = sum(float((rate**2 / scale**2).sum()) for rate, scale in zip(rates, scales, strict=False) if scale.size)
-    norms: Floats = np.sqrt(np.maximum(amounts, 1) * once + amounts**2 * again)  # whoever writes, writes one
-    return norms
+    return Typical.of(rates, scales)
 
 
-def _clip_norm(
-    norms: Floats, users: float, public: PublicNgrams, shape: Floats, sigma: float, rng: np.random.Generator
-) -> float:
-    """Λ as the mechanism would choose it: from a noisy histogram."""
-    bins = np.bincount(np.searchsorted(NORM_EDGES, norms, side="right"), minlength=NORM_EDGES.size + 1)
-    noise = sigma * math.sqrt((1 - HISTOGRAM_SHARE) / HISTOGRAM_SHARE)
-    noisy = bins * (users / norms.size) + noise * rng.standard_normal(bins.size)
-    return best_clip_norm(noisy, public, shape, sigma)
+def _choice(
+    parts: Sequence[PublicNgrams],
+    scales: Sequence[Floats],
+    norms: Floats,
+    amounts: Floats,
+    users: float,
+    multiplier: float,
+    rng: np.random.Generator,
+) -> Choice:
+    """Λ and the rest as the mechanism would choose them: from noisy amounts."""
+    largest = largest_amounts(typical(parts[-1:], scales[-2:-1]))
+    bins = np.searchsorted(NORM_EDGES, norms, side="right")
+    people = np.bincount(bins, minlength=NORMS.size) * (users / norms.size)
+    written = np.bincount(bins, np.minimum(amounts / largest[bins], 1), NORMS.size) * (users / norms.size)
+    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.6  # USER_UNITS/UNITS
+    noisy = people + noise * rng.standard_normal(NORMS.size)
+    noisy_written = written + 0.75 * noise * rng.standard_normal(NORMS.size)
+    return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts, scales, multiplier)
 
 
 def _measured(
-    counts: Floats, public: PublicNgrams, scales: Sequence[Floats], noise: float, rng: np.random.Generator
+    counts: Floats, public: PublicNgrams, scales: Sequence[Any], noise: float, rng: np.random.Generator
 ) -> Measured:
-    """Counts with noise s·Λ·σ, and the words of the n-grams with theirs."""
-    shape, word_shape = scales
+    """Counts with noise s·Λ·σ, their total and the words of the n-grams with theirs."""
+    shape, word_shape, total_shape = scales
+    total = float(counts.sum() + noise * total_shape * rng.standard_normal())
     noisy = counts + noise * shape * rng.standard_normal(counts.size)
     if not word_shape.size:
-        return Measured(noisy, noise * shape)
+        return Measured(noisy, noise * shape, total, noise * total_shape)
     words = public.per_word(counts) + noise * word_shape * rng.standard_normal(word_shape.size)
-    return Measured(noisy, noise * shape, words, noise * word_shape)
+    return Measured(noisy, noise * shape, total, noise * total_shape, words, noise * word_shape)
 
 
 def _kl(counts: Floats, theta: Floats) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.inference.features import Features
 from bayesgram.inference.measured import Measured
+from bayesgram.kernels import kernel
 
 SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to 1 does
 STEPS = 15
@@ -18,21 +19,26 @@ LARGEST_STEP = 2.0  # no log-ratio moves further in one step
 LARGEST_EFFECT = 12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
 
 
-def pooled_means(measured: Measured, features: Features, *, stiffness: float) -> Floats:
-    """μ_i = n π_i exp(x_i·β): what pooling expects of every count. `stiffness` multiplies all ridges."""
-    prior = features.public.prior
-    ridge = features.ridge * stiffness
-    beta = np.zeros(ridge.size)
-    means = max(float(measured.counts.sum()), 1.0) * prior
+def pooled_means(
+    measured: Measured, features: Features, *, stiffness: float, start: Floats | None = None
+) -> tuple[Floats, Floats]:
+    """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `stiffness` multiplies the ridges of words."""
+    ridge = features.ridge(stiffness)
+    beta = np.zeros(ridge.size) if start is None else start.copy()
+    means = _means(measured, features, beta, max(measured.total, 1.0) * features.public.prior)
     for _ in range(STEPS):
         change = _gauss_newton(measured, features, means, beta, ridge)
         furthest = float(np.abs(features.times(change)).max(initial=0.0))
         beta += change * min(1.0, LARGEST_STEP / max(furthest, 1e-12))
-        ratios = np.exp(np.clip(features.times(beta), -LARGEST_EFFECT, LARGEST_EFFECT))
-        means = _rescaled(measured, prior * ratios, means)
+        means = _means(measured, features, beta, means)
         if furthest < 0.02:
             break
-    return means
+    return means, beta
+
+
+def _means(measured: Measured, features: Features, beta: Floats, means: Floats) -> Floats:
+    ratios = np.exp(np.clip(features.times(beta), -LARGEST_EFFECT, LARGEST_EFFECT))
+    return rescaled(measured, features.public.prior * ratios, means)
 
 
 def _gauss_newton(measured: Measured, features: Features, means: Floats, beta: Floats, ridge: Floats) -> Floats:
@@ -55,34 +61,64 @@ def _gauss_newton(measured: Measured, features: Features, means: Floats, beta: F
         return features.transposed(means * pulled) + ridge * vector
 
     target = features.transposed(means * residual) - ridge * beta
-    return _conjugate_gradients(normal, target, 1 / (features.squared_sums(curvature) + ridge))
+    return conjugate_gradients(normal, target, 1 / (features.squared_sums(curvature) + ridge))
 
 
-def _rescaled(measured: Measured, shape: Floats, means: Floats) -> Floats:
-    """n·shape, with n fitted to the counts: n is unknown, and clipping has changed it."""
+def rescaled(measured: Measured, shape: Floats, means: Floats) -> Floats:
+    """n·shape, with n fitted to the counts and to their total, which `means` say how much to trust."""
     weights = 1 / (measured.noise**2 + (means * SPREAD) ** 2)
-    scale = float((measured.counts * shape * weights).sum() / (shape * shape * weights).sum())
-    return max(scale, 1.0) * shape
+    whole, trust = float(shape.sum()), 1 / measured.total_noise**2
+    seen = float((measured.counts * shape * weights).sum()) + measured.total * whole * trust
+    scale = seen / (float((shape * shape * weights).sum()) + whole**2 * trust)
+    return max(scale, 1.0 / whole) * shape
 
 
-def _conjugate_gradients(
+def conjugate_gradients(
     product: Callable[[Floats], Floats], target: Floats, inverse_diagonal: Floats, *, tolerance: float = 0.015
 ) -> Floats:
     """Solve a positive definite system to a relative residual of `tolerance`, preconditioned by its diagonal."""
     solution = np.zeros_like(target)
     residual = target.copy()
     direction = inverse_diagonal * residual
-    progress = float(residual @ direction)
-    goal = tolerance * float(np.linalg.norm(target))
+    progress, squares = _products(residual, inverse_diagonal)
+    goal = tolerance**2 * squares
     for _ in range(150):
-        if np.linalg.norm(residual) <= goal:
+        if squares <= goal:
             break
         image = product(direction)
-        length = progress / float(direction @ image)
-        solution += length * direction
-        residual -= length * image
-        preconditioned = inverse_diagonal * residual
-        next_progress = float(residual @ preconditioned)
-        direction = preconditioned + (next_progress / progress) * direction
+        _advance(solution, residual, direction, image, progress)
+        next_progress, squares = _products(residual, inverse_diagonal)
+        _turn(direction, residual, inverse_diagonal, next_progress / progress)
         progress = next_progress
     return solution
+
+
+# In kernels, so that an answer does not depend on the number of cores, as sums in BLAS do.
+@kernel
+def _products(residual: Floats, inverse_diagonal: Floats) -> tuple[float, float]:
+    """The residual's products with itself, preconditioned and plain."""
+    progress = squares = 0.0
+    for at in range(residual.size):
+        square = residual[at] * residual[at]
+        squares += square
+        progress += square * inverse_diagonal[at]
+    return progress, squares
+
+
+@kernel
+def _advance(solution: Floats, residual: Floats, direction: Floats, image: Floats, progress: float) -> None:
+    """As far along the direction as lowers the error most."""
+    bend = 0.0
+    for at in range(direction.size):
+        bend += direction[at] * image[at]
+    length = progress / bend
+    for at in range(direction.size):
+        solution[at] += length * direction[at]
+        residual[at] -= length * image[at]
+
+
+@kernel
+def _turn(direction: Floats, residual: Floats, inverse_diagonal: Floats, part: float) -> None:
+    """The next direction, conjugate to the last."""
+    for at in range(direction.size):
+        direction[at] = inverse_diagonal[at] * residual[at] + part * direction[at]

@@ -1,27 +1,50 @@
 """The certified mechanism: spend the budget on counts, then be as Bayesian as you like. The default.
 
 The door: shape, clip, fixed point, exact integer sum, discrete Gaussian noise (docs/promise.md proves it). A few
-percent of the budget measure how much users write, so that the clip norm Λ fits them. Everything after the noise is
-post-processing, in `inference`.
+percent of the budget measure how much users write, so that the clip norm Λ fits them, and where it is worth it another
+few what clipping takes away. Everything after the noise is post-processing, in `inference`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.measuring import HISTOGRAM_SHARE, NORM_EDGES, best_clip_norm, shapes
-from bayesgram.inference.posterior import infer
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.inference.measured import Lost, Measured, PublicNgrams
+from bayesgram.inference.measuring import (
+    AMOUNT_SHARE,
+    NORM_EDGES,
+    Amounts,
+    Choice,
+    Typical,
+    best_choice,
+    largest_amounts,
+    lost_words,
+    most_lost_words,
+    shapes,
+    typical,
+)
+from bayesgram.inference.posterior import Inferred, infer
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clip import UNITS, Coordinates, check_clip_norm, clipped_sum, norm_histogram
+from bayesgram.private.clip import (
+    TOTAL_UNITS,
+    UNITS,
+    USER_UNITS,
+    Coordinates,
+    LostWords,
+    amounts,
+    check_clip_norm,
+    clipped_sum,
+    lost_sum,
+)
 from bayesgram.private.over_users import PrivateCounts
-from bayesgram.public.prior import public_distribution
+from bayesgram.public.prior import public_distribution, source_distributions
 from bayesgram.public.vocabulary import Vocabulary
 
 
@@ -43,13 +66,15 @@ class Posterior(Mechanism):
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """σ of the histogram and the counts together: all their coordinates count for the slack."""
+        """σ of all measurements together: all their coordinates count for the slack, also those that may not be asked."""
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
-        return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + NORM_EDGES.size + 1, units=UNITS)
+        totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
+        amount = 2 * (NORM_EDGES.size + 1)
+        return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + totals + lost + amount, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
-        """1/σ² of both measurements, which add up to that of the whole."""
+        """1/σ² of all measurements, which add up to that of the whole."""
         return self.calibrated(vocabulary, budget).spend
 
     def distribution(
@@ -59,67 +84,166 @@ class Posterior(Mechanism):
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
         found = [infer(measured, public_ngrams(part)) for measured, part in zip(noisy, parts, strict=True)]
-        totals = {str(part.order): round(each.total, 1) for each, part in zip(found, parts, strict=True)}
+        by_order = dict(zip((str(part.order) for part in parts), found, strict=True))
+        totals = {order: round(each.total, 1) for order, each in by_order.items()}
         models = ", ".join(dict.fromkeys(each.model for each in found))
         theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
-        return Outcome(theta, {"model": models, "expected_counts": totals, **details}, deviation)
+        said = {"model": models, "expected_counts": totals, **_sources(vocabulary.source_names, by_order), **details}
+        return Outcome(theta, said, deviation)
 
     def measure(
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[list[Measured], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
-        parts = [public_ngrams(part) for _, part in vocabulary.parts]
-        measured = coordinates(*parts)
+        design = Design([public_ngrams(part) for _, part in vocabulary.parts])
         whole = self.calibrated(vocabulary, need(budget, self.name))
-        clip_norm, sigma = self.clip_norm, whole.multiplier
         details: dict[str, Any] = {"epsilon_slack": whole.slack}
-        if clip_norm is None:
-            histogram_sigma, sigma = whole.split(HISTOGRAM_SHARE)
-            users = _noisy_users(norm_histogram(counts, measured, NORM_EDGES), histogram_sigma, chance)
-            longest = measured.shape[vocabulary.parts[-1][0]]
-            clip_norm = best_clip_norm(users, parts[-1], longest, sigma)
-            details |= {"histogram_multiplier": histogram_sigma, "norm_edges": NORM_EDGES.tolist()}
-            details |= {"noisy_users_by_norm": [round(float(number), 1) for number in users]}
-        total = clipped_sum(counts, measured, clip_norm=clip_norm)  # every user within B
-        noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends the budget
-        found = {"clip_norm_used": clip_norm, "noise_multiplier": sigma, **details}
-        return as_measured(noisy, measured, sigma, clip_norm, parts), found
+        if self.clip_norm is not None:
+            choice, left = Choice(self.clip_norm, heavy=self.clip_norm), 1.0
+        else:
+            left = 1 - AMOUNT_SHARE
+            choice, said = _choose(counts, design, whole, chance)
+            details |= said
+        lost = None
+        if choice.lost_share:
+            left -= choice.lost_share
+            lost = _lost(counts, design, choice, whole.part(choice.lost_share), chance)
+        measured, sigma = design.coordinates(choice), whole.part(left)
+        total = clipped_sum(counts, measured, clip_norm=choice.clip_norm)  # every user within B
+        noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends most of the budget
+        found = {"clip_norm_used": choice.clip_norm, "noise_multiplier": sigma, **details}
+        if lost is not None:
+            found |= {"lost_multiplier": whole.part(choice.lost_share), "lost_norm": choice.lost_norm}
+        return design.as_measured(noisy, measured, sigma, choice.clip_norm, lost), found
+
+
+def _choose(
+    counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
+) -> tuple[Choice, dict[str, Any]]:
+    """How to measure, from a noisy look at how much users write."""
+    sigma = whole.part(AMOUNT_SHARE)
+    exact = amounts(counts, design.ngrams, NORM_EDGES, design.largest, design.first)  # every user within B
+    users, parts = np.split(chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64), 2)
+    users, parts = users / USER_UNITS, parts / TOTAL_UNITS
+    seen = Amounts.from_noisy(users, parts, design.largest, sigma * UNITS / USER_UNITS)
+    said = {"amount_multiplier": sigma, "norm_edges": NORM_EDGES.tolist()}
+    said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
+    return best_choice(seen, design.parts, design.scales, whole.multiplier), said
+
+
+def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
+    """The words of what clipping takes away, noisy."""
+    asked = design.lost_words(choice)
+    total = lost_sum(counts, design.coordinates(choice), asked, clip_norm=choice.clip_norm)  # every user within B
+    noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
+    found, noise = noisy * (asked.clip_norm * asked.shape / UNITS), asked.shape * asked.clip_norm * sigma
+    return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
+
+
+def _sources(names: Sequence[str], found: dict[str, Inferred]) -> dict[str, Any]:
+    """The learnt weights of several sources, by order, for the card."""
+    if len(names) == 1:
+        return {}
+    return {
+        "source_weights": {
+            order: {
+                name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
+                for name, weight, deviation in zip(names, each.weights.weights, each.weights.deviations, strict=True)
+            }
+            for order, each in found.items()
+        }
+    }
 
 
 def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:
     """π, α and the words of every n-gram."""
     words, total = vocabulary.words
     prior = public_distribution(vocabulary.counts)
-    return PublicNgrams(prior, vocabulary.counts.astype(np.float64), words, total)
+    sources = source_distributions(vocabulary.by_source, vocabulary.counts)
+    return PublicNgrams(prior, vocabulary.counts.astype(np.float64), words, total, sources)
 
 
-def coordinates(*parts: PublicNgrams) -> Coordinates:
-    """The n-grams of every order, and the words of the longest, in one vector."""
-    longest, size = parts[-1], sum(public.prior.size for public in parts)
-    order = longest.words.shape[1]
-    shape = np.concatenate(shapes(parts))
-    if order == 1:
-        return Coordinates(shape, np.zeros((size, 0), np.int32))
-    words = np.full((size, order), -1, np.int32)
-    words[-len(longest.words) :] = longest.words + size
-    return Coordinates(shape, words)
+@dataclass(frozen=True, eq=False)
+class Design:
+    """What is measured, all of it public: the n-grams of every order, the words of the longest, the total of each order."""
 
+    parts: list[PublicNgrams]
 
-def as_measured(
-    noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, parts: Sequence[PublicNgrams]
-) -> list[Measured]:
-    """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
-    counts, noise = noisy * (clip_norm * measured.shape / UNITS), measured.shape * clip_norm * sigma
-    edges = np.cumsum([public.prior.size for public in parts])
-    found = [Measured(*both) for both in zip(np.split(counts, edges), np.split(noise, edges), strict=True)]
-    words = found.pop()  # nothing, for unigrams
-    if words.counts.size:
-        found[-1] = replace(found[-1], word_counts=words.counts, word_noise=words.noise)
-    return found
+    @cached_property
+    def scales(self) -> list[Floats]:
+        """The shape of every order, and that of the words of the longest."""
+        return shapes(self.parts)
 
+    @cached_property
+    def size(self) -> int:
+        """How many n-grams there are."""
+        return sum(public.prior.size for public in self.parts)
 
-def _noisy_users(histogram: Integers, sigma: float, chance: Randomness) -> Floats:
-    """How many users have which norm: each user is one entry, B units of it."""
-    noisy = chance.noise.discrete_gaussian(histogram * UNITS, scale=sigma * UNITS)
-    counts: Floats = noisy.astype(np.float64) / UNITS
-    return counts
+    @property
+    def first(self) -> int:
+        """Where the longest begin."""
+        return self.size - self.parts[-1].prior.size
+
+    @cached_property
+    def words(self) -> Ids:
+        """The coordinate of each word of each n-gram; −1 but for the longest. Unigrams are words already."""
+        longest = self.parts[-1].words
+        if longest.shape[1] == 1:
+            return np.zeros((self.size, 0), np.int32)
+        words = np.full((self.size, longest.shape[1]), -1, np.int32)
+        words[self.first :] = longest + self.size
+        return words
+
+    @cached_property
+    def ngrams(self) -> Coordinates:
+        """N-grams and words: what the norm of a user is, before totals have their weight."""
+        return Coordinates(np.concatenate(self.scales), self.words)
+
+    @cached_property
+    def largest(self) -> Floats:
+        """The most n-grams that count of a user, by norm."""
+        return largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
+
+    def coordinates(self, choice: Choice) -> Coordinates:
+        """N-grams, words, and the totals of the orders."""
+        people = [Typical.of([public.prior], [scale]) for public, scale in zip(self.parts, self.scales, strict=False)]
+        totals = [choice.total_shape(someone) for someone in people]
+        shape = np.concatenate([*self.scales, totals])
+        sizes = [public.prior.size for public in self.parts]
+        column = np.repeat(np.arange(len(sizes), dtype=np.int32) + shape.size - len(sizes), sizes)
+        return Coordinates(shape, np.ascontiguousarray(np.column_stack([self.words, column]), np.int32))
+
+    @cached_property
+    def asked_words(self) -> Integers:
+        """The words of the longest that are asked about in what clipping takes away."""
+        return lost_words(self.parts[-1])[0]
+
+    def lost_words(self, choice: Choice) -> LostWords:
+        """These words, and the total of what is lost."""
+        longest = self.parts[-1]
+        which, shape = lost_words(longest)
+        people = Typical.of([longest.per_word(longest.prior)[which]], [shape])
+        total = Choice(choice.lost_norm, heavy=choice.lost_norm).total_shape(people)
+        places = np.full(longest.word_total, -1, np.int32)
+        places[which] = np.arange(which.size)
+        words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
+        words[self.first :] = np.column_stack([places[longest.words], np.full(len(longest.words), which.size)])
+        return LostWords(np.append(shape, total), words, choice.lost_norm)
+
+    def as_measured(
+        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, lost: Lost | None
+    ) -> list[Measured]:
+        """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
+        sizes = [public.prior.size for public in self.parts]
+        edges = np.cumsum([*sizes, self.scales[-1].size])
+        counts = np.split(noisy * (clip_norm * measured.shape / UNITS), edges)
+        noise = np.split(measured.shape * clip_norm * sigma, edges)
+        (words, totals), (word_noise, total_noise) = counts[-2:], noise[-2:]
+        found = [
+            Measured(count, doubt, float(total), float(total_doubt))
+            for count, doubt, total, total_doubt in zip(counts[:-2], noise[:-2], totals, total_noise, strict=True)
+        ]
+        if words.size:
+            found[-1] = replace(found[-1], word_counts=words, word_noise=word_noise)
+        found[-1] = replace(found[-1], lost=lost)
+        return found

@@ -36,12 +36,9 @@ class GaussianNoise:
         """h: the part of ε that discreteness costs."""
         return DISCRETENESS * self.total_variation
 
-    def split(self, share: float) -> tuple[float, float]:
-        """Two multipliers whose 1/σ² are that share of the whole and the rest, and never add up to more."""
-        return (
-            self.multiplier / math.sqrt(share) * ROUNDED_UP,
-            self.multiplier / math.sqrt(1 - share) * ROUNDED_UP,
-        )
+    def part(self, share: float) -> float:
+        """The multiplier of a measurement that takes this share of the whole 1/σ²: rounded up, so never more."""
+        return self.multiplier / math.sqrt(share) * ROUNDED_UP
 
 
 @lru_cache(maxsize=64)  # audits ask the same thing for every run

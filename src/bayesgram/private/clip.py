@@ -27,6 +27,8 @@ MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
+USER_UNITS, TOTAL_UNITS = 6 * UNITS // 10, 8 * UNITS // 10  # their squares add up to no more than B²
+
 Csr = tuple[Integers, Ids, Ids]
 
 
@@ -222,13 +224,39 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
     return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
 
 
-def norm_histogram(counts: PrivateCounts, measured: Coordinates, edges: Floats) -> Integers:
-    """How many users have a norm ‖counts/shape‖₂ below each edge and not below the one before, and above the last.
+def amounts(counts: PrivateCounts, measured: Coordinates, edges: Floats, largest: Floats, first: int) -> Integers:
+    """How much users write: by their norm ‖counts/shape‖₂ over public edges, how many they are, then their totals.
 
-    Formal guarantee: adding or removing one user changes one entry by one.
+    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of n-grams from row `first` on over the
+    bin's `largest`, or all of them beyond it.
+    Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_norms_of_rows, measured=measured, edges=edges)
-    return counts.once(("norms", edges.tobytes(), *measured.content), lambda: counts.over_users(summed))
+    summed = partial(_amounts_of_rows, measured=measured, edges=edges, largest=largest, first=first)
+    asked = ("amounts", edges.tobytes(), largest.tobytes(), first, *measured.content)
+    return counts.once(asked, lambda: counts.over_users(summed))
+
+
+@dataclass(frozen=True, eq=False)
+class LostWords:
+    """What is measured of the text that clipping takes away: counts of words over a shape. All public."""
+
+    shape: Floats  # s > 0, of each word
+    words: Ids  # V × n: the coordinate of each word of each n-gram, or −1
+    clip_norm: float  # of these words
+
+    @property
+    def content(self) -> tuple[bytes, bytes, float]:
+        """All of it, to tell one from another."""
+        return self.shape.tobytes(), self.words.tobytes(), self.clip_norm
+
+
+def lost_sum(counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float) -> Integers:
+    """Σ over users of the words that `clipped_sum` takes from them: (1 − Λ/norm) of each, clipped to a norm of their own.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    """
+    summed = partial(_lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm))
+    return counts.once(("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed))
 
 
 # What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
@@ -236,8 +264,14 @@ def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Intege
     return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
 
 
-def _norms_of_rows(rows: Rows, measured: Coordinates, edges: Floats) -> Integers:
-    return _norm_histogram(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, edges)
+def _amounts_of_rows(rows: Rows, measured: Coordinates, edges: Floats, largest: Floats, first: int) -> Integers:
+    public = (1 / measured.shape, measured.words, edges, largest, first)
+    return _amounts(rows.starts, rows.ngrams, rows.counts, *public)
+
+
+def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
+    public = (1 / measured.shape, measured.words, clip_norm, 1 / lost.shape, lost.words, lost.clip_norm)
+    return _lost_sum(rows.starts, rows.ngrams, rows.counts, *public)
 
 
 @kernel
@@ -292,18 +326,79 @@ def _give_way(
 
 
 @kernel
-def _norm_histogram(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, edges: Floats) -> Integers:
-    found, said = np.zeros(edges.size + 1, np.int64), np.zeros(weights.size, np.int64)
+def _amounts(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    weights: Floats,
+    words: Ids,
+    edges: Floats,
+    largest: Floats,
+    first: int,
+) -> Integers:
+    found, said = np.zeros(2 * largest.size, np.int64), np.zeros(weights.size, np.int64)
+    own = np.empty((np.diff(starts).max() if starts.size > 1 else 0) * words.shape[1], np.int64)
+    for user in range(starts.size - 1):
+        norm = _norm(ngrams, counts, starts[user], starts[user + 1], weights, words, said, own)
+        written = np.int64(0)
+        for at in range(starts[user], starts[user + 1]):
+            if ngrams[at] >= first:
+                written += counts[at]
+        place = np.searchsorted(edges, norm, side="right")
+        found[place] += USER_UNITS
+        found[largest.size + place] += np.int64(TOTAL_UNITS * min(written / largest[place], 1.0))
+    return found
+
+
+@kernel
+def _lost_sum(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    weights: Floats,
+    words: Ids,
+    clip_norm: float,
+    lost_weights: Floats,
+    lost_words: Ids,
+    lost_norm: float,
+) -> Integers:
+    """Σ z over users of the words they lose; those within the clip norm lose nothing."""
+    total, said = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
+    their = np.zeros(weights.size, np.int64)
     longest = np.diff(starts).max() if starts.size > 1 else 0
-    own = np.empty(longest * words.shape[1], np.int64)
+    own = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
-        spoken = _say_words(ngrams, counts, first, last, words, said, own)
-        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
-        found[np.searchsorted(edges, math.sqrt(squares), side="right")] += 1
+        norm = _norm(ngrams, counts, first, last, weights, words, their, own)
+        if norm <= clip_norm:
+            continue
+        part = 1 - clip_norm / norm
+        spoken = _say_words(ngrams, counts, first, last, lost_words, said, own)
+        squares = _squares_of_words(said, own, spoken, lost_weights)
+        scale = UNITS * part / max(part * math.sqrt(squares), lost_norm)
+        length = np.int64(0)
+        for at in range(spoken):
+            place = np.uint64(own[at])
+            unit = np.int64(said[place] * lost_weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        if length > UNITS * UNITS:
+            _give_way(ngrams[:0], counts[:0], said, own[:spoken], lost_weights, scale, length, total)
         for at in range(spoken):
             said[own[at]] = 0
-    return found
+    return total
+
+
+@inlined
+def _norm(
+    ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats, words: Ids, said: Integers, own: Integers
+) -> float:
+    """‖counts/shape‖₂ of a user, words included; leaves `said` as it was."""
+    spoken = _say_words(ngrams, counts, first, last, words, said, own)
+    squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
+    for at in range(spoken):
+        said[own[at]] = 0
+    return math.sqrt(squares)
 
 
 @inlined

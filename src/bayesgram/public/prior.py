@@ -29,3 +29,13 @@ def public_distribution(counts: NDArray[np.integer]) -> Floats:
     raised = counts.astype(np.float64) + 1
     theta: Floats = raised / raised.sum()
     return theta
+
+
+def source_distributions(by_source: NDArray[np.integer], counts: NDArray[np.integer]) -> Floats:
+    """π of every source (K × V): what a source lacks it has from the mixture, at one count for each n-gram."""
+    mixture = public_distribution(counts)
+    if len(by_source) == 1:
+        return mixture[None]
+    raised = by_source + counts.size * mixture
+    distributions: Floats = raised / raised.sum(axis=1, keepdims=True)
+    return distributions

@@ -1,0 +1,84 @@
+"""Which public text do these people write like? The weights of the sources, from noisy counts alone.
+
+y_i ~ N(n Σ_k w_k π_ki, noise_i² + (τ λ_i)²), w on the simplex, with a weak prior that all sources weigh alike: where
+noise hides everything the weights stay equal, and a source that is given twice shares its weight with its twin.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesgram.arrays import Floats
+from bayesgram.inference.measured import Measured, PublicNgrams
+
+SPREAD = 0.8  # τ: log-ratios of private frequencies to any mixture
+PRIOR_DEVIATION = 0.5  # of a weight from 1/K before anything is seen
+ROUNDS = 40
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """How much each source counts, and the standard deviation of that."""
+
+    weights: Floats
+    deviations: Floats
+
+
+def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
+    """The most likely weights; one source has the weight 1."""
+    number = len(public.sources)
+    weights = np.full(number, 1 / number)
+    if number == 1 or measured.total <= 0:
+        return Weights(weights, np.zeros(number) if number == 1 else np.full(number, PRIOR_DEVIATION))
+    total = measured.total
+    for _ in range(ROUNDS):
+        curvature, pull = _normal_equations(measured, public, weights, total)
+        found = _on_the_simplex(curvature, pull)
+        step = float(np.abs(found - weights).max())
+        weights = (weights + found) / 2
+        total = _total(measured, public, weights, total)
+        if step < 1e-4:
+            break
+    return Weights(weights, _deviations(_normal_equations(measured, public, weights, total)[0], weights))
+
+
+def _normal_equations(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> tuple[Floats, Floats]:
+    """Of the weighted least squares Σ (y − n w·π)²/Var + Σ (w − 1/K)²/s²."""
+    number = len(public.sources)
+    means = total * (weights @ public.sources)
+    precision = 1 / (measured.noise**2 + (SPREAD * means) ** 2)
+    columns = total * public.sources
+    curvature = (columns * precision) @ columns.T + np.eye(number) / PRIOR_DEVIATION**2
+    pull = columns @ (measured.counts * precision) + 1 / (number * PRIOR_DEVIATION**2)
+    return curvature, pull
+
+
+def _total(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> float:
+    """n, from the counts and from their total."""
+    shape = weights @ public.sources
+    precision = 1 / (measured.noise**2 + (SPREAD * total * shape) ** 2)
+    trust = 1 / measured.total_noise**2
+    seen = float((measured.counts * shape * precision).sum()) + measured.total * trust
+    return max(seen / (float((shape * shape * precision).sum()) + trust), 1.0)
+
+
+def _on_the_simplex(curvature: Floats, pull: Floats) -> Floats:
+    """The w ≥ 0 with Σ w = 1 that minimises ½ wᵀAw − bᵀw: those below 0 are held at 0, one after the other."""
+    free = np.ones(pull.size, bool)
+    while True:
+        weights = np.zeros(pull.size)
+        inverse = np.linalg.inv(curvature[np.ix_(free, free)])
+        plain, ones = inverse @ pull[free], inverse.sum(axis=1)
+        weights[free] = plain + ones * (1 - plain.sum()) / ones.sum()
+        if weights.min() >= 0:
+            return weights
+        free[np.argmin(weights)] = False
+
+
+def _deviations(curvature: Floats, weights: Floats) -> Floats:
+    """Standard deviations of weights that must add up to 1."""
+    inverse = np.linalg.inv(curvature)
+    ones = inverse.sum(axis=1)
+    covariance = inverse - np.outer(ones, ones) / ones.sum()
+    deviations: Floats = np.sqrt(np.maximum(np.diag(covariance), 0))
+    return np.maximum(deviations, 1e-4 * (weights > 0))
