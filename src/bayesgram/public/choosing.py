@@ -155,6 +155,11 @@ class Worth:
     def _multiple(self) -> int:
         return lcm(*filter(None, self.totals))
 
+    @property
+    def largest_bytes(self) -> int:
+        """As many bytes hold every worth."""
+        return (self._multiple * len(self.totals)).bit_length() // 8 + 1
+
     def exact(self, counts: Integers) -> Exact:
         """The worth of each n-gram (counts are K × V)."""
         worth = np.zeros(counts.shape[1], object)
