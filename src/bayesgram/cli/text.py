@@ -82,6 +82,10 @@ def vocab(
     else:
         made, bad_rows = _made(given, make, cut, **rows)
     made.save(output, force=force)
+    if listed and made.finder.repeated:
+        console.say(
+            f"warning: {made.finder.repeated} n-grams stand in {listed} more than once; only the first is counted."
+        )
     if made.never_found:
         console.say(
             f"warning: {made.never_found} n-grams have capitals, and text is lower-cased: they are never found;"

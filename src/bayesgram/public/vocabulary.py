@@ -282,6 +282,9 @@ class Vocabulary:
         if not names:
             return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut)
         sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
+        for source in sources:
+            if not source.counts.any():
+                raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
         return cls.of_sources(ngrams, sources, order, cut)
 
 
