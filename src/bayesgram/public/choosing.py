@@ -32,7 +32,7 @@ MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of th
 ROUGHLY = 1e-9  # far above what rounding does to a sum of twenty quotients
 ROW_BYTES = 200  # that a candidate takes while it is looked up, at the most, and as many bytes again for 10 sources
 FEWEST_ROWS = 1000  # that are looked up together
-WIDER = 3  # times as many leaders as are asked for: then hardly any other n-gram need be looked for
+WIDER = 2  # times as many leaders as are asked for: then other n-grams seldom need be looked for
 
 Counted = tuple[Ids, Integers]
 Exact = NDArray[Any]  # whole numbers of any size
@@ -137,11 +137,7 @@ class ListedWindows:
         """See `Windows`."""
         rows, counts = self._of(index.order)
         found = np.zeros(size, np.int64)
-        owners, numbers = index.find(
-            np.insert(rows, index.order, -1, axis=1).ravel(),
-            np.arange(1, len(rows) + 1) * (index.order + 1),
-            np.arange(len(rows), dtype=np.int32),
-        )
+        owners, numbers = _found_in(rows, index)
         found[numbers] = counts[owners]
         return found
 
@@ -213,7 +209,7 @@ def top_of_sources(
     most_rows = max(memory // 2 // (ROW_BYTES + ROW_BYTES // 10 * len(sources)), FEWEST_ROWS)
     wide = max(size, min(WIDER * size, most_rows // len(sources)))
     leaders = [source.leaders(order, wide) for source in sources]
-    known = np.unique(np.concatenate([rows for rows, _ in leaders]), axis=0)
+    known = _distinct(np.concatenate([rows for rows, _ in leaders]), tokens)
     parts = [known[first : first + most_rows] for first in range(0, len(known), most_rows)]
     counts = np.hstack([_counts_in(sources, part, tokens) for part in parts])
     least = worth.least_counts(counts, size)
@@ -281,6 +277,20 @@ def _leading(rows: Ids, counts: Integers, size: int) -> Counted:
         return rows, counts
     places = np.argpartition(-counts, size - 1)[:size]
     return rows[places], counts[places]
+
+
+def _distinct(rows: Ids, tokens: StringTable) -> Ids:
+    """Every window once."""
+    index = WindowIndex(rows, np.arange(len(rows), dtype=np.int32), tokens=len(tokens))
+    _, first = _found_in(rows, index)
+    distinct: Ids = rows[first == np.arange(len(rows))]
+    return distinct
+
+
+def _found_in(rows: Ids, index: WindowIndex) -> tuple[Ids, Ids]:
+    """Which of these windows an index has, and their numbers in it."""
+    stream = np.insert(rows, index.order, -1, axis=1).ravel()
+    return index.find(stream, np.arange(1, len(rows) + 1) * (index.order + 1), np.arange(len(rows), dtype=np.int32))
 
 
 def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> Integers:
