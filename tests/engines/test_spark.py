@@ -122,6 +122,42 @@ def test_equal_counts_come_in_byte_order_token_by_token(spark):
     assert there.ngrams.to_pylist() == here.ngrams.to_pylist() == ["a b", "a c", "a\x01 b", "a! b"]
 
 
+def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp_path, private):
+    """Text, a list of counts and a source of four words side by side; chosen, and counted for a list."""
+    rows = private.drop_columns("who").rename_columns(["text"])
+    pq.write_table(rows[:300], tmp_path / "a.parquet")
+    pq.write_table(rows[280:], tmp_path / "b.parquet")
+    (tmp_path / "c.txt").write_text("red fish\nblue fish\n")
+    cut = Tokenizer(boundaries=True)
+    Vocabulary.from_public(rows[100:200], order=[1, 2], size=50, tokenizer=cut).save(tmp_path / "d.parquet")
+    given = {name: [str(tmp_path / f"{name}.{'txt' if name == 'c' else 'parquet'}")] for name in "abcd"}
+    opened = engine.open_sources(spark, given, Columns("text", None), cut)
+    choice = {"order": [1, 2, 3], "size": 60, "tokenizer": cut}
+    there, _ = engine.vocabulary_of(opened, **choice, skip_bad_rows=False)
+    here = Vocabulary.from_public(given, **choice)
+    again, _ = engine.list_of(opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False)
+    for number, made in enumerate([here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]):
+        made.save(tmp_path / f"made{number}")
+    assert (tmp_path / "made0").read_bytes() == (tmp_path / "made1").read_bytes()
+    assert (tmp_path / "made2").read_bytes() == (tmp_path / "made3").read_bytes()
+    assert here.by_source[:, 5:].tolist() == again.by_source.tolist()
+    frames = {"a": spark.createDataFrame(rows[:300]), "b": spark.createDataFrame(rows[280:])}
+    there = engine.vocabulary(frames, order=2, size=9)
+    assert (
+        there.prior_fingerprint
+        == Vocabulary.from_public({n: given[n] for n in "ab"}, order=2, size=9).prior_fingerprint
+    )
+
+
+def test_a_source_without_an_ngram_is_refused_by_name(spark):
+    frames = {
+        "full": spark.createDataFrame([("a b",)], "text string"),
+        "bare": spark.createDataFrame([("x",)], "text string"),
+    }
+    with pytest.raises(BayesgramError, match=r"^source 'bare': has not a single n-gram of order 2; "):
+        engine.vocabulary(frames, order=2, size=9)
+
+
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
     measured = coordinates(*(public_ngrams(part) for _, part in vocabulary.parts))
     assert counts.sizes() == (len(local.users), local.ngrams.size)

@@ -7,6 +7,7 @@ not fail. Counts are those of a plain loop over the rows.
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -59,6 +60,11 @@ def vocabulary_columns() -> dict[str, pa.Array]:
     return {"ngram": pa.array(NGRAMS, pa.large_string()), "count": pa.array([9, 5, 0, 4, 3, 1, 2])}
 
 
+def source_columns() -> dict[str, pa.Array]:
+    counts = {"count_wiki": pa.array([9, 5, 0, 4, 3, 1, 2]), "count_talk": pa.array([0, 0, 0, 0, 0, 7, 0])}
+    return {**vocabulary_columns(), **counts, "count_x.y-z": pa.array([1, 1, 1, 0, 0, 0, 2**31], pa.uint32())}
+
+
 @cache
 def saved_vocabulary() -> bytes:
     with scratch() as folder:
@@ -66,10 +72,29 @@ def saved_vocabulary() -> bytes:
         return (Path(folder) / "v.parquet").read_bytes()
 
 
+@cache
+def saved_sources() -> bytes:
+    with scratch() as folder:
+        pq.write_table(pa.table(source_columns()), Path(folder) / "v.parquet")
+        Vocabulary.load(Path(folder) / "v.parquet").save(Path(folder) / "v.parquet", force=True)
+        return (Path(folder) / "v.parquet").read_bytes()
+
+
+def mixed(by_source: list[list[int]], ngrams: list[str]) -> list[Fraction]:
+    """What `count` is before it is rounded, by the definition."""
+    found = []
+    for row, ngram in enumerate(ngrams):
+        alike = [other for other, text in enumerate(ngrams) if text.count(" ") == ngram.count(" ")]
+        sums = [sum(counts[other] for other in alike) for counts in by_source]
+        shares = [Fraction(counts[row], total) for counts, total in zip(by_source, sums, strict=True) if total]
+        found.append(sum(sums) * sum(shares, Fraction(0)) / max(len(shares), 1))
+    return found
+
+
 def mutated_vocabulary(random: Random, seeds: Sequence[bytes]) -> bytes:
     if random.random() < 0.3:
         return mutated(random, random.choice(seeds), seeds)
-    return mutated_table(random, vocabulary_columns(), METADATA)
+    return mutated_table(random, random.choice((vocabulary_columns, source_columns))(), METADATA)
 
 
 def check_vocabulary(data: bytes, folder: Path) -> None:
@@ -80,7 +105,16 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
     found = Vocabulary.load(path)
     table = pq.read_table(path)
     must(found.ngrams.to_pylist() == table["ngram"].to_pylist(), "other n-grams than in the file")
-    must(found.counts.tolist() == table["count"].to_pylist(), "other counts than in the file")
+    names = [name for name in table.column_names if name.startswith("count_")]
+    must([f"count_{source.name}" for source in found.sources] == names, "other sources than in the file")
+    columns = [table[name].to_pylist() for name in names or ["count"]]
+    must(found.by_source.tolist() == columns, "other counts than in the file")
+    exact = mixed(columns, table["ngram"].to_pylist()) if names else columns[0]
+    near = (
+        abs(count - value) <= 0.5 + float(value) * 1e-14
+        for count, value in zip(found.counts.tolist(), exact, strict=True)
+    )
+    must(all(near), "other counts than the sources' mixture")
     found.save(folder / "again.parquet", force=True)
     again = Vocabulary.load(folder / "again.parquet")
     must(again.fingerprint == found.fingerprint, "saved and loaded, it is another")
@@ -289,7 +323,7 @@ def shelf_view() -> ReleaseView:
 
 def targets() -> Iterator[Target]:
     """Tables of ours."""
-    yield Target("vocabulary", 15, lambda: [saved_vocabulary()], check_vocabulary, mutated_vocabulary)
+    yield Target("vocabulary", 15, lambda: [saved_vocabulary(), saved_sources()], check_vocabulary, mutated_vocabulary)
     yield Target("counts", 15, lambda: [saved_counts()[0]], check_counts, mutated_counts)
     yield Target("counts-meta", 50, lambda: [saved_counts()[1]], check_meta, mutated_from_json)
     yield Target("card", 50, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json)

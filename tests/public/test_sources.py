@@ -1,17 +1,30 @@
 """Vocabularies of several public sources, against slow and literal references."""
 
+import gzip
 from collections import Counter
+from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.experiments.population import Population
+from bayesgram.files import read_records
 from bayesgram.public import choosing
+from bayesgram.public.opening import Listed
+from bayesgram.public.sources import Source, mixture
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.arpa import write_arpa
+from bayesgram.released.language_model import LanguageModel
+from bayesgram.text import ngrams as text_ngrams
 from bayesgram.text.tokens import Tokenizer
+from language_models import release_of
 
 words = st.sampled_from(["a", "b", "ab", "é", "b'a"])
 texts = st.lists(st.lists(words, min_size=1, max_size=9), min_size=1, max_size=6)
@@ -104,3 +117,354 @@ def test_round_trip(tmp_path):
     for (place, part), (_, loaded) in zip(made.parts, read.parts, strict=True):
         assert part.counts.tolist() == made.counts[place].tolist() == loaded.counts.tolist()
         assert part.by_source.tolist() == made.by_source[:, place].tolist()
+
+
+# Files
+
+
+def stored(path, **columns):
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def test_a_file_made_elsewhere_needs_ngrams_and_a_column_for_each_source(tmp_path):
+    """`count` follows from them, whatever the file says."""
+    columns = {"ngram": ["a", "b", "a b"], "count_x": [6, 2, 0], "count_y": pa.array([0, 2, 5], pa.uint16())}
+    for more in ({}, {"count": [7, 7, 7]}, {"count": ["not", "a", "number"]}):
+        read = Vocabulary.load(stored(tmp_path / "v.parquet", **columns, **more))
+        assert read.by_source.tolist() == [[6, 2, 0], [0, 2, 5]]
+        assert read.counts.tolist() == [4, 6, 5]  # 10 (6/8 + 0)/2, 10 (2/8 + 1)/2; only y has bigrams
+    assert read.tokenizer == Tokenizer()
+
+
+def test_a_single_column_is_a_source_with_a_name(tmp_path):
+    read = Vocabulary.load(stored(tmp_path / "v.parquet", ngram=["a", "b"], count_x=[6, 2]))
+    assert read.source_names == ["x"]
+    assert read.counts.tolist() == [6, 2]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"count_x": [1.5]}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        ({"count_x": [-1]}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        ({"count_x": pa.array([None], pa.int64())}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        ({"count_x": [True]}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        ({"count_x": ["1"]}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        ({"count_x": [2**53]}, "the column 'count_x' must add up to less than 2^53; divide all counts."),
+        (
+            {"count_x": pa.array([2**64 - 1], pa.uint64())},
+            "the column 'count_x' must add up to less than 2^53; divide all counts.",
+        ),
+        ({"count_x": [0]}, "the source 'x' has none of the n-grams; leave its column out."),
+        *(
+            (
+                {f"count_{name}": [1]},
+                f"the columns count_NAME are the counts of sources. source {name!r}: a name has 1 to 32 letters",
+            )
+            for name in ("", "a b", "é", "a/b", "a=b", "x" * 33, "\x1b[31m", "../x", "a\n")
+        ),
+        (
+            {f"count_s{number}": [1] for number in range(21)},
+            "the columns count_NAME are the counts of sources. 21 sources: a vocabulary has 1 to 20; join some of them.",
+        ),
+    ],
+)
+def test_bad_columns(tmp_path, columns, message):
+    path = stored(tmp_path / "v.parquet", ngram=["a"], **columns)
+    with pytest.raises(UsageError) as caught:
+        Vocabulary.load(path)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_columns_that_are_there_twice(tmp_path):
+    for names in (["ngram", "count_x", "count_x"], ["ngram", "ngram", "count_x"], ["ngram", "count_x", "count"] * 2):
+        columns = [pa.array(["a"]) if name == "ngram" else pa.array([1]) for name in names]
+        pq.write_table(pa.table(columns, names=names), tmp_path / "v.parquet")
+        with pytest.raises(UsageError, match=r"2 columns are called '\w+'; rename all but one\.$"):
+            Vocabulary.load(tmp_path / "v.parquet")
+
+
+def test_counts_that_together_are_too_many(tmp_path):
+    columns = {f"count_{number}": [2**51] for number in range(4)}
+    with pytest.raises(UsageError, match=r"add up to less than 2\^53; divide them all\.$"):
+        Vocabulary.load(stored(tmp_path / "v.parquet", ngram=["a"], **columns))
+
+
+def test_sources_that_do_not_fit():
+    words_ = pa.array(["a", "b"], pa.large_string())
+    with pytest.raises(UsageError, match=r"^the counts are not the mixture of the sources; use Vocabulary\.of_sources"):
+        Vocabulary(words_, np.array([1, 2]), 1, Tokenizer(), (Source("x", np.array([2, 1])),))
+    with pytest.raises(UsageError, match=r"^source 'x': 2 n-grams, 1 counts\.$"):
+        Vocabulary.of_sources(words_, [Source("x", np.array([2]))], 1, Tokenizer())
+    with pytest.raises(UsageError, match=r"^source 'x': public counts must be 0 or more\.$"):
+        Vocabulary.of_sources(words_, [Source("x", np.array([2, -2]))], 1, Tokenizer())
+    twice = [Source("x", np.array([2, 1]))] * 2
+    with pytest.raises(UsageError, match=r"^source 'x': two sources have this name;"):
+        Vocabulary.of_sources(words_, twice, 1, Tokenizer())
+
+
+@settings(deadline=None)
+@given(st.data(), st.integers(1, 20), st.integers(1, 9))
+def test_the_mixture_is_its_definition_and_each_order_is_by_itself(data, sources, size):
+    numbers = st.lists(st.sampled_from([0, 0, 1, 2, 7, 10**6, 10**13]), min_size=size, max_size=size)
+    counts = np.array([data.draw(numbers) for _ in range(sources)])
+    orders = np.sort(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
+    found = mixture(counts, orders)
+    for order in np.unique(orders):
+        exact = mixed(counts[:, orders == order].tolist())
+        for count, value in zip(found[orders == order].tolist(), exact, strict=True):
+            assert abs(count - value) <= Fraction(1, 2) + value / 10**14
+
+
+def test_fingerprints_tell_names_and_counts_of_sources_apart():
+    def prior(*sources):
+        made = [Source(name, np.array(counts)) for name, counts in sources]
+        return Vocabulary.of_sources(pa.array(["a", "b"], pa.large_string()), made, 1, Tokenizer()).prior_fingerprint
+
+    prints = [
+        prior(("x", [1, 2])),
+        prior(("y", [1, 2])),
+        prior(("x", [1, 2]), ("y", [1, 2])),
+        prior(("y", [1, 2]), ("x", [1, 2])),
+        prior(("x", [1, 2]), ("y", [2, 4])),
+        Vocabulary(pa.array(["a", "b"], pa.large_string()), np.array([1, 2]), 1, Tokenizer()).prior_fingerprint,
+    ]
+    assert len(set(prints)) == len(prints)
+
+
+# Choosing
+
+
+def test_a_large_source_does_not_drown_a_small_one():
+    """One sentence beside thousands: each of its n-grams is frequent where it is."""
+    large = table([["the", f"w{number % 300}", "is"] for number in range(20_000)])
+    made = Vocabulary.from_public({"large": large, "small": table([["so", "it", "is"]])}, order=2, size=3)
+    assert made.ngrams.to_pylist() == ["it is", "so it", "the w0"]
+    assert made.by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
+    assert made.counts.tolist() == [17, 17, 34]  # 69 (0 + 1/2) / 2, and 69 · 1/2
+
+
+def test_twenty_sources_and_no_more():
+    texts_ = {f"s{number}": table([["a", "b", f"w{number}"]]) for number in range(21)}
+    with pytest.raises(UsageError, match=r"^21 sources: a vocabulary has 1 to 20; join some of them\.$"):
+        Vocabulary.from_public(texts_, order=1)
+    del texts_["s20"]
+    made = Vocabulary.from_public(texts_, order=(1, 2), size=100)
+    assert made.by_source.shape == (20, 2 + 20 + 1 + 20)
+    assert made.ngrams[:2].to_pylist() == ["a", "b"]
+
+
+def test_little_memory_gives_the_same_vocabulary(monkeypatch):
+    """Text and tables wait on disk, and candidates are looked up a few at a time."""
+    given_ = {f"s{seed}": list(Population(users=10, seed=seed).public_text(300 * seed)) for seed in (1, 2, 5)}
+    choice = {"order": (1, 2, 3), "size": 500, "tokenizer": Tokenizer(boundaries=True)}
+    whole = Vocabulary.from_public(given_, **choice)
+    monkeypatch.setattr(text_ngrams, "SMALLEST", 10_000)
+    monkeypatch.setattr(choosing, "FEWEST_ROWS", 100)
+    less = Vocabulary.from_public(given_, **choice, memory=1)
+    assert (less.fingerprint, less.prior_fingerprint) == (whole.fingerprint, whole.prior_fingerprint)
+
+
+def test_a_source_that_lacks_an_order_is_left_out_of_it():
+    made = Vocabulary.from_public({"x": table([["a", "b"]] * 3), "y": table([["b"], ["c"]])}, order=(1, 2), size=9)
+    assert made.ngrams.to_pylist() == ["b", "a", "c", "a b"]  # 1/2 + 1/2, 1/2, 1/2
+    assert made.by_source.tolist() == [[3, 3, 0, 3], [1, 0, 1, 0]]
+    assert made.counts.tolist() == [4, 2, 2, 3]
+
+
+def test_a_source_without_an_ngram_is_refused_by_name():
+    full = table([["a", "b", "c"]])
+    with pytest.raises(BayesgramError, match=r"^source 'y': has not a single n-gram of order 2, 3; give it more text"):
+        Vocabulary.from_public({"x": full, "y": table([["a"], ["b"]])}, order=(2, 3))
+    with pytest.raises(BayesgramError, match=r"^source 'y': has none of the 1 n-grams of the vocabulary; "):
+        Vocabulary.from_public({"x": full, "y": table([["d", "e", "f", "g"]])}, order=1, size=1)
+
+
+@pytest.mark.parametrize("names", [{}, {"": 1}, {"a b": 1}, {7: 1}, {"a/b": 1}, {"a=b": 1}])
+def test_bad_names(names):
+    with pytest.raises(UsageError, match=r"(?i)name"):
+        Vocabulary.from_public({name: table([["a"]]) for name in names}, order=1)
+
+
+def test_a_source_given_twice_is_noticed(caplog, tmp_path):
+    (tmp_path / "a.txt").write_text("the red fish\n")
+    (tmp_path / "b.txt").write_text("a blue fish\n")
+    a, b = str(tmp_path / "a.txt"), str(tmp_path / "b.txt")
+    Vocabulary.from_public({"x": a, "y": b}, order=1)
+    assert caplog.text == ""
+    Vocabulary.from_public({"x": [a, b], "y": b}, order=1)
+    assert "b.txt is read for two sources, x and y: it counts for both." in caplog.text
+    caplog.clear()
+    Vocabulary.from_public({"x": a, "y": table([["the", "red", "fish"]])}, order=1)
+    assert "the sources x and y have equal counts for every n-gram" in caplog.text
+
+
+# Models, releases and vocabularies as sources
+
+
+TABLE = {("a", "b"): 6.0, ("b", "a"): 3.0, ("b", "<unk>"): 2.0, ("<s>", "a"): 4.0, ("a", "</s>"): 3.0, ("c", "b"): 1.0}
+
+
+def arpa_probabilities(path):
+    """What an ARPA file says of its n-grams, line by line: their contexts times themselves."""
+    logs, order = {}, 0
+    for line in path.read_text().splitlines():
+        if line.endswith("-grams:"):
+            order = int(line[1])
+        elif order and line and line != "\\end\\":
+            words_ = line.split()[1 : order + 1]
+            logs[tuple(words_)] = float(line.split()[0])
+    logs["<s>",] = logs["</s>",]
+    return {ngram: 10 ** sum(logs[ngram[:end]] for end in range(1, len(ngram) + 1)) for ngram in logs}
+
+
+@pytest.mark.parametrize("boundaries", [False, True])
+@pytest.mark.parametrize("kind", ["model.arpa", "model.arpa.gz", "model"])
+def test_a_model_counts_as_its_joint_probabilities(tmp_path, boundaries, kind):
+    model = LanguageModel.from_release(release_of(TABLE, tokenizer="words"))
+    write_arpa(model, tmp_path / "model.arpa")
+    if kind == "model":
+        model.save(tmp_path / kind)
+    elif kind != "model.arpa":
+        write_arpa(model, tmp_path / kind)
+    wanted = {
+        " ".join(ngram): round(probability * 10**8)
+        for ngram, probability in arpa_probabilities(tmp_path / "model.arpa").items()
+        if "<unk>" not in ngram and ngram != ("<s>",) and (boundaries or not {"<s>", "</s>"} & set(ngram))
+    }
+    made = Vocabulary.from_public(
+        {"model": str(tmp_path / kind)}, order=(1, 2), size=99, tokenizer=Tokenizer(boundaries=boundaries)
+    )
+    assert dict(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == pytest.approx(wanted, abs=1)
+    assert made.source_names == ["model"]
+    assert ("<s> a" in wanted) == boundaries
+
+
+def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
+    release = release_of({("a",): 3.0, ("z",): 1.0, ("a", "z"): 1.0}, tokenizer="words")
+    release.save(tmp_path / "out")
+    stored(tmp_path / "v.parquet", ngram=["a", "q", "a", "<s> a"], count=[5, 5, 90, 10])
+    given_ = {"text": table([["a", "b"], ["b", "a"]]), "last": tmp_path / "out", "other": str(tmp_path / "v.parquet")}
+    made = Vocabulary.from_public(given_, order=(1, 2), size=9)
+    assert made.ngrams.to_pylist() == ["a", "b", "q", "z", "a z", "a b", "b a"]
+    assert made.by_source.tolist() == [
+        [2, 2, 0, 0, 0, 1, 1],
+        [75_000_000, 0, 0, 25_000_000, 10**8, 0, 0],
+        [5, 0, 5, 0, 0, 0, 0],
+    ]
+    assert caplog.text == ""
+    replace(release, card=replace(release.card, seeded=True)).save(tmp_path / "seeded")
+    Vocabulary.from_public({**given_, "last": tmp_path / "seeded"}, order=1)
+    assert "seeded: nothing is proved of this release" in caplog.text
+
+
+def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
+    release_of({("a",): 1.0}, tokenizer="whitespace").save(tmp_path / "out")
+    Vocabulary.from_public(table([["a"]]), order=1, tokenizer=Tokenizer(boundaries=True)).save(tmp_path / "v.parquet")
+    LanguageModel.from_release(release_of(TABLE, tokenizer="words, case kept")).save(tmp_path / "model")
+    for name, theirs in (("out", "whitespace"), ("v.parquet", "words, boundaries"), ("model", "words, case kept")):
+        with pytest.raises(UsageError) as caught:
+            Vocabulary.from_public({"text": table([["a"]]), "other": str(tmp_path / name)}, order=1)
+        assert str(caught.value).startswith(
+            f"{tmp_path / name}: was made with the tokenizer '{theirs}', and this vocabulary is made with 'words';"
+        )
+
+
+def test_a_model_among_the_files_of_a_source_is_refused(tmp_path):
+    write_arpa(LanguageModel.from_release(release_of(TABLE)), tmp_path / "m.arpa")
+    (tmp_path / "a.txt").write_text("a b\n")
+    with pytest.raises(UsageError, match="is a source by itself; give each a name of its own"):
+        Vocabulary.from_public({"x": [str(tmp_path / "a.txt"), str(tmp_path / "m.arpa")]}, order=1)
+
+
+@settings(deadline=None, max_examples=50)
+@given(several, st.integers(1, 3), st.integers(1, 12), st.data())
+def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
+    """Whether a source is text, or a list of all its n-grams."""
+    counted = [windows(sentences, order, boundaries=False) for sentences in sources]
+    wanted = chosen(counted, size)
+    if any(not any(own[ngram] for ngram in wanted) for own in counted):
+        return
+    opened = {}
+    for number, (own, sentences) in enumerate(zip(counted, sources, strict=True)):
+        ngrams = pa.array(map(" ".join, own), pa.large_string())
+        as_list = data.draw(st.booleans())
+        text = read_records(table(sentences), text_column="text", user_column=None)
+        opened[f"s{number}"] = Listed(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
+    made = Vocabulary.from_sources(opened, order=order, size=size, tokenizer=Tokenizer())
+    assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
+    assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
+
+
+# A list that is there already
+
+
+@settings(deadline=None, max_examples=50)
+@given(several, st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=9))
+def test_a_list_is_counted_in_its_order(sources, listed):
+    ngrams = sorted([" ".join(ngram) for ngram in listed], key=lambda ngram: ngram.count(" "))
+    wanted = [
+        [
+            windows(sentences, ngram.count(" ") + 1, boundaries=False)[tuple(ngram.split())]
+            * (ngram not in ngrams[:at])
+            for at, ngram in enumerate(ngrams)
+        ]
+        for sentences in sources
+    ]
+    given_ = {f"s{number}": table(sentences) for number, sentences in enumerate(sources)}
+    if not all(map(any, wanted)):
+        with pytest.raises(BayesgramError, match="has none of the"):
+            Vocabulary.of_list(ngrams, given_)
+        return
+    made = Vocabulary.of_list(ngrams, given_)
+    assert made.ngrams.to_pylist() == ngrams
+    assert made.by_source.tolist() == wanted
+
+
+def test_lists_in_files_and_vocabularies(tmp_path):
+    text, ngrams = table([["a", "b", "a"]]), ["b", "a", "a b"]
+    (tmp_path / "list.txt").write_text("b\r\na\r\na b\r\n")
+    (tmp_path / "list.csv").write_text("more,ngram\n1,b\n2,a\n3,a b\n")
+    (tmp_path / "list.tsv.gz").write_bytes(gzip.compress(b"ngram\tx\nb\t\na\t\na b\t\n"))
+    stored(tmp_path / "list.parquet", ngram=ngrams)
+    known = Vocabulary.of_list(ngrams, text, tokenizer=Tokenizer("whitespace"))
+    known.save(tmp_path / "v.parquet")
+    lists = [ngrams, pa.array(ngrams), *(tmp_path / f"list.{ending}" for ending in ("txt", "csv", "tsv.gz", "parquet"))]
+    for listed in [*lists, tmp_path / "v.parquet", known]:
+        made = Vocabulary.of_list(listed, {"x": text})
+        assert made.ngrams.to_pylist() == ngrams
+        assert made.counts.tolist() == [1, 2, 1]
+        own = listed is known or listed == tmp_path / "v.parquet"
+        assert made.tokenizer == Tokenizer("whitespace" if own else "words")
+        assert (made.fingerprint == known.fingerprint) == own
+    looked_up = Vocabulary.of_list(ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace"))
+    assert looked_up.counts.tolist() == [2, 1]
+    assert Vocabulary.of_list(["<s> a"], text).tokenizer.boundaries
+
+
+@pytest.mark.parametrize(
+    ("listed", "message"),
+    [
+        ([], "the list: 0 n-grams; a vocabulary has 1 to 100,000,000, and no nulls."),
+        (["a", None], "the list: 2 n-grams; a vocabulary has 1 to 100,000,000, and no nulls."),
+        (["a b", "c"], "the list: row 2 has 1 tokens and row 1 has 2; "),
+        (["a", ""], "the list: row 2 is not tokens joined by single spaces."),
+        (["a b c d e f g"], "order=7: an n-gram has 1 to 6 tokens."),
+    ],
+)
+def test_bad_lists(listed, message):
+    with pytest.raises(UsageError) as caught:
+        Vocabulary.of_list(listed, table([["a"]]))
+    assert str(caught.value).startswith(message)
+
+
+def test_bad_list_files(tmp_path):
+    (tmp_path / "list.csv").write_text("word\nb\n")
+    with pytest.raises(UsageError, match=r"no column 'ngram'; the columns are 'word'\. A list has its n-grams in the"):
+        Vocabulary.of_list(tmp_path / "list.csv", table([["a"]]))
+    with pytest.raises(UsageError, match="no column 'ngram'"):
+        Vocabulary.of_list(stored(tmp_path / "list.parquet", word=["a"]), table([["a"]]))
+    (tmp_path / "list.txt").write_text("")
+    with pytest.raises(BayesgramError, match="nothing was read"):
+        Vocabulary.of_list(tmp_path / "list.txt", table([["a"]]))

@@ -62,12 +62,13 @@ class ReadingBar:
         self._left = self._size = 0
 
     def records(self, inputs: list[str], **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
-        """A reader of these inputs that moves the bar."""
+        """A reader of these inputs that moves the bar; of several, all together do."""
         from bayesgram.files import read_records
 
         reader = read_records(inputs, on_progress=self._move, **arguments)
-        self._left = self._size = reader.size
-        self._progress.update(self._task, total=reader.size)
+        self._left += reader.size
+        self._size += reader.size
+        self._progress.update(self._task, total=self._size)
         return reader
 
     def _move(self, count: int) -> None:

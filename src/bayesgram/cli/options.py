@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 Public = Annotated[
     list[str],
-    typer.Argument(metavar="PUBLIC...", help="Files, folders or quoted glob patterns.", show_default=False),
+    typer.Argument(
+        metavar="PUBLIC...",
+        help="Files, folders or quoted glob patterns; several sources are NAME=PATH each.",
+        show_default=False,
+    ),
 ]
 Private = Annotated[
     list[str],

@@ -1,9 +1,9 @@
 """The parts of commands that differ with --engine spark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from bayesgram.cli import console
 from bayesgram.cli.mechanisms import load
@@ -27,23 +27,23 @@ def chosen(engine: EngineName, master: str | None) -> bool:
 
 
 def vocabulary(
-    public: Sequence[str],
+    given: Mapping[str, Sequence[str]],
     master: str | None,
     *,
-    orders: Sequence[int],
-    size: int,
     tokenizer: "Tokenizer",
     text_column: str,
     skip_bad_rows: bool,
+    **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
 ) -> "tuple[Vocabulary, BadRows]":
     """The vocabulary, and why rows were skipped."""
     from bayesgram.engines.session import session
-    from bayesgram.engines.spark import of_inputs, vocabulary_of
+    from bayesgram.engines.spark import list_of, open_sources, vocabulary_of
     from bayesgram.files.columns import Columns
 
     with session(master) as spark, console.step("Reading public text on Spark"):
-        texts = of_inputs(spark, public, Columns(text_column, None))
-        made, bad = vocabulary_of(texts, order=orders, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
+        opened = open_sources(spark, given, Columns(text_column, None), tokenizer)
+        make = list_of if "ngrams" in choice else vocabulary_of
+        made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
     return made, bad.by_reason
 
 

@@ -1,13 +1,22 @@
 """bayesgram vocab and bayesgram count: from text to counts."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from bayesgram.cli import console, options, spark
+from bayesgram.cli import console, options, sources, spark
 from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.text.tokens import Tokenizer
+
+Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
 
 
 def vocab(
@@ -18,7 +27,15 @@ def vocab(
         str | None,
         typer.Option(help="Several orders in one vocabulary, such as 1,2,3: for language models.", show_default=False),
     ] = None,
-    size: Annotated[int, typer.Option(help="How many n-grams to keep, of each order.")] = 50_000,
+    size: Annotated[
+        int | None, typer.Option(help="How many n-grams to keep, of each order.", show_default="50000")
+    ] = None,
+    listed: Annotated[
+        Path | None,
+        typer.Option(
+            "--list", help="Count these n-grams instead: a vocabulary, or a column `ngram`.", show_default=False
+        ),
+    ] = None,
     boundaries: Annotated[
         bool, typer.Option("--boundaries", help="N-grams may begin with <s> and end with </s>.")
     ] = False,
@@ -34,25 +51,51 @@ def vocab(
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
+    Several sources have names and weigh alike: n-grams are chosen by the mean of their frequencies, and the counts of
+    each source are kept. A source is text, an ARPA file, a release, or another vocabulary.
+
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
+
+    Example: bayesgram vocab 'wiki=wiki/*.parquet' talk=lines.txt --orders 1,2,3 -o vocab.parquet
     """
     from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
+    from bayesgram.public.lists import read_list
+    from bayesgram.public.sources import alike
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_free(output, force=force, inputs=public)
-    room = options.memory(memory)
+    given = sources.by_name(public)
+    check_free(output, force=force, inputs=[*sources.paths(given), *([listed] if listed else [])])
     cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
-    several = _orders(order, orders)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
-    if spark.chosen(engine, master):
-        made, bad_rows = spark.vocabulary(public, master, orders=several, size=size, tokenizer=cut, **rows)
+    if listed is None:
+        choice: dict[str, Any] = {"order": _orders(order, orders), "size": 50_000 if size is None else size}
+        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=cut, memory=options.memory(memory))
     else:
-        with console.reading("Reading public text", then="Choosing n-grams") as bar:
-            records = bar.records(public, user_column=None, refuse_nothing=True, **rows)
-            made = Vocabulary.from_records(records, order=several, size=size, tokenizer=cut, memory=room)
-        bad_rows = records.bad_rows.by_reason
+        if order is not None or orders is not None or size is not None:
+            raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
+        stated = tokenizer is None and keep_case is None and not boundaries
+        ngrams, cut = read_list(listed, None if stated else cut)
+        choice, make = {"ngrams": ngrams}, partial(Vocabulary.of_counted_list, ngrams, tokenizer=cut)
+    if spark.chosen(engine, master):
+        made, bad_rows = spark.vocabulary(given, master, tokenizer=cut, **choice, **rows)
+    else:
+        made, bad_rows = _made(given, make, cut, **rows)
     made.save(output, force=force)
+    if listed and made.finder.repeated:
+        console.say(
+            f"warning: {made.finder.repeated} n-grams stand in {listed} more than once; only the first is counted."
+        )
+    if made.never_found:
+        console.say(
+            f"warning: {made.never_found} n-grams have capitals, and text is lower-cased: they are never found;"
+            " --keep-case keeps capitals."
+        )
+    for_machines = {
+        "sources": sources.told(made),
+        "given_twice": alike(made.sources),
+        "not_read": left_out(sources.paths(given)),  # said in a line of its own for people, as the others are
+    }
     console.report(
         {
             "output": str(output),
@@ -61,10 +104,25 @@ def vocab(
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
-            **({"not_read": left_out(public)} if json else {}),  # said in a line of its own for people
+            **(for_machines if json else {}),
         },
         json=json,
     )
+    if not json:
+        sources.show(made)
+
+
+def _made(
+    given: dict[str, list[str]], make: "Make", tokenizer: "Tokenizer", *, text_column: str, skip_bad_rows: bool
+) -> "tuple[Vocabulary, dict[str, int]]":
+    """The vocabulary, made on this machine, and why rows were skipped."""
+    from bayesgram.public.opening import open_sources
+
+    rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
+    with console.reading("Reading public text", then="Choosing n-grams") as bar:
+        opened = open_sources(given, tokenizer, partial(bar.records, **rows, refuse_nothing=len(given) == 1))
+        made = make(sources=opened)
+    return made, sources.skipped_rows(opened.values())
 
 
 def _orders(order: int | None, orders: str | None) -> list[int]:

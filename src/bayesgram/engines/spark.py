@@ -7,11 +7,11 @@ integers, so they equal those of one machine bit for bit; noise is drawn once, b
 Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +24,12 @@ from bayesgram.files import BadRows, Source, find_sources, nothing_read
 from bayesgram.files.columns import Columns
 from bayesgram.private import store
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
-from bayesgram.public.vocabulary import Vocabulary, check_size
-from bayesgram.text.ngrams import check_order
+from bayesgram.public.choosing import ROUGHLY, Worth, nothing_of
+from bayesgram.public.lists import looked_up
+from bayesgram.public.opening import Listed, listed
+from bayesgram.public.sources import by_name
+from bayesgram.public.vocabulary import Vocabulary, check_size, refuse_empty
+from bayesgram.text.ngrams import check_order, ngram_orders
 from bayesgram.text.tokens import Tokenizer
 
 if TYPE_CHECKING:
@@ -40,6 +44,9 @@ class Texts:
 
     frame: "DataFrame"
     read: tasks.Read
+
+
+Sources: TypeAlias = Mapping[str, Sequence[Texts] | Listed]  # by name; a single one may be called ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -86,7 +93,7 @@ class SparkCounts(PrivateCounts):
 
 
 def vocabulary(
-    df: "DataFrame",
+    df: "DataFrame | Mapping[str, DataFrame]",
     *,
     order: int | Sequence[int] = 3,
     size: int = 50_000,
@@ -94,9 +101,13 @@ def vocabulary(
     text_column: str = "text",
     skip_bad_rows: bool = False,
 ) -> Vocabulary:
-    """The `size` most frequent n-grams (of each order) of public text, as `Vocabulary.from_public` finds them."""
-    texts = [of_columns(df, Columns(text_column, None))]
-    return vocabulary_of(texts, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)[0]
+    """The `size` most frequent n-grams (of each order) of public text, as `Vocabulary.from_public` finds them.
+
+    Several sources have names: {"wiki": one DataFrame, "talk": another}.
+    """
+    columns = Columns(text_column, None)
+    sources = {name: [of_columns(given, columns)] for name, given in by_name(df).items()}
+    return vocabulary_of(sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)[0]
 
 
 def count(
@@ -112,26 +123,39 @@ def count(
 
 
 def vocabulary_of(
-    texts: Sequence[Texts], *, order: int | Sequence[int], size: int, tokenizer: Tokenizer, skip_bad_rows: bool
+    sources: Sources, *, order: int | Sequence[int], size: int, tokenizer: Tokenizer, skip_bad_rows: bool
 ) -> tuple[Vocabulary, BadRows]:
-    """The vocabulary of several texts, and the rows that were skipped."""
+    """The vocabulary of sources, and the rows that were skipped."""
     check_size(size)
     orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
-
-    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer)
-
-    counted = _union([_mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in texts])
-    summed = _kept(counted.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "count"))
+    frames = [_counted(source, number, orders, tokenizer) for number, source in enumerate(sources.values())]
+    summed = _by_source(_union(frames), len(sources))
     try:
-        bad, rows_read = _bad_rows(summed.filter("order = 0").select("ngram", "count"), skip=skip_bad_rows)
-        if not rows_read:
+        notes = summed.filter("order = 0").selectExpr("ngram", f"{' + '.join(_columns(len(sources)))} rows")
+        bad, rows_read = _bad_rows(notes, skip=skip_bad_rows)
+        if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
             raise nothing_read(bad)
-        tops = [_top(summed, each, size) for each in orders]
+        tops = _tops(summed, list(sources), orders, size)
     finally:
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-    return Vocabulary(ngrams, np.concatenate([counts for _, counts in tops]), orders[-1], tokenizer), bad
+    return Vocabulary.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer), bad
+
+
+def list_of(
+    sources: Sources, *, ngrams: pa.LargeStringArray, tokenizer: Tokenizer, skip_bad_rows: bool
+) -> tuple[Vocabulary, BadRows]:
+    """The n-grams of a list, counted in sources, and the rows that were skipped."""
+    plain = Vocabulary.of_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
+    counts, bad, rows_read = [], BadRows(), 0
+    for source in sources.values():
+        own, skipped, rows = _list_counts(source, plain, skip=skip_bad_rows)
+        counts.append(own)
+        bad.by_reason |= {why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()}
+        rows_read += rows
+    if not rows_read:
+        raise nothing_read(bad)
+    return Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer), bad
 
 
 def count_of(texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool) -> SparkCounts:
@@ -221,6 +245,13 @@ def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) ->
     return found
 
 
+def open_sources(
+    spark: "SparkSession", inputs: Mapping[str, Sequence[str]], columns: Columns, tokenizer: Tokenizer
+) -> dict[str, Sequence[Texts] | Listed]:
+    """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
+    return {name: listed(given, tokenizer) or of_inputs(spark, given, columns) for name, given in inputs.items()}
+
+
 def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -> Iterator[Texts]:
     """Files of one schema together: Spark would take the first file's for all of them."""
     import pyarrow.parquet as pq  # noqa: PLC0415
@@ -285,15 +316,104 @@ def _bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     return bad, rows_read
 
 
-def _top(summed: "DataFrame", order: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
-    """The most frequent n-grams of one order; of equal counts, the first in byte order token by token."""
-    race = summed.filter(f"order = {order}").selectExpr("ngram", "count", "split(ngram, ' ') tokens")
-    first = race.orderBy("count", "tokens", ascending=[False, True]).limit(size).select("ngram", "count")
+def _counted(source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer) -> "DataFrame":
+    """The n-grams of a source with their counts, and the number of the source."""
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer)
+
+    if isinstance(source, Listed):
+        frame = _listed_rows(source, orders)
+    else:
+        frame = _union([_mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
+    return frame.selectExpr("order", "ngram", "count", f"{number} source")
+
+
+def _listed_rows(source: Listed, orders: Sequence[int]) -> "DataFrame":
+    """A list as a DataFrame, of the orders that are asked for."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    lengths = ngram_orders(source.ngrams).astype(np.int32)
+    rows = np.flatnonzero(np.isin(lengths, orders) & (source.counts > 0))
+    ngrams = source.ngrams.take(pa.array(rows)).cast(pa.string())
+    table = pa.table({"order": lengths[rows], "ngram": ngrams, "count": source.counts[rows]})
+    return explained(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
+
+
+def _columns(sources: int) -> list[str]:
+    return [f"count{number}" for number in range(sources)]
+
+
+def _by_source(counted: "DataFrame", sources: int) -> "DataFrame":
+    """One row for each n-gram, with its count in every source."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+
+    sums = [
+        f.sum(f.when(f.col("source") == number, f.col("count")).otherwise(0)).alias(name)
+        for number, name in enumerate(_columns(sources))
+    ]
+    return _kept(counted.groupBy("order", "ngram").agg(*sums))
+
+
+def _tops(
+    summed: "DataFrame", names: Sequence[str], orders: Sequence[int], size: int
+) -> list[tuple[pa.LargeStringArray, Integers]]:
+    """The chosen n-grams of each order, with their counts in every source."""
+    columns = _columns(len(names))
+    if len(names) == 1:
+        return [_first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0]) for order in orders]
+    found = explained(summed.groupBy("order").sum(*columns).collect)
+    sums = {row[0]: tuple(map(int, row[1:])) for row in found}
+    totals = [sums.get(order, (0,) * len(names)) for order in orders]
+    refuse_empty(names, totals, orders)
+    return [
+        _first(_hopeful(summed.filter(f"order = {order}"), columns, size, Worth(total)), order, columns, size)
+        for order, total in zip(orders, totals, strict=True)
+    ]
+
+
+def _hopeful(summed: "DataFrame", columns: Sequence[str], size: int, worth: Worth) -> "DataFrame":
+    """The n-grams that may be among the `size` first, with what each is worth, exactly: as bytes that sort alike."""
+    roughly = " + ".join(f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True))
+    race = summed.selectExpr("ngram", *columns, f"{roughly} rough")
+    found = explained(race.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect)
+    last = float(found[0][0] or 0) * (1 - ROUGHLY)
+    schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
+    hopeful = race.filter(race.rough >= last).select("ngram", *columns)
+    return _mapped(hopeful, lambda batches: tasks.weighed(batches, columns, worth), schema)
+
+
+def _first(
+    summed: "DataFrame", order: int, columns: Sequence[str], size: int, by: str = "worth"
+) -> tuple[pa.LargeStringArray, Integers]:
+    """The first n-grams of one order and their counts (K × V); of equal ones, in byte order token by token."""
+    race = summed.selectExpr("*", "split(ngram, ' ') tokens")
+    first = race.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
     table = explained(first.toArrow)
     if not table.num_rows:
-        raise BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller --order.")
+        raise nothing_of(order)
     ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
-    return ngrams, table["count"].combine_chunks().to_numpy().astype(np.int64)
+    return ngrams, np.stack([table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns])
+
+
+def _list_counts(source: Sequence[Texts] | Listed, plain: Vocabulary, *, skip: bool) -> tuple[Integers, BadRows, int]:
+    """How often a source has each n-gram of a list, and the rows that were skipped and read."""
+    if isinstance(source, Listed):
+        return looked_up(plain.ngrams, source), BadRows(), len(source.ngrams)
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_listed(batches, read, plain)
+
+    counted = _union([_mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
+    summed = _kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
+    try:
+        bad, rows_read = _bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
+        table = explained(summed.filter(f"ngram <> {tasks.NOTE}").select("ngram", "count").toArrow)
+    finally:
+        summed.unpersist()
+    counts = np.zeros(len(plain), np.int64)
+    counts[table["ngram"].to_numpy()] = table["count"].to_numpy()
+    return counts, bad, rows_read
 
 
 def _sizes(rows: Rows) -> Any:  # noqa: ANN401 - two whole numbers

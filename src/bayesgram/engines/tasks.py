@@ -21,6 +21,7 @@ from bayesgram.files.columns import Columns, as_bytes
 from bayesgram.files.records import Chunk, clean
 from bayesgram.private.counts import MAX_COUNT, UserCounts, count_records, user_counts
 from bayesgram.private.over_users import Array, Rows, user_blocks
+from bayesgram.public.choosing import Worth
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import START, NgramCounter
 from bayesgram.text.tokens import Tokenizer
@@ -76,6 +77,29 @@ def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer:
             yield from _ngram_batches(counter, order)
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows]))
+
+
+def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:
+    """Public text as how often it has each n-gram of a list: rows as of `count_users`, of a user without a name."""
+    bad, rows_read, counts = BadRows(), 0, np.zeros(len(vocabulary), np.int64)
+    for records in read(batches, bad):
+        rows_read += len(records)
+        for _, found in vocabulary.finder.find([(records.text, np.zeros(len(records), np.int32))], cores=1):
+            np.add.at(counts, found, 1)
+    places = np.flatnonzero(counts)
+    for first in range(0, places.size, ROWS_AT_ONCE):
+        some = places[first : first + ROWS_AT_ONCE]
+        yield _batch(user=pa.array([""] * some.size), ngram=pa.array(some), count=pa.array(counts[some]))
+    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+        yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
+
+
+def weighed(batches: Batches, columns: Sequence[str], worth: Worth) -> Batches:
+    """Rows of n-grams and their counts in each source, with what they are worth: as bytes that sort as numbers do."""
+    for batch in batches:
+        counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
+        exact = [int(value).to_bytes(worth.largest_bytes, "big") for value in worth.exact(counts)]
+        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"])
 
 
 def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:

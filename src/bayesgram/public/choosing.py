@@ -5,13 +5,13 @@ every source. What is compared is whole numbers, so no tie is decided by roundin
 order, token by token, comes first.
 
 Several sources. An n-gram's worth is the mean of c_k / N_k over the sources that have n-grams of this order; N_k is
-how many source k has, repeats included. The n-grams that lead in each source have some worth of their own; say `size`
-of them reach T. Then the chosen ones reach T as well, and what has a mean of T has c_k / N_k of T or more in some
-source. Such n-grams are few, and only they are looked up in all sources: as many at a time as memory holds.
+how many source k has, repeats included. The n-grams that lead in each source have some worth; say `size` of them reach
+T. Then the chosen ones reach T as well, and what has a mean of T has c_k / N_k of T or more in some source. Such
+n-grams are few, and only they are looked up in all sources: as many at a time as memory holds.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import lcm
 from typing import Any, Protocol
@@ -32,6 +32,7 @@ MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of th
 ROUGHLY = 1e-9  # far above what rounding does to a sum of twenty quotients
 ROW_BYTES = 200  # that a candidate takes while it is looked up, at the most, and as many bytes again for 10 sources
 FEWEST_ROWS = 1000  # that are looked up together
+WIDER = 2  # times as many leaders as are asked for: then other n-grams seldom need be looked for
 
 Counted = tuple[Ids, Integers]
 Exact = NDArray[Any]  # whole numbers of any size
@@ -43,8 +44,8 @@ class Windows(Protocol):
     def total(self, order: int) -> int:
         """How many n-grams of an order there are, repeats included."""
 
-    def leaders(self, order: int, size: int) -> Ids:
-        """The `size` most frequent ones, in any order; all, if there are fewer."""
+    def leaders(self, order: int, size: int) -> Counted:
+        """The `size` most frequent ones, in any order, and their counts; all, if there are fewer."""
 
     def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
         """All that occur so often, some at a time, each once."""
@@ -74,9 +75,9 @@ class TextWindows:
         """See `Windows`."""
         return self.counter.windows(order)
 
-    def leaders(self, order: int, size: int) -> Ids:
+    def leaders(self, order: int, size: int) -> Counted:
         """See `Windows`."""
-        return _leading_rows(*self.most_frequent(order, size), size)
+        return _leading(*self.most_frequent(order, size), size)
 
     def most_frequent(self, order: int, size: int) -> Counted:
         """The most frequent windows, and those that tie for the last place if they are few; and their counts."""
@@ -123,9 +124,9 @@ class ListedWindows:
         """See `Windows`."""
         return int(self._of(order)[1].sum())
 
-    def leaders(self, order: int, size: int) -> Ids:
+    def leaders(self, order: int, size: int) -> Counted:
         """See `Windows`."""
-        return _leading_rows(*self._of(order), size)
+        return _leading(*self._of(order), size)
 
     def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
         """See `Windows`."""
@@ -136,11 +137,7 @@ class ListedWindows:
         """See `Windows`."""
         rows, counts = self._of(index.order)
         found = np.zeros(size, np.int64)
-        owners, numbers = index.find(
-            np.insert(rows, index.order, -1, axis=1).ravel(),
-            np.arange(1, len(rows) + 1) * (index.order + 1),
-            np.arange(len(rows), dtype=np.int32),
-        )
+        owners, numbers = _found_in(rows, index)
         found[numbers] = counts[owners]
         return found
 
@@ -154,6 +151,11 @@ class Worth:
     @cached_property
     def _multiple(self) -> int:
         return lcm(*filter(None, self.totals))
+
+    @property
+    def largest_bytes(self) -> int:
+        """As many bytes hold every worth."""
+        return (self._multiple * len(self.totals)).bit_length() // 8 + 1
 
     def exact(self, counts: Integers) -> Exact:
         """The worth of each n-gram (counts are K × V)."""
@@ -204,18 +206,64 @@ def top_of_sources(
     strings, worth = tokens.strings(), Worth(tuple(source.total(order) for source in sources))
     if not any(worth.totals):
         raise nothing_of(order)
-    leaders = np.unique(np.concatenate([source.leaders(order, size) for source in sources]), axis=0)
-    least = worth.least_counts(_counts_in(sources, leaders, tokens), size)
     most_rows = max(memory // 2 // (ROW_BYTES + ROW_BYTES // 10 * len(sources)), FEWEST_ROWS)
-    best_rows, best = np.zeros((0, order), np.int32), np.zeros((len(sources), 0), np.int64)
-    for rows, origins in _candidates(sources, order, least, most_rows):
-        counts = _counts_in(sources, rows, tokens)
-        new = _not_before(counts, origins, least)
-        best_rows, best = np.concatenate([best_rows, rows[new]]), np.hstack([best, counts[:, new]])
-        places = _hopeful(worth, best_rows, best, strings, size)
-        best_rows, best = best_rows[places], best[:, places]
-    places = _first(best_rows, worth.ranks(best), strings, size)
-    return _joined(best_rows[places], strings), best[:, places]
+    wide = max(size, min(WIDER * size, most_rows // len(sources)))
+    leaders = [source.leaders(order, wide) for source in sources]
+    known = _distinct(np.concatenate([rows for rows, _ in leaders]), tokens)
+    parts = [known[first : first + most_rows] for first in range(0, len(known), most_rows)]
+    counts = np.hstack([_counts_in(sources, part, tokens) for part in parts])
+    least = worth.least_counts(counts, size)
+    whole = [_are_all(led, count, wide) for led, count in zip(leaders, least, strict=True)]
+    race = Race(worth, strings, size, known, counts)
+    if not all(whole):
+        race = Race(worth, strings, size, known[:0], counts[:, :0])
+        reaching = [
+            [rows[own >= count]] if complete else source.reaching(order, count)
+            for source, (rows, own), count, complete in zip(sources, leaders, least, whole, strict=True)
+        ]
+        for rows, origins in _gathered(reaching, most_rows):
+            counts = _counts_in(sources, rows, tokens)
+            new = _not_before(counts, origins, least)
+            race = race.joined_by(rows[new], counts[:, new])
+    rows, counts = race.first()
+    return _joined(rows, strings), counts
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """N-grams that may be among the `size` first, with their counts in each source (K × V)."""
+
+    worth: Worth
+    tokens: pa.LargeBinaryArray
+    size: int
+    rows: Ids
+    counts: Integers
+
+    def joined_by(self, rows: Ids, counts: Integers) -> "Race":
+        """With others; without those that can't be among the first any more, and few that tie for the last place."""
+        joined = replace(self, rows=np.concatenate([self.rows, rows]), counts=np.hstack([self.counts, counts]))
+        kept = joined.hopeful()
+        if kept.size > MOST_TIES * self.size:
+            kept = kept[joined.order(kept)]
+        return replace(joined, rows=joined.rows[kept], counts=joined.counts[:, kept])
+
+    def first(self) -> Counted:
+        """The `size` first, in order."""
+        kept = self.hopeful()
+        places = kept[self.order(kept)]
+        return self.rows[places], self.counts[:, places]
+
+    def hopeful(self) -> Integers:
+        """Where those are that may be among the first, as far as rounded numbers tell."""
+        roughly = self.worth.rough(self.counts)
+        if roughly.size <= self.size:
+            return np.arange(roughly.size)
+        last = np.partition(roughly, roughly.size - self.size)[roughly.size - self.size]
+        return np.flatnonzero(roughly >= last * (1 - ROUGHLY))
+
+    def order(self, kept: Integers) -> Integers:
+        """Where the first of these are, exactly."""
+        return _first(self.rows[kept], self.worth.ranks(self.counts[:, kept]), self.tokens, self.size)
 
 
 def nothing_of(order: int) -> BayesgramError:
@@ -223,9 +271,26 @@ def nothing_of(order: int) -> BayesgramError:
     return BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller --order.")
 
 
-def _leading_rows(rows: Ids, counts: Integers, size: int) -> Ids:
-    """The `size` most frequent rows, in any order."""
-    return rows if counts.size <= size else rows[np.argpartition(-counts, size - 1)[:size]]
+def _leading(rows: Ids, counts: Integers, size: int) -> Counted:
+    """The `size` most frequent rows, in any order, and their counts."""
+    if counts.size <= size:
+        return rows, counts
+    places = np.argpartition(-counts, size - 1)[:size]
+    return rows[places], counts[places]
+
+
+def _distinct(rows: Ids, tokens: StringTable) -> Ids:
+    """Every window once."""
+    index = WindowIndex(rows, np.arange(len(rows), dtype=np.int32), tokens=len(tokens))
+    _, first = _found_in(rows, index)
+    distinct: Ids = rows[first == np.arange(len(rows))]
+    return distinct
+
+
+def _found_in(rows: Ids, index: WindowIndex) -> tuple[Ids, Ids]:
+    """Which of these windows an index has, and their numbers in it."""
+    stream = np.insert(rows, index.order, -1, axis=1).ravel()
+    return index.find(stream, np.arange(1, len(rows) + 1) * (index.order + 1), np.arange(len(rows), dtype=np.int32))
 
 
 def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> Integers:
@@ -234,17 +299,17 @@ def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> In
     return np.stack([source.counts_of(index, len(rows)) for source in sources])
 
 
-def _candidates(
-    sources: Sequence[Windows], order: int, least: Sequence[int], most_rows: int
-) -> Iterator[tuple[Ids, Ids]]:
-    """All windows that reach the count asked of a source, and the number of that source, about `most_rows` at a time.
+def _are_all(leaders: Counted, at_least: int, size: int) -> bool:
+    """Whether the `size` leaders of a source are all that reach a count; others may have as many as the last one."""
+    return leaders[1].size < size or int(leaders[1].min()) < at_least
 
-    A window comes once for every source where it does.
-    """
+
+def _gathered(by_source: Sequence[Iterable[Ids]], most_rows: int) -> Iterator[tuple[Ids, Ids]]:
+    """The windows of every source, and the number of the source, about `most_rows` at a time."""
     waiting: list[Ids] = []
     origins: list[int] = []
-    for origin, (source, count) in enumerate(zip(sources, least, strict=True)):
-        for rows in source.reaching(order, count):
+    for origin, parts in enumerate(by_source):
+        for rows in parts:
             waiting.append(rows)
             origins.append(origin)
             if sum(map(len, waiting)) >= most_rows:
@@ -263,19 +328,6 @@ def _not_before(counts: Integers, origins: Ids, least: Sequence[int]) -> Integer
     enough = counts >= np.array(least)[:, None]
     found = np.where(enough.any(axis=0), enough.argmax(axis=0), -1)  # the first source that brings it
     return np.flatnonzero(found == origins)
-
-
-def _hopeful(worth: Worth, rows: Ids, counts: Integers, tokens: pa.LargeBinaryArray, size: int) -> Integers:
-    """Which may still be among the `size` first; those that tie for the last place too, if they are few."""
-    roughly = worth.rough(counts)
-    if roughly.size <= size:
-        return np.arange(roughly.size)
-    last = np.partition(roughly, roughly.size - size)[roughly.size - size]
-    kept = np.flatnonzero(roughly >= last * (1 - ROUGHLY))
-    if kept.size <= MOST_TIES * size:
-        return kept
-    first: Integers = kept[_first(rows[kept], worth.ranks(counts[:, kept]), tokens, size)]
-    return first
 
 
 def _best(tables: Iterable[WindowTable], tokens: pa.LargeBinaryArray, size: int, start: int) -> Counted:

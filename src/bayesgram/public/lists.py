@@ -48,7 +48,7 @@ def as_list(
 def count_list(ngrams: pa.LargeStringArray, finder: NgramFinder, source: Opened) -> Integers:
     """How often a source has each n-gram of a list; where the list has one twice, the first counts."""
     if isinstance(source, Listed):
-        return _looked_up(ngrams, source)
+        return looked_up(ngrams, source)
     counts = np.zeros(len(ngrams), np.int64)
     for _, found in finder.find(_owned(source)):
         np.add.at(counts, found, 1)
@@ -60,7 +60,7 @@ def _owned(records: Iterable[Records]) -> Iterable[Owned]:
     return ((batch.text, np.zeros(len(batch), np.int32)) for batch in records)
 
 
-def _looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
+def looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
     """The counts of another list."""
     places = pc.index_in(source.ngrams, ngrams)  # the first
     known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))

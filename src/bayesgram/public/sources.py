@@ -18,7 +18,7 @@ from bayesgram.errors import UsageError
 MOST_SOURCES = 20
 UNNAMED = "public"  # what one source without a name is called
 NAME = re.compile("[A-Za-z0-9_.-]{1,32}")
-NAMES = "a name has 1 to 32 letters (a to z), digits, _, - or ."
+NAMES = "a name has 1 to 32 letters (a to z), digits, ., - or _"
 
 
 @dataclass(frozen=True, eq=False)

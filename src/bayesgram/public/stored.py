@@ -59,15 +59,25 @@ def read_table(path: Path) -> pa.Table:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from None
+        _refuse_repeats(path)
         raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
     if "ngram" not in names:
         raise UsageError(
             f"{path}: no column 'ngram'; a vocabulary has the columns 'ngram' and 'count', this file has"
             f" {', '.join(map(repr, names))}."
         )
-    if list(names).count("ngram") > 1:
-        raise UsageError(f"{path}: {list(names).count('ngram')} columns are called 'ngram'; rename all but one.")
     return table
+
+
+def _refuse_repeats(path: Path) -> None:
+    """Refuse two columns of a name, if that is why a file can't be read."""
+    try:
+        names = pq.read_schema(path).names
+    except (pa.ArrowException, OSError, ValueError):
+        return
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one.")
 
 
 def ngrams_of(path: str | Path, table: pa.Table, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
@@ -100,9 +110,6 @@ def check_columns(path: str | Path, names: Sequence[str]) -> None:
             f"{path}: no column 'count'; a vocabulary has the columns 'ngram' and 'count', this file has"
             f" {', '.join(map(repr, names))}."
         )
-    for name in ("count", *counted):
-        if list(names).count(name) > 1:
-            raise UsageError(f"{path}: {list(names).count(name)} columns are called {name!r}; rename all but one.")
     try:
         check_names([name.removeprefix(COUNT_OF) for name in counted])
     except UsageError as error:

@@ -229,7 +229,7 @@ class Vocabulary:
                 for number, source in enumerate(sources.values())
             ]
             if len(sources) > 1:
-                _refuse_empty(sources, opened, orders)
+                refuse_empty(sources, [[source.total(each) for source in opened] for each in orders], orders)
             tops = [_top(opened, tokens, each, size, memory) for each in orders]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
         return cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
@@ -282,6 +282,9 @@ class Vocabulary:
         if not names:
             return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut)
         sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
+        for source in sources:
+            if not source.counts.any():
+                raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
         return cls.of_sources(ngrams, sources, order, cut)
 
 
@@ -302,10 +305,10 @@ def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCou
     return TextWindows(counting)
 
 
-def _refuse_empty(names: Iterable[str], sources: Sequence[Windows], orders: Sequence[int]) -> None:
-    """Refuse a source without a single n-gram; one that lacks an order is left out of its mean."""
-    for name, source in zip(names, sources, strict=True):
-        if not any(source.total(order) for order in orders):
+def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
+    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
+    for name, own in zip(names, zip(*totals, strict=True), strict=True):
+        if not any(own):
             wanted = ", ".join(map(str, orders))
             raise BayesgramError(
                 f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
