@@ -26,7 +26,7 @@ from bayesgram.engines.session import session
 from bayesgram.experiments.population import Population, write_messages
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.paper import Paper
-from bayesgram.mechanisms.posterior import coordinates, public_ngrams
+from bayesgram.mechanisms.posterior import Design
 from bayesgram.private.clip import clipped_sum
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -91,7 +91,7 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
 
         timed("vocab", lambda: engine.vocabulary(messages, size=size))
         counts = timed("count", lambda: engine.count(messages, vocabulary))
-        shape = coordinates(public_ngrams(vocabulary))
+        shape = Design.of(vocabulary).ngrams
         timed("sum", lambda: clipped_sum(counts, shape, clip_norm=2.0))
         paper = Paper(max_count=1, max_total=100, slope=0.01)
         timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.make(1))))

@@ -20,10 +20,11 @@ from bayesgram.audit.target import Target
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.audit.verdict import Finding
 from bayesgram.errors import BayesgramError, whole_number
+from bayesgram.inference.measuring import Choice
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.paper import Paper, classical_sigma
-from bayesgram.mechanisms.posterior import Posterior, as_measured, coordinates, public_ngrams
+from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
@@ -155,14 +156,14 @@ def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, ke
 
 def _counts_sampler(mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float) -> Sampler:
     """The sum is made once: with Λ given, only the noise's scale follows the budget."""
-    parts = [public_ngrams(part) for _, part in vocabulary.parts]
-    measured = coordinates(*parts)
+    design = Design.of(vocabulary)
+    measured = design.coordinates(Choice.fixed(clip_norm))
     total = clipped_sum(counts, measured, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
-        sigma = mechanism.calibrated(vocabulary, budget).multiplier
+        sigma = mechanism.calibrated(vocabulary, budget).part(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
-        return normalised(as_measured(noisy, measured, sigma, clip_norm, parts)[-1].counts)
+        return normalised(design.as_measured(noisy, measured, sigma, clip_norm, None)[-1].counts)
 
     return sample
 

@@ -1,8 +1,8 @@
 """What n-grams have in common: the features x of log(λ/(nπ)) = x·β + e.
 
 Four kinds of effect, each a block of β with a ridge of its own:
-    slopes     the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior); and that of
-               each source over the mixture: log-linear pooling, which trusts a source for what is rare in the others
+    slopes     the public log-frequency itself: 0 trusts it as it is, −1/spread not at all (a useless prior); and that
+               of each source over the mixture: log-linear pooling, which trusts one for what is rare in the others
     words      a word lifts all its n-grams, wherever it stands, and more or less so at each position
     meanings   words that public text uses alike move alike: the same, through vectors of the words (K numbers each)
     pieces     every run of 2 tokens of the n-gram, and of n − 1, lifts all n-grams that have it at that place
@@ -61,7 +61,7 @@ def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """Products with x and its transpose. β is: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
+    """Products with x and its transpose. β: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
 
     public: PublicNgrams
     vectors: Floats

@@ -7,6 +7,8 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.kernels import kernel
+from bayesgram.public.prior import public_distribution, source_distributions
+from bayesgram.public.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,12 @@ class PublicNgrams:
     words: Ids  # V × n, a number for each word
     word_total: int
     sources: Floats  # K × V: π of each source
-    names: tuple[str, ...] = ("public",)
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":
+        """The n-grams of a vocabulary of one order."""
+        prior, counts = public_distribution(vocabulary.counts), vocabulary.counts.astype(np.float64)
+        return cls(prior, counts, *vocabulary.words, source_distributions(vocabulary.by_source, vocabulary.counts))
 
     @cached_property
     def pieces(self) -> Integers:

@@ -20,12 +20,9 @@ AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
-USUAL_PART, PART_DEVIATION = (
-    0.4,
-    0.3,
-)  # of the most that is typical for a norm is what people write, before it is measured
-# What clipping and noise cost, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews and
-# commits, KL by noise followed one line; that by clipping lay within a factor of 4 of the other.
+USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
+# What clipping and noise cost, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews
+# and commits, KL by noise followed one line; that by clipping lay within a factor of 4 of this.
 NOISE_COST, NOISE_POWER, MOST_COST = 0.15, 0.8, 1.5  # KL where signal equals noise, how it falls, where it ends
 CLIP_COST = 0.04  # KL when everything but a vanishing part of the text is clipped away
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
@@ -114,7 +111,7 @@ class Amounts:
 
     @classmethod
     def from_noisy(cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float) -> "Amounts":
-        """Bins that may be noise alone are empty; what somebody writes there is USUAL_PART of the largest, or as measured.
+        """Bins that may be noise alone are empty; somebody in one writes USUAL_PART of the largest, or as measured.
 
         `noise` is the standard deviation of a number of users; that of `parts_of_largest` is ¾ of it.
         """
@@ -134,6 +131,11 @@ class Choice:
     lost_share: float = 0.0  # of the budget measures what clipping takes away, by words
     lost_norm: float = 1.0  # the clip norm of those words
 
+    @classmethod
+    def fixed(cls, clip_norm: float) -> "Choice":
+        """A Λ that somebody gave: all of the budget goes to the counts."""
+        return cls(clip_norm, heavy=clip_norm)
+
     def total_shape(self, someone: Typical) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
         return float(someone.amount(np.array(self.heavy))) / (TOTAL_PART * self.heavy)
@@ -141,7 +143,7 @@ class Choice:
 
 def noise_cost(public: PublicNgrams, signal: float) -> float:
     """KL by noise, where `signal` is the total over Λσ: a power of how far the typical n-gram is above its noise."""
-    hidden = NOISE_COST * (float(np.sqrt(public.prior).sum()) ** 2 / max(signal, 1e-9)) ** NOISE_POWER
+    hidden: float = NOISE_COST * (float(np.sqrt(public.prior).sum()) ** 2 / max(signal, 1e-9)) ** NOISE_POWER
     return hidden / (1 + hidden / MOST_COST)
 
 
@@ -150,22 +152,22 @@ def clipping_cost(lost: float, choice: Choice) -> float:
     return CLIP_COST * lost**2 * (GIVEN_BACK if choice.lost_share else 1.0)
 
 
-def best_choice(seen: Amounts, parts: Sequence[PublicNgrams], scales: Sequence[Floats], multiplier: float) -> Choice:
+def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choice:
     """The Λ with the smallest predicted cost, with and without a look at what clipping takes away.
 
-    `multiplier` is the σ of the whole budget. From noisy amounts and public text alone.
+    `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy amounts and public text alone.
     """
     total = float(seen.written.sum())
     if total <= 0:
-        return Choice(1.0, heavy=1.0)
+        return Choice.fixed(1.0)
 
     def cost(choice: Choice) -> float:
         kept = float((seen.written * np.minimum(1, choice.clip_norm / NORMS)).sum())
         sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
-        return noise_cost(parts[-1], kept / (choice.clip_norm * sigma)) + clipping_cost(1 - kept / total, choice)
+        return noise_cost(public, kept / (choice.clip_norm * sigma)) + clipping_cost(1 - kept / total, choice)
 
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in NORM_EDGES]
-    looking = [found for choice in plain if (found := _with_lost_words(choice, seen, parts[-1], multiplier))]
+    looking = [found for choice in plain if (found := _with_lost_words(choice, seen, public, multiplier))]
     return min([*plain, *looking], key=cost)
 
 
@@ -186,7 +188,7 @@ def _with_lost_words(choice: Choice, seen: Amounts, public: PublicNgrams, multip
     for lost_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
         asked = Choice(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
         total = float((seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum())
-        noise = Choice(float(lost_norm), heavy=float(lost_norm)).total_shape(someone) * lost_norm * sigma
+        noise = Choice.fixed(float(lost_norm)).total_shape(someone) * lost_norm * sigma
         found.append((noise / max(total, 1e-9), asked))
     sure = [asked for doubt, asked in found if doubt <= SURE]
     if sure:

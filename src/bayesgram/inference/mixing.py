@@ -81,4 +81,5 @@ def _deviations(curvature: Floats, weights: Floats) -> Floats:
     ones = inverse.sum(axis=1)
     covariance = inverse - np.outer(ones, ones) / ones.sum()
     deviations: Floats = np.sqrt(np.maximum(np.diag(covariance), 0))
-    return np.maximum(deviations, 1e-4 * (weights > 0))
+    least: Floats = np.maximum(deviations, 1e-4 * (weights > 0))
+    return least

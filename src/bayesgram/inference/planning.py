@@ -132,7 +132,7 @@ def _choice(
     noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.6  # USER_UNITS/UNITS
     noisy = people + noise * rng.standard_normal(NORMS.size)
     noisy_written = written + 0.75 * noise * rng.standard_normal(NORMS.size)
-    return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts, scales, multiplier)
+    return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier)
 
 
 def _measured(

@@ -1,9 +1,9 @@
 """From noisy counts to a distribution: as Bayesian as we like, at no cost of privacy.
 
-Answers of growing boldness: the public distribution, the sources weighted, flat shrinkage toward them or toward a level
-distribution, and pooling, from stiff to free, followed by shrinkage. How far to go is decided by the noisy counts: thinning
-splits them into two independent views, one to fit and one to judge. The judge also says how much of public text to
-keep, so that the answer moves from one to the other steadily as noise falls; without a signal it is public text.
+Answers of growing boldness: the public distribution, the sources weighted, flat shrinkage toward them or toward a
+level distribution, and pooling, from stiff to free, followed by shrinkage. How far to go is decided by the noisy
+counts: thinning splits them into two independent views, one to fit and one to judge. The judge also says how much of
+public text to keep, so that the answer moves steadily as noise falls; without a signal it is public text.
 """
 
 from collections.abc import Iterator

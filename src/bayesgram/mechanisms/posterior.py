@@ -44,7 +44,6 @@ from bayesgram.private.clip import (
     lost_sum,
 )
 from bayesgram.private.over_users import PrivateCounts
-from bayesgram.public.prior import public_distribution, source_distributions
 from bayesgram.public.vocabulary import Vocabulary
 
 
@@ -66,7 +65,7 @@ class Posterior(Mechanism):
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
-        """σ of all measurements together: all their coordinates count for the slack, also those that may not be asked."""
+        """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
@@ -83,7 +82,7 @@ class Posterior(Mechanism):
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
-        found = [infer(measured, public_ngrams(part)) for measured, part in zip(noisy, parts, strict=True)]
+        found = [infer(measured, PublicNgrams.of(part)) for measured, part in zip(noisy, parts, strict=True)]
         by_order = dict(zip((str(part.order) for part in parts), found, strict=True))
         totals = {order: round(each.total, 1) for order, each in by_order.items()}
         models = ", ".join(dict.fromkeys(each.model for each in found))
@@ -95,11 +94,11 @@ class Posterior(Mechanism):
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[list[Measured], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
-        design = Design([public_ngrams(part) for _, part in vocabulary.parts])
+        design = Design.of(vocabulary)
         whole = self.calibrated(vocabulary, need(budget, self.name))
         details: dict[str, Any] = {"epsilon_slack": whole.slack}
         if self.clip_norm is not None:
-            choice, left = Choice(self.clip_norm, heavy=self.clip_norm), 1.0
+            choice, left = Choice.fixed(self.clip_norm), 1.0
         else:
             left = 1 - AMOUNT_SHARE
             choice, said = _choose(counts, design, whole, chance)
@@ -128,7 +127,7 @@ def _choose(
     seen = Amounts.from_noisy(users, parts, design.largest, sigma * UNITS / USER_UNITS)
     said = {"amount_multiplier": sigma, "norm_edges": NORM_EDGES.tolist()}
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
-    return best_choice(seen, design.parts, design.scales, whole.multiplier), said
+    return best_choice(seen, design.parts[-1], whole.multiplier), said
 
 
 def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
@@ -155,19 +154,16 @@ def _sources(names: Sequence[str], found: dict[str, Inferred]) -> dict[str, Any]
     }
 
 
-def public_ngrams(vocabulary: Vocabulary) -> PublicNgrams:
-    """π, α and the words of every n-gram."""
-    words, total = vocabulary.words
-    prior = public_distribution(vocabulary.counts)
-    sources = source_distributions(vocabulary.by_source, vocabulary.counts)
-    return PublicNgrams(prior, vocabulary.counts.astype(np.float64), words, total, sources)
-
-
 @dataclass(frozen=True, eq=False)
 class Design:
-    """What is measured, all of it public: the n-grams of every order, the words of the longest, the total of each order."""
+    """What is measured, all of it public: n-grams of every order, words of the longest, and the total of each order."""
 
     parts: list[PublicNgrams]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "Design":
+        """The design for a vocabulary."""
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts])
 
     @cached_property
     def scales(self) -> list[Floats]:
@@ -223,7 +219,7 @@ class Design:
         longest = self.parts[-1]
         which, shape = lost_words(longest)
         people = Typical.of([longest.per_word(longest.prior)[which]], [shape])
-        total = Choice(choice.lost_norm, heavy=choice.lost_norm).total_shape(people)
+        total = Choice.fixed(choice.lost_norm).total_shape(people)
         places = np.full(longest.word_total, -1, np.int32)
         places[which] = np.arange(which.size)
         words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)

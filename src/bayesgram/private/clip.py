@@ -227,8 +227,8 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
 def amounts(counts: PrivateCounts, measured: Coordinates, edges: Floats, largest: Floats, first: int) -> Integers:
     """How much users write: by their norm ‖counts/shape‖₂ over public edges, how many they are, then their totals.
 
-    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of n-grams from row `first` on over the
-    bin's `largest`, or all of them beyond it.
+    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of n-grams from row `first` on over
+    the bin's `largest`, or all of them beyond it.
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(_amounts_of_rows, measured=measured, edges=edges, largest=largest, first=first)
@@ -251,7 +251,7 @@ class LostWords:
 
 
 def lost_sum(counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float) -> Integers:
-    """Σ over users of the words that `clipped_sum` takes from them: (1 − Λ/norm) of each, clipped to a norm of their own.
+    """Σ over users of the words that `clipped_sum` takes from them: 1 − Λ/norm of each, clipped to a norm of its own.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """

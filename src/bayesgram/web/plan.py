@@ -66,12 +66,8 @@ class Planner:
         return lru_cache(4)(self._cut)
 
     def _cut(self, size: int) -> list[PublicNgrams]:
-        return [_public(_most_frequent(part, size)) for _, part in self.vocabulary.parts]
+        return [PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.parts]
 
 
 def _most_frequent(part: Vocabulary, size: int) -> Vocabulary:
     return part.taken(np.sort(np.argsort(-part.counts, kind="stable")[:size]))
-
-
-def _public(part: Vocabulary) -> PublicNgrams:
-    return PublicNgrams(part.prior, part.counts.astype(np.float64), *part.words)
