@@ -78,25 +78,26 @@ class Features:
         return scaled
 
     @cached_property
-    def sizes(self) -> list[tuple[int, float, bool]]:
-        """How long each block of β is, its ridge, and whether a stiff model holds it back."""
+    def sizes(self) -> list[tuple[int, float]]:
+        """How long each block of β is, and its ridge."""
         places = self.public.words.shape[1]
         pieces = [int(piece) + 1 for piece in self.public.pieces.max(axis=0, initial=-1)]
         return [
-            (len(self.slopes), SLOPE_RIDGE, False),
-            *[(self.public.word_total, WORD_RIDGE, True)] * (1 + places),
-            *[(size, PIECE_RIDGE, True) for size in pieces],
-            *[(self.vectors.shape[1], MEANING_RIDGE, True)] * (1 + places),
+            (len(self.slopes), SLOPE_RIDGE),
+            *[(self.public.word_total, WORD_RIDGE)] * (1 + places),
+            *[(size, PIECE_RIDGE) for size in pieces],
+            *[(self.vectors.shape[1], MEANING_RIDGE)] * (1 + places),
         ]
 
-    def ridge(self, stiffness: float) -> Floats:
+    @property
+    def ridge(self) -> Floats:
         """The ridge of every entry of β."""
-        return np.concatenate([np.full(size, ridge * (stiffness if held else 1)) for size, ridge, held in self.sizes])
+        return np.concatenate([np.full(size, ridge) for size, ridge in self.sizes])
 
     def times(self, beta: Floats) -> Floats:
         """x·β for every n-gram."""
         places = self.public.words.shape[1]
-        slopes, *parts = np.split(beta, np.cumsum([size for size, _, _ in self.sizes])[:-1])
+        slopes, *parts = np.split(beta, np.cumsum([size for size, _ in self.sizes])[:-1])
         words, pieces, meanings = parts[: places + 1], parts[places + 1 : -places - 1], parts[-places - 1 :]
         effects = words[0] + np.array(words[1:])  # places × words
         _add_products(meanings[0] + np.array(meanings[1:]), self._transposed_vectors, effects)

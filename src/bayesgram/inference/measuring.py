@@ -16,6 +16,7 @@ from bayesgram.inference.measured import PublicNgrams
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
+HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
 AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
@@ -134,7 +135,7 @@ class Choice:
     @classmethod
     def fixed(cls, clip_norm: float) -> "Choice":
         """A Λ that somebody gave: all of the budget goes to the counts."""
-        return cls(clip_norm, heavy=clip_norm)
+        return cls(clip_norm, heavy=max(clip_norm, HEAVY))
 
     def total_shape(self, someone: Typical) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
@@ -167,7 +168,9 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choic
         return noise_cost(public, kept / (choice.clip_norm * sigma)) + clipping_cost(1 - kept / total, choice)
 
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in NORM_EDGES]
-    looking = [found for choice in plain if (found := _with_lost_words(choice, seen, public, multiplier))]
+    which, shape = lost_words(public)
+    someone = Typical.of([public.per_word(public.prior)[which]], [shape])
+    looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
     return min([*plain, *looking], key=cost)
 
 
@@ -177,10 +180,8 @@ def _heavy(seen: Amounts, clip_norm: float) -> float:
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
-def _with_lost_words(choice: Choice, seen: Amounts, public: PublicNgrams, multiplier: float) -> Choice | None:
+def _with_lost_words(choice: Choice, seen: Amounts, someone: Typical, multiplier: float) -> Choice | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
-    which, shape = lost_words(public)
-    someone = Typical.of([public.per_word(public.prior)[which]], [shape])
     part = np.maximum(0, 1 - choice.clip_norm / NORMS)  # lost, of what people of each norm write
     norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part
     sigma = multiplier / math.sqrt(LOST_SHARE)
@@ -188,7 +189,7 @@ def _with_lost_words(choice: Choice, seen: Amounts, public: PublicNgrams, multip
     for lost_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
         asked = Choice(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
         total = float((seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum())
-        noise = Choice.fixed(float(lost_norm)).total_shape(someone) * lost_norm * sigma
+        noise = Choice(float(lost_norm), float(lost_norm)).total_shape(someone) * lost_norm * sigma
         found.append((noise / max(total, 1e-9), asked))
     sure = [asked for doubt, asked in found if doubt <= SURE]
     if sure:

@@ -22,8 +22,8 @@ LARGEST_EFFECT = 12.0  # no n-gram is e¹² times as frequent as public text and
 def pooled_means(
     measured: Measured, features: Features, *, stiffness: float, start: Floats | None = None
 ) -> tuple[Floats, Floats]:
-    """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `stiffness` multiplies ridges of words."""
-    ridge = features.ridge(stiffness)
+    """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `stiffness` multiplies all ridges."""
+    ridge = features.ridge * stiffness
     beta = np.zeros(ridge.size) if start is None else start.copy()
     means = _means(measured, features, beta, max(measured.total, 1.0) * features.public.prior)
     for _ in range(STEPS):

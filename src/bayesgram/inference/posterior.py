@@ -6,7 +6,7 @@ counts: thinning splits them into two independent views, one to fit and one to j
 public text to keep, so that the answer moves steadily as noise falls; without a signal it is public text.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from bayesgram.inference.uncertainty import fitted_trust, spread
 from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
-CAUTION = 1.5  # standard errors that are taken off what an answer gains on the judging view
+SURE = 2.5  # standard errors by which an answer must beat public text on the judging view
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = (512.0, 64.0, 8.0, 1.0)  # of pooling, from hardly anything to all that is learnt of words
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
@@ -45,6 +45,8 @@ class Answer:
     model: str
     expected: Floats
     deviation: Floats
+    stiffness: float | None = None  # of pooling
+    beta: Floats | None = None  # what pooling has learnt of words
 
 
 def infer(measured: Measured, public: PublicNgrams) -> Inferred:
@@ -53,61 +55,74 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
         return _public(measured, public)
     vectors = word_vectors(public)
     fit, judge = thinned(measured)
-    best, part, trust = _best(list(_answers(fit, public, vectors)), public.prior, fit, judge)
+    best, part, trust = _best(_answers(fit, public, vectors), public.prior, fit, judge)
     if best is None:
         return _public(measured, public)
-    answer = next(each for each in _answers(measured, public, vectors, only=best) if each.model == best)
+    weights = fitted_weights(measured, public)
+    answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.beta)
     kept = (1 - part) * float(answer.expected.sum()) * public.prior + part * answer.expected
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = kept if measured.lost is None else kept + lost_counts(kept, measured.lost, public, vectors)
     total = float(expected.sum())
-    return Inferred(expected / total, deviation / float(kept.sum()), best, total, fitted_weights(measured, public))
+    return Inferred(expected / total, deviation / float(kept.sum()), best.model, total, weights)
 
 
-def _answers(measured: Measured, public: PublicNgrams, vectors: Floats, only: str | None = None) -> Iterator[Answer]:
-    """All models, from cautious to bold, each starting from the one before; or up to the one that is asked for."""
-    weights = fitted_weights(measured, public)
-    mixed = public.mixed(weights.weights)
-    level = np.full_like(public.prior, 1 / public.prior.size)
-    total = max(measured.total, 1.0)
-    if len(public.sources) > 1:
-        yield Answer("mixture", total * mixed.prior, total * mixed.prior)
-    for name, prior in (("flat", mixed.prior), ("level", level)):
-        if only in (None, name):
-            yield Answer(name, *posterior(measured.counts, measured.noise, flat_means(measured, prior)))
-    if only in ("mixture", "flat", "level"):
-        return
-    features, start = Features(mixed, vectors), None
-    for stiffness in STIFFNESS if public.words.shape[1] > 1 else STIFFNESS[:0]:
-        means, start = pooled_means(measured, features, stiffness=stiffness, start=start)
-        if only in (None, _pooled(stiffness)):
-            yield Answer(_pooled(stiffness), *posterior(measured.counts, measured.noise, means))
+def _answers(measured: Measured, public: PublicNgrams, vectors: Floats) -> list[Answer]:
+    """All models, from cautious to bold; each pooled one starts from the one before."""
+    mixed = public.mixed(fitted_weights(measured, public).weights)
+    names = ["mixture", "flat", "level"] if len(public.sources) > 1 else ["flat", "level"]
+    found = [_answer(name, measured, mixed, vectors) for name in names]
+    for stiffness in STIFFNESS if public.words.shape[1] > 1 else ():
+        found.append(_answer(_pooled(stiffness), measured, mixed, vectors, stiffness, found[-1].beta))
+    return found
+
+
+def _answer(
+    model: str,
+    measured: Measured,
+    mixed: PublicNgrams,
+    vectors: Floats,
+    stiffness: float | None = None,
+    start: Floats | None = None,
+) -> Answer:
+    """What a model makes of these measurements."""
+    beta = None
+    if model == "mixture":
+        means = max(measured.total, 1.0) * mixed.prior
+        return Answer(model, means, means)
+    if stiffness is not None:
+        means, beta = pooled_means(measured, Features(mixed, vectors), stiffness=stiffness, start=start)
+    else:
+        level = np.full_like(mixed.prior, 1 / mixed.prior.size)
+        means = flat_means(measured, level if model == "level" else mixed.prior)
+    return Answer(model, *posterior(measured.counts, measured.noise, means), stiffness, beta)
 
 
 def _pooled(stiffness: float) -> str:
     return "pooled" if stiffness == 1 else f"pooled, {stiffness:g} times as stiff"
 
 
-def _best(answers: list[Answer], prior: Floats, fit: Measured, judge: Measured) -> tuple[str | None, float, float]:
-    """The model, the part of it and the trust in it that gain most over public text for sure, on the second view."""
-    best: tuple[float, str | None, float] = (0.0, None, 0.0)
+def _best(
+    answers: Sequence[Answer], prior: Floats, fit: Measured, judge: Measured
+) -> tuple[Answer | None, float, float]:
+    """The answer, the part of it and the trust in it that gain most on the second view, of those that surely gain."""
+    gain, best, part = 0.0, None, 0.0
     for answer in answers:
         theta = answer.expected / answer.expected.sum()
-        for part in PARTS[1:]:
-            best = max(best, (_sure_gain((1 - part) * prior + part * theta, prior, judge), answer.model, part))
-    _, model, part = best
-    if model is None:
+        for some in PARTS[1:]:
+            found, doubt = _gain((1 - some) * prior + some * theta, prior, judge)
+            if found > max(gain, SURE * doubt):
+                gain, best, part = found, answer, float(some)
+    if best is None:
         return None, 0.0, 0.0
-    expected = next(answer.expected for answer in answers if answer.model == model)
-    kept = (1 - part) * expected.sum() * prior + part * expected
-    return model, part, fitted_trust(kept, fit.noise, judge)
+    kept = (1 - part) * best.expected.sum() * prior + part * best.expected
+    return best, part, fitted_trust(kept, fit.noise, judge)
 
 
-def _sure_gain(theta: Floats, prior: Floats, judge: Measured) -> float:
-    """By how much θ predicts the second view better than π, less what its noise may have done."""
+def _gain(theta: Floats, prior: Floats, judge: Measured) -> tuple[float, float]:
+    """By how much θ predicts the second view better than π, and the standard deviation of that."""
     log_ratio = np.log(theta / prior)
-    gain, doubt = float(judge.counts @ log_ratio), float(np.linalg.norm(judge.noise * log_ratio))
-    return gain - CAUTION * doubt
+    return float((judge.counts * log_ratio).sum()), float(np.sqrt(((judge.noise * log_ratio) ** 2).sum()))
 
 
 def flat_means(measured: Measured, prior: Floats) -> Floats:

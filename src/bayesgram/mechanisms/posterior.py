@@ -219,7 +219,7 @@ class Design:
         longest = self.parts[-1]
         which, shape = lost_words(longest)
         people = Typical.of([longest.per_word(longest.prior)[which]], [shape])
-        total = Choice.fixed(choice.lost_norm).total_shape(people)
+        total = Choice(choice.lost_norm, choice.lost_norm).total_shape(people)
         places = np.full(longest.word_total, -1, np.int32)
         places[which] = np.arange(which.size)
         words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
