@@ -10,6 +10,7 @@ from bayesgram.cli.sources import by_name
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from commands import bayesgram, failing, succeed
+from language_models import release_of
 
 fail = partial(failing, secret="\0")
 
@@ -80,6 +81,19 @@ def test_a_vocabulary_and_an_output_that_is_a_source(work):
     assert message.endswith("error: vocab.parquet: would replace the input vocab.parquet; choose another --output.")
     message = fail("vocab", "a=talk.txt", "--list", "w.parquet", "-o", "w.parquet", "--force", cwd=work, code=2)
     assert message.endswith("error: w.parquet: would replace the input w.parquet; choose another --output.")
+
+
+def test_a_release_and_an_arpa_file(work):
+    release_of({("the", "red"): 3.0, ("red", "fish"): 1.0}, tokenizer="words").save(work / "out")
+    succeed("export", "out", "--format", "arpa", "-o", "model.arpa.gz", cwd=work)
+    inputs = ("last=out", "model=model.arpa.gz", "talk=talk.txt")
+    told = json.loads(succeed("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work))
+    assert told["sources"]["last"] == {"ngrams": 2, "total": 100_000_000}
+    assert told["not_read"] == []
+    made = Vocabulary.load(work / "r.parquet")
+    assert made.ngrams[:2].to_pylist() == ["the red", "red fish"]
+    message = fail("vocab", *inputs, "--keep-case", "-o", "x", cwd=work, code=2)
+    assert "out: was made with the tokenizer 'words', and this vocabulary is made with 'words, case kept';" in message
 
 
 def test_nothing_is_written_when_a_source_is_empty_or_missing(work):

@@ -371,6 +371,12 @@ def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
         )
 
 
+def test_text_with_columns_like_a_vocabulary_is_text(tmp_path):
+    stored(tmp_path / "v.parquet", ngram=["x"], count=[1], body=["a b"])
+    assert Vocabulary.from_public(tmp_path / "v.parquet", order=1, text_column="body").ngrams.to_pylist() == ["a", "b"]
+    assert Vocabulary.from_public(tmp_path / "v.parquet", order=1).ngrams.to_pylist() == ["x"]
+
+
 def test_a_model_among_the_files_of_a_source_is_refused(tmp_path):
     write_arpa(LanguageModel.from_release(release_of(TABLE)), tmp_path / "m.arpa")
     (tmp_path / "a.txt").write_text("a b\n")
@@ -441,6 +447,8 @@ def test_lists_in_files_and_vocabularies(tmp_path):
     looked_up = Vocabulary.of_list(ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace"))
     assert looked_up.counts.tolist() == [2, 1]
     assert Vocabulary.of_list(["<s> a"], text).tokenizer.boundaries
+    with pytest.raises(UsageError, match=r"^tokenizer: the vocabulary has its own, 'whitespace'; leave it out\.$"):
+        Vocabulary.of_list(known, text, tokenizer=Tokenizer())
 
 
 @pytest.mark.parametrize(
