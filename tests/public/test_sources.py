@@ -65,7 +65,7 @@ def mixed(counts):
     ]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(several, st.integers(1, 3), st.integers(1, 12), st.booleans(), st.sampled_from([0, 1000]), st.integers(0, 4))
 def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, boundaries, memory, ties):
     """Exactly, however few candidates are looked up at a time."""
@@ -243,6 +243,15 @@ def test_a_large_source_does_not_drown_a_small_one():
     assert made.ngrams.to_pylist() == ["it is", "so it", "the w0"]
     assert made.by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
     assert made.counts.tolist() == [17, 17, 34]  # 69 (0 + 1/2) / 2, and 69 · 1/2
+
+
+def test_no_tie_is_decided_by_rounding():
+    """1/10 + 2/10 is 3/10, and more than that in floating point."""
+    x = table([["a"]] * 3 + [["b"]] * 1 + [["c"]] * 6)
+    y = table([["b"]] * 2 + [["d"]] * 8)
+    made = Vocabulary.from_public({"x": x, "y": y}, order=1, size=3)
+    assert made.ngrams.to_pylist() == ["d", "c", "a"]
+    assert Vocabulary.from_public({"y": y, "x": x}, order=1, size=4).ngrams.to_pylist() == ["d", "c", "a", "b"]
 
 
 def test_twenty_sources_and_no_more():
