@@ -10,6 +10,7 @@ from bayesgram.cli.sources import by_name
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from commands import bayesgram, failing, succeed
+from language_models import release_of
 
 fail = partial(failing, secret="\0")
 
@@ -41,7 +42,6 @@ def test_people_see_a_table_of_sources(work):
     said = succeed("vocab", "a=wiki/a.txt", "b=talk.txt", "--order", 1, "-o", "w.parquet", cwd=work)
     rows = [line.split() for line in said.splitlines() if line.startswith("│")]
     assert [row[1::2] for row in rows] == [["a", "6", "8"], ["b", "5", "5"]]
-    assert "Sources" not in succeed("vocab", "wiki/a.txt", "-o", "x.parquet", cwd=work)
 
 
 def test_a_list_is_counted_and_its_fingerprint_stays(work):
@@ -80,6 +80,17 @@ def test_a_vocabulary_and_an_output_that_is_a_source(work):
     assert message.endswith("error: vocab.parquet: would replace the input vocab.parquet; choose another --output.")
     message = fail("vocab", "a=talk.txt", "--list", "w.parquet", "-o", "w.parquet", "--force", cwd=work, code=2)
     assert message.endswith("error: w.parquet: would replace the input w.parquet; choose another --output.")
+
+
+def test_a_release_and_an_arpa_file(work):
+    release_of({("the", "red"): 3.0, ("red", "fish"): 1.0}, tokenizer="words").save(work / "out")
+    succeed("export", "out", "--format", "arpa", "-o", "model.arpa.gz", cwd=work)
+    inputs = ("last=out", "model=model.arpa.gz", "talk=talk.txt")
+    told = json.loads(succeed("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work))
+    assert told["sources"]["last"] == {"ngrams": 2, "total": 100_000_000}
+    assert told["not_read"] == []
+    made = Vocabulary.load(work / "r.parquet")
+    assert made.ngrams[:2].to_pylist() == ["the red", "red fish"]
 
 
 def test_nothing_is_written_when_a_source_is_empty_or_missing(work):

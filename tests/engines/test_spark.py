@@ -323,12 +323,17 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
     for name, more in (("here", []), ("there", ["--engine", "spark"])):
         text = ["one.parquet", "two.csv", "--text-column", "body"]
         run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
+        sources = ["a=one.parquet", "b=two.csv", "--text-column", "body", "--json", *more]
+        told = run("vocab", *sources, "--orders", "1,2", "--size", 80, "-o", f"{name}-sources.parquet")
+        again = run("vocab", *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
+        (tmp_path / f"{name}.json").write_text(f"{told}\n{again}".replace(name, "name"))
         run("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
         report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)
         (tmp_path / f"{name}.txt").write_text("\n".join(line for line in report.splitlines() if "seconds" not in line))
-    for file in ("{}.parquet", "{}.txt", "{}/meta.json", "{}-out/distribution.parquet"):
+    files = ("{}.parquet", "{}-sources.parquet", "{}-list.parquet", "{}.json")
+    for file in (*files, "{}.txt", "{}/meta.json", "{}-out/distribution.parquet"):
         here, there = ((tmp_path / file.format(name)).read_bytes() for name in ("here", "there"))
         assert here == there, file
     cards = [json.loads((tmp_path / f"{name}-out" / "card.json").read_text()) for name in ("here", "there")]

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from bayesgram.engines import java, tasks
 from bayesgram.files import find_sources
 from bayesgram.files.columns import Columns
 from bayesgram.private.counts import count
+from bayesgram.public.choosing import Worth
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 
@@ -136,3 +138,32 @@ def test_java_home_is_put_back(monkeypatch):
     with java._environment("JAVA_HOME", "/here"):
         pass
     assert java.os.environ["JAVA_HOME"] == "/before"
+
+
+def test_a_list_is_counted_with_the_rows_that_were_read_and_left_out(monkeypatch):
+    monkeypatch.setattr(tasks, "ROWS_AT_ONCE", 1)
+    texts = pa.array([b"blue fish fish", b"\xff", b"red fish. blue fish"], pa.binary())
+    batches = iter([pa.RecordBatch.from_pydict({"text": texts})])
+    found = joined(tasks.count_listed(batches, tasks.from_columns, vocabulary()))
+    assert sorted(found) == sorted(
+        [
+            ("", 0, 2),
+            ("", 1, 1),
+            ("", 2, 1),
+            (tasks.READ, tasks.NOTE, 2),
+            ("the text is not valid UTF-8", tasks.NOTE, 1),
+        ]
+    )
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 60)] * 3), min_size=2, max_size=9))
+def test_worth_as_bytes_sorts_as_fractions_do(rows):
+    worth = Worth((97, 0, 61))
+    columns = ["x", "y", "z"]
+    batch = pa.RecordBatch.from_pydict(dict(zip(columns, zip(*rows, strict=True), strict=True)))
+    (weighed,) = tasks.weighed(iter([batch]), columns, worth)
+    exact = [Fraction(x, 97) + Fraction(z, 61) for x, _, z in rows]
+    packed = weighed.column("worth").to_pylist()
+    for first in range(len(rows)):
+        for second in range(len(rows)):
+            assert (packed[first] < packed[second]) == (exact[first] < exact[second])

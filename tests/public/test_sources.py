@@ -65,7 +65,7 @@ def mixed(counts):
     ]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=60)
 @given(several, st.integers(1, 3), st.integers(1, 12), st.booleans(), st.sampled_from([0, 1000]), st.integers(0, 4))
 def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, boundaries, memory, ties):
     """Exactly, however few candidates are looked up at a time."""
@@ -245,6 +245,15 @@ def test_a_large_source_does_not_drown_a_small_one():
     assert made.counts.tolist() == [17, 17, 34]  # 69 (0 + 1/2) / 2, and 69 · 1/2
 
 
+def test_no_tie_is_decided_by_rounding():
+    """1/10 + 2/10 is 3/10, and more than that in floating point."""
+    x = table([["a"]] * 3 + [["b"]] * 1 + [["c"]] * 6)
+    y = table([["b"]] * 2 + [["d"]] * 8)
+    made = Vocabulary.from_public({"x": x, "y": y}, order=1, size=3)
+    assert made.ngrams.to_pylist() == ["d", "c", "a"]
+    assert Vocabulary.from_public({"y": y, "x": x}, order=1, size=4).ngrams.to_pylist() == ["d", "c", "a", "b"]
+
+
 def test_twenty_sources_and_no_more():
     texts_ = {f"s{number}": table([["a", "b", f"w{number}"]]) for number in range(21)}
     with pytest.raises(UsageError, match=r"^21 sources: a vocabulary has 1 to 20; join some of them\.$"):
@@ -371,6 +380,12 @@ def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
         )
 
 
+def test_text_with_columns_like_a_vocabulary_is_text(tmp_path):
+    stored(tmp_path / "v.parquet", ngram=["x"], count=[1], body=["a b"])
+    assert Vocabulary.from_public(tmp_path / "v.parquet", order=1, text_column="body").ngrams.to_pylist() == ["a", "b"]
+    assert Vocabulary.from_public(tmp_path / "v.parquet", order=1).ngrams.to_pylist() == ["x"]
+
+
 def test_a_model_among_the_files_of_a_source_is_refused(tmp_path):
     write_arpa(LanguageModel.from_release(release_of(TABLE)), tmp_path / "m.arpa")
     (tmp_path / "a.txt").write_text("a b\n")
@@ -441,6 +456,8 @@ def test_lists_in_files_and_vocabularies(tmp_path):
     looked_up = Vocabulary.of_list(ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace"))
     assert looked_up.counts.tolist() == [2, 1]
     assert Vocabulary.of_list(["<s> a"], text).tokenizer.boundaries
+    with pytest.raises(UsageError, match=r"^tokenizer: the vocabulary has its own, 'whitespace'; leave it out\.$"):
+        Vocabulary.of_list(known, text, tokenizer=Tokenizer())
 
 
 @pytest.mark.parametrize(

@@ -51,16 +51,15 @@ def vocab(
 ) -> None:
     """Make a vocabulary: the most frequent n-grams of PUBLIC text.
 
-    Several sources have names and weigh alike: n-grams are chosen by the mean of their frequencies, and the counts of
-    each source are kept. A source is text, an ARPA file, a release, or another vocabulary.
+    Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by the mean of their
+    frequencies, and the counts of each source are kept. A source is text, an ARPA file, a release, or a vocabulary.
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
-
-    Example: bayesgram vocab 'wiki=wiki/*.parquet' talk=lines.txt --orders 1,2,3 -o vocab.parquet
     """
     from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
     from bayesgram.public.lists import read_list
+    from bayesgram.public.opening import is_text
     from bayesgram.public.sources import alike
     from bayesgram.public.vocabulary import Vocabulary
 
@@ -91,10 +90,10 @@ def vocab(
             f"warning: {made.never_found} n-grams have capitals, and text is lower-cased: they are never found;"
             " --keep-case keeps capitals."
         )
-    for_machines = {
+    for_machines = {  # said in lines of their own for people
         "sources": sources.told(made),
         "given_twice": alike(made.sources),
-        "not_read": left_out(sources.paths(given)),  # said in a line of its own for people, as the others are
+        "not_read": left_out([path for path in sources.paths(given) if is_text(path, text_column)]),
     }
     console.report(
         {
@@ -120,7 +119,8 @@ def _made(
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
     with console.reading("Reading public text", then="Choosing n-grams") as bar:
-        opened = open_sources(given, tokenizer, partial(bar.records, **rows, refuse_nothing=len(given) == 1))
+        read = partial(bar.records, **rows, refuse_nothing=len(given) == 1)
+        opened = open_sources(given, tokenizer, text_column, read)
         made = make(sources=opened)
     return made, sources.skipped_rows(opened.values())
 

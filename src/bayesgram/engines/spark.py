@@ -249,7 +249,10 @@ def open_sources(
     spark: "SparkSession", inputs: Mapping[str, Sequence[str]], columns: Columns, tokenizer: Tokenizer
 ) -> dict[str, Sequence[Texts] | Listed]:
     """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
-    return {name: listed(given, tokenizer) or of_inputs(spark, given, columns) for name, given in inputs.items()}
+    return {
+        name: listed(given, tokenizer, columns.text) or of_inputs(spark, given, columns)
+        for name, given in inputs.items()
+    }
 
 
 def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -> Iterator[Texts]:

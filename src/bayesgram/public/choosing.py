@@ -210,13 +210,15 @@ def top_of_sources(
     wide = max(size, min(WIDER * size, most_rows // len(sources)))
     leaders = [source.leaders(order, wide) for source in sources]
     known = _distinct(np.concatenate([rows for rows, _ in leaders]), tokens)
-    parts = [known[first : first + most_rows] for first in range(0, len(known), most_rows)]
-    counts = np.hstack([_counts_in(sources, part, tokens) for part in parts])
-    least = worth.least_counts(counts, size)
+    nobody = Race(worth, strings, size, known[:0], np.zeros((len(sources), 0), np.int64))
+    race = nobody
+    for first in range(0, len(known), most_rows):
+        rows = known[first : first + most_rows]
+        race = race.joined_by(rows, _counts_in(sources, rows, tokens))
+    least = worth.least_counts(race.counts, size)
     whole = [_are_all(led, count, wide) for led, count in zip(leaders, least, strict=True)]
-    race = Race(worth, strings, size, known, counts)
     if not all(whole):
-        race = Race(worth, strings, size, known[:0], counts[:, :0])
+        race = nobody
         reaching = [
             [rows[own >= count]] if complete else source.reaching(order, count)
             for source, (rows, own), count, complete in zip(sources, leaders, least, whole, strict=True)

@@ -45,18 +45,18 @@ Opened: TypeAlias = Iterable[Records] | Listed
 Read: TypeAlias = Callable[[Any], Iterable[Records]]
 
 
-def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, read: Read) -> dict[str, Opened]:
+def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read) -> dict[str, Opened]:
     """Every source, opened and not yet read; `read` makes records of text."""
-    opened = {name: listed(given, tokenizer) or read(given) for name, given in inputs.items()}
+    opened = {name: listed(given, tokenizer, text_column) or read(given) for name, given in inputs.items()}
     for first, second, path in _shared_files(opened):
         logger.warning("warning: %s is read for two sources, %s and %s: it counts for both.", path, first, second)
     return opened
 
 
-def listed(inputs: Any, tokenizer: Tokenizer) -> Listed | None:  # noqa: ANN401 - paths or tables
+def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None:  # noqa: ANN401 - paths or tables
     """The n-grams of a model, release or vocabulary; None for text."""
     paths = _paths(inputs)
-    opener = next((opener for opener in map(_opener, paths) if opener), None)
+    opener = next((opener for path in paths if (opener := _opener(path, text_column))), None)
     if opener is None:
         return None
     if len(paths) > 1:
@@ -69,30 +69,43 @@ def listed(inputs: Any, tokenizer: Tokenizer) -> Listed | None:  # noqa: ANN401 
     return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0])
 
 
+def is_text(path: str, text_column: str) -> bool:
+    """Whether a path is read as text, if it can be read."""
+    return not _paths(path) or _opener(Path(path), text_column) is None
+
+
 def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
     """The inputs that are paths on this machine."""
     given = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
     return [Path(one) for one in given if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)]
 
 
-def _opener(path: Path) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
+def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
     """What opens a path that is no text."""
-    if path.name.lower().endswith(ARPA) or (path / MODEL).is_file():
+    if path.name.lower().endswith(ARPA) or _has(path, MODEL):
         return _of_model
-    if (path / CARD).is_file():
+    if _has(path, CARD):
         return _of_release
-    return _of_vocabulary if _is_vocabulary(path) else None
+    return _of_vocabulary if _is_vocabulary(path, text_column) else None
 
 
-def _is_vocabulary(path: Path) -> bool:
-    """Whether a Parquet file has n-grams with counts."""
-    if path.suffix.lower() not in {".parquet", ".pq"} or not path.is_file():
+def _has(folder: Path, name: str) -> bool:
+    """Whether a folder has a file; what can't be looked at is said by whoever reads it as text."""
+    try:
+        return (folder / name).is_file()
+    except OSError:
+        return False
+
+
+def _is_vocabulary(path: Path, text_column: str) -> bool:
+    """Whether a Parquet file has n-grams with counts, and no text."""
+    if path.suffix.lower() not in {".parquet", ".pq"} or not _has(path.parent, path.name):
         return False
     try:
         names = pq.read_schema(path).names
     except (OSError, ValueError, pa.ArrowException):
-        return False  # whoever reads it as text says what is wrong
-    return "ngram" in names and ("count" in names or bool(stored.source_columns(names)))
+        return False
+    return text_column not in names and "ngram" in names and ("count" in names or bool(stored.source_columns(names)))
 
 
 def _of_model(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:

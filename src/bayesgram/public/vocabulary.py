@@ -160,7 +160,7 @@ class Vocabulary:
         Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}.
         """
         read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        sources = open_sources(by_name(inputs), tokenizer, read)
+        sources = open_sources(by_name(inputs), tokenizer, text_column, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
@@ -176,12 +176,14 @@ class Vocabulary:
         """The n-grams of a list (a vocabulary, a file, or texts) in their order, counted in public text or sources."""
         if isinstance(ngrams, Vocabulary):
             listed, cut = ngrams.ngrams, ngrams.tokenizer
+            if tokenizer not in {None, cut}:
+                raise UsageError(f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out.")
         elif isinstance(ngrams, (str, Path)):
             listed, cut = read_list(ngrams, tokenizer)
         else:
             listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
         read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        return cls.of_counted_list(listed, open_sources(by_name(inputs), cut, read), cut)
+        return cls.of_counted_list(listed, open_sources(by_name(inputs), cut, text_column, read), cut)
 
     @classmethod
     def of_counted_list(
