@@ -21,7 +21,8 @@ from bayesgram.inference.uncertainty import fitted_trust, spread
 from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
-SURE = 2.5  # standard errors by which an answer must beat public text on the judging view
+PRICE, LEVEL_PRICE = 1.0, 10.0  # in log-likelihood, of an answer in place of public text, and of one without it
+SURE = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = (512.0, 64.0, 8.0, 1.0)  # of pooling, from hardly anything to all that is learnt of words
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
@@ -60,7 +61,7 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
         return _public(measured, public)
     weights = fitted_weights(measured, public)
     answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.beta)
-    kept = (1 - part) * float(answer.expected.sum()) * public.prior + part * answer.expected
+    kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = kept if measured.lost is None else kept + lost_counts(kept, measured.lost, public, vectors)
     total = float(expected.sum())
@@ -105,23 +106,56 @@ def _pooled(stiffness: float) -> str:
 def _best(
     answers: Sequence[Answer], prior: Floats, fit: Measured, judge: Measured
 ) -> tuple[Answer | None, float, float]:
-    """The answer, the part of it and the trust in it that gain most on the second view, of those that surely gain."""
-    gain, best, part = 0.0, None, 0.0
+    """The answer, the part of it that replaces public text, and the trust in it: as the second view has it.
+
+    First by likelihood, which sees through noise; then by cross-entropy, which is what counts, where it is sure.
+    """
+    best, part = _likeliest(answers, prior, judge)
+    base = prior if best is None else _between(prior, best, part)
+    most = 0.0
     for answer in answers:
-        theta = answer.expected / answer.expected.sum()
         for some in PARTS[1:]:
-            found, doubt = _gain((1 - some) * prior + some * theta, prior, judge)
-            if found > max(gain, SURE * doubt):
-                gain, best, part = found, answer, float(some)
+            gain, doubt = _gain(_between(prior, answer, some), base, judge)
+            if gain > max(most, SURE * doubt):
+                most, best, part = gain, answer, float(some)
     if best is None:
         return None, 0.0, 0.0
-    kept = (1 - part) * best.expected.sum() * prior + part * best.expected
+    kept = float(best.expected.sum()) * _between(prior, best, part)
     return best, part, fitted_trust(kept, fit.noise, judge)
 
 
-def _gain(theta: Floats, prior: Floats, judge: Measured) -> tuple[float, float]:
-    """By how much θ predicts the second view better than π, and the standard deviation of that."""
-    log_ratio = np.log(theta / prior)
+def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tuple[Answer | None, float]:
+    """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
+    most, best, part = 0.0, None, 0.0
+    for answer in answers:
+        price = LEVEL_PRICE if answer.model == "level" else PRICE
+        score = _evidence(answer.expected / answer.expected.sum(), prior, judge) - price * PARTS
+        at = int(np.argmax(score))
+        if score[at] > most:
+            most, best, part = float(score[at]), answer, float(PARTS[at])
+    return best, part
+
+
+def _evidence(theta: Floats, prior: Floats, judge: Measured) -> Floats:
+    """Log-likelihood of the second view under n((1 − t)π + tθ) over that under nπ, for every part t; n as fits best."""
+    weights = 1 / judge.noise**2
+    seen_prior, seen_theta = (float((weights * judge.counts * each).sum()) for each in (prior, theta))
+    squares = [float((weights * one * other).sum()) for one, other in ((prior, prior), (prior, theta), (theta, theta))]
+    seen = (1 - PARTS) * seen_prior + PARTS * seen_theta
+    size = (1 - PARTS) ** 2 * squares[0] + 2 * PARTS * (1 - PARTS) * squares[1] + PARTS**2 * squares[2]
+    likelihoods: Floats = np.maximum(seen, 0) ** 2 / (2 * size)
+    return likelihoods - likelihoods[0]
+
+
+def _between(prior: Floats, answer: Answer, part: float) -> Floats:
+    """Public text with a part of an answer in it."""
+    mixed: Floats = (1 - part) * prior + part * answer.expected / answer.expected.sum()
+    return mixed
+
+
+def _gain(theta: Floats, base: Floats, judge: Measured) -> tuple[float, float]:
+    """By how much θ predicts the second view better than another does, and the standard deviation of that."""
+    log_ratio = np.log(theta / base)
     return float((judge.counts * log_ratio).sum()), float(np.sqrt(((judge.noise * log_ratio) ** 2).sum()))
 
 
