@@ -33,6 +33,8 @@ def word_vectors(public: PublicNgrams) -> Floats:
     Of length 1, so that a ridge means the same for vectors as for words; rare words of uncertain company are shorter.
     """
     order = public.words.shape[1]
+    if order == 1:  # no company
+        return np.zeros((public.word_total, 1))
     sides = []
     for distance in range(1, order):
         pairs = [(public.words[:, k], public.words[:, k + distance]) for k in range(order - distance)]

@@ -144,7 +144,8 @@ def _evidence(theta: Floats, prior: Floats, judge: Measured) -> Floats:
     seen = (1 - PARTS) * seen_prior + PARTS * seen_theta
     size = (1 - PARTS) ** 2 * squares[0] + 2 * PARTS * (1 - PARTS) * squares[1] + PARTS**2 * squares[2]
     likelihoods: Floats = np.maximum(seen, 0) ** 2 / (2 * size)
-    return likelihoods - likelihoods[0]
+    gained: Floats = likelihoods - likelihoods[0]
+    return gained
 
 
 def _between(prior: Floats, answer: Answer, part: float) -> Floats:
