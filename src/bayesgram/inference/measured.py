@@ -22,6 +22,17 @@ class Lost:
     total_noise: float
 
 
+@dataclass(frozen=True)
+class Clipping:
+    """What clipping does to all people together, as far as noisy amounts tell."""
+
+    lost: float = 0.5  # the part of what they write that it takes away
+    unevenness: float = 0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
+
+
+UNKNOWN = Clipping()
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """y ~ N(λ, noise²) for every n-gram, for their total and, where they were measured, for the words."""
@@ -33,6 +44,7 @@ class Measured:
     word_counts: Floats | None = None  # how often each word occurs in the n-grams
     word_noise: Floats | None = None
     lost: Lost | None = None
+    clipping: Clipping = UNKNOWN  # where it was not measured, something is assumed
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,12 +6,12 @@ private text. Does not count, clip or add noise: `mechanisms.posterior` does.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.measured import PublicNgrams
+from bayesgram.inference.measured import UNKNOWN, Clipping, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
@@ -122,6 +122,12 @@ class Amounts:
         trust = PART_DEVIATION**2 / (PART_DEVIATION**2 + doubt**2)
         return cls(users, users * largest * (trust * seen + (1 - trust) * USUAL_PART))
 
+    def clipping(self, clip_norm: float) -> Clipping:
+        """What is left of an n-gram is min(1, Λ/norm) of it: on average over what is written, and how unevenly."""
+        left = np.minimum(1, clip_norm / NORMS)
+        mean, square = (float(np.average(each, weights=self.written)) for each in (left, left**2))
+        return Clipping(1 - mean, max(square / mean**2 - 1, 0.0))
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -131,6 +137,7 @@ class Choice:
     heavy: float  # the norm of somebody who writes a lot
     lost_share: float = 0.0  # of the budget measures what clipping takes away, by words
     lost_norm: float = 1.0  # the clip norm of those words
+    clipping: Clipping = UNKNOWN
 
     @classmethod
     def fixed(cls, clip_norm: float) -> "Choice":
@@ -171,7 +178,8 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choic
     which, shape = lost_words(public)
     someone = Typical.of([public.per_word(public.prior)[which]], [shape])
     looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
-    return min([*plain, *looking], key=cost)
+    best = min([*plain, *looking], key=cost)
+    return replace(best, clipping=seen.clipping(best.clip_norm))
 
 
 def _heavy(seen: Amounts, clip_norm: float) -> float:

@@ -17,7 +17,7 @@ from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.mixing import Weights, fitted_weights
 from bayesgram.inference.pooling import pooled_means
 from bayesgram.inference.shrinkage import is_clear, posterior
-from bayesgram.inference.uncertainty import fitted_trust, spread
+from bayesgram.inference.uncertainty import fitted_trust, of_what_was_written, spread
 from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
@@ -64,8 +64,10 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = kept if measured.lost is None else kept + lost_counts(kept, measured.lost, public, vectors)
-    total = float(expected.sum())
-    return Inferred(expected / total, deviation / float(kept.sum()), best.model, total, weights)
+    total, left = float(expected.sum()), float(kept.sum())
+    theta, written = expected / total, left / (1 - measured.clipping.lost)
+    deviation = of_what_was_written(deviation / left, theta, written, measured.clipping)
+    return Inferred(theta, deviation, best.model, total, weights)
 
 
 def _answers(measured: Measured, public: PublicNgrams, vectors: Floats) -> list[Answer]:

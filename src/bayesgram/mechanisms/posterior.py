@@ -113,7 +113,9 @@ class Posterior(Mechanism):
         found = {"clip_norm_used": choice.clip_norm, "noise_multiplier": sigma, **details}
         if lost is not None:
             found |= {"lost_multiplier": whole.part(choice.lost_share), "lost_norm": choice.lost_norm}
-        return design.as_measured(noisy, measured, sigma, choice.clip_norm, lost), found
+        noisy_parts = design.as_measured(noisy, measured, sigma, choice.clip_norm)
+        noisy_parts[-1] = replace(noisy_parts[-1], lost=lost)
+        return [replace(part, clipping=choice.clipping) for part in noisy_parts], found
 
 
 def _choose(
@@ -226,9 +228,7 @@ class Design:
         words[self.first :] = np.column_stack([places[longest.words], np.full(len(longest.words), which.size)])
         return LostWords(np.append(shape, total), words, choice.lost_norm)
 
-    def as_measured(
-        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float, lost: Lost | None
-    ) -> list[Measured]:
+    def as_measured(self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float) -> list[Measured]:
         """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
         sizes = [public.prior.size for public in self.parts]
         edges = np.cumsum([*sizes, self.scales[-1].size])
@@ -241,5 +241,4 @@ class Design:
         ]
         if words.size:
             found[-1] = replace(found[-1], word_counts=words, word_noise=word_noise)
-        found[-1] = replace(found[-1], lost=lost)
         return found
