@@ -68,6 +68,15 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     yield "a thousand users", crowd(vocabulary, np.full(1_000, 30.0), [usual], np.zeros(1_000), 7)
 
 
+def loss(
+    mechanism: Posterior, counts: UserCounts, vocabulary: Vocabulary, budget: Budget, runs: int
+) -> tuple[float, float]:
+    """The median KL of some runs, and Λ."""
+    made = [mechanism.release(counts, vocabulary, budget, seed=seed) for seed in range(runs)]
+    found = median(kl_divergence(counts.totals, each.probabilities) for each in made)
+    return found, float(made[0].card.details["clip_norm_used"])
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -82,16 +91,9 @@ def main() -> None:
     for name, counts in [*people, *(made_up_people(vocabulary) if options.made_up else ())]:
         public = kl_divergence(counts.totals, vocabulary.prior)
         for epsilon in map(float, options.epsilons.split(",")):
-
-            def loss(
-                mechanism: Posterior, counts: UserCounts = counts, budget: Budget = Budget(epsilon, DELTA)
-            ) -> tuple[float, float]:
-                made = [mechanism.release(counts, vocabulary, budget, seed=seed) for seed in range(options.runs)]
-                found = median(kl_divergence(counts.totals, each.probabilities) for each in made)
-                return found, float(made[0].card.details["clip_norm_used"])
-
-            chosen, norm = loss(Posterior())
-            grid = {norm: loss(Posterior(norm))[0] for norm in CLIP_NORMS}
+            budget = Budget(epsilon, DELTA)
+            chosen, norm = loss(Posterior(), counts, vocabulary, budget, options.runs)
+            grid = {norm: loss(Posterior(norm), counts, vocabulary, budget, options.runs)[0] for norm in CLIP_NORMS}
             best = min(grid, key=lambda each: grid[each])
             table = "  ".join(f"{norm:g}: {value:.4f}" for norm, value in grid.items())
             print(

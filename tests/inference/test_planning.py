@@ -11,7 +11,8 @@ from bayesgram.inference.planning import Assumed, made_up, simulate
 def bigrams(size, words=40):
     counts = 1e6 / np.arange(1, size + 1)
     pairs = np.random.default_rng(3).integers(0, words, (size, 2)).astype(np.int32)
-    return PublicNgrams(counts / counts.sum(), counts, pairs, words)
+    prior = counts / counts.sum()
+    return PublicNgrams(prior, counts, pairs, words, prior[None])
 
 
 def expected(assumed, multiplier=5.0, public=None, seed=1):
@@ -46,7 +47,8 @@ def test_heavy_writers_are_clipped():
 
 
 def test_several_orders_and_unigrams():
-    unigrams = PublicNgrams(np.full(50, 0.02), np.full(50, 10.0), np.arange(50, dtype=np.int32)[:, None], 50)
+    level = np.full(50, 0.02)
+    unigrams = PublicNgrams(level, 500 * level, np.arange(50, dtype=np.int32)[:, None], 50, level[None])
     both = simulate([unigrams, bigrams(300)], Assumed(1e5, 5.0), multiplier=5.0, seed=1)
     assert both.kl < both.public_kl
     alone = simulate([unigrams], Assumed(1e5, 5.0), multiplier=5.0, seed=1)
