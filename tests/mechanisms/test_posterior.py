@@ -60,7 +60,7 @@ def whole_of(vocabulary, budget):
 def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = bigrams(matrix.shape[1]), Posterior(clip_norm), Budget(0.3, 1e-6)
     [(law, whole, scale)], _, details = measured_by(mechanism, reference.user_counts(matrix), vocabulary, budget)
-    assert (law, scale) == ("gaussian", whole_of(vocabulary, budget).part(1.0) * UNITS)  # one question: all of the budget
+    assert (law, scale) == ("gaussian", whole_of(vocabulary, budget).part(1.0) * UNITS)  # once, for all of it
     assert details["clip_norm_used"] == clip_norm
     for user in range(len(matrix)):
         [(_, less, same)], _, _ = measured_by(mechanism, without(matrix, user), vocabulary, budget)

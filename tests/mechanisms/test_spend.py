@@ -78,9 +78,7 @@ def cost(asked, mechanism, public):
     st.sampled_from([None, *CHOICES.values()]),
     st.sampled_from([1, 3]),
 )
-def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
-    mechanism, budget, matrix, orders, choice, sources
-):
+def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, budget, matrix, orders, choice, sources):
     """Whatever the mechanism chooses to ask when it has seen the first answer."""
     public = vocabulary(orders and isinstance(mechanism, Posterior), sources)
     with choosing(choice):
@@ -141,7 +139,9 @@ def test_every_coordinate_is_counted_whatever_is_asked():
     """All three answers together have no coordinate that the discreteness of noise was not charged for."""
     for public in (vocabulary(False), vocabulary(True), vocabulary(True, 3), reference.vocabulary(range(SIZE, 0, -1))):
         with choosing(CHOICES["lost words and counts"]):
-            asked, *_ = asked_by(Posterior(), reference.user_counts(np.ones((3, SIZE), np.int64)), public, Budget(1, 1e-6))
+            asked, *_ = asked_by(
+                Posterior(), reference.user_counts(np.ones((3, SIZE), np.int64)), public, Budget(1, 1e-6)
+            )
         whole = Posterior().calibrated(public, Budget(1, 1e-6))
         counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
         assert sum(values.size for _, values, _ in asked) == round(counted)
