@@ -28,7 +28,7 @@ from bayesgram.private.counts import count
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
-from recording import CHOICES, asked_by, choosing, measured_by
+from recording import CHOICES, Answering, asked_by, choosing, measured_by
 from strategies import matrices
 
 
@@ -95,6 +95,22 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
         assert [float(share) for share in shares[1:-1]] == pytest.approx([choice.lost_share] * bool(choice.lost_share))
     assert sum(values.size for _, values, _ in asked) <= coordinates_of(vocabulary)
     assert ("lost_multiplier" in details) == (len(asked) == 3)
+
+
+hostile_numbers = st.one_of(st.integers(-(2**62), 2**62), st.sampled_from([-UNITS, 0, UNITS, 1000 * UNITS, 2**62]))
+
+
+@settings(deadline=None, max_examples=100)
+@given(vocabularies, budgets, st.lists(hostile_numbers, min_size=1, max_size=80))
+def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(vocabulary, budget, numbers):
+    """Noise can say anything: the choice is one that can be made, for no more than is left."""
+    noise = Answering(lambda size: np.resize(np.array(numbers, np.int64), size))
+    counts = reference.user_counts(np.ones((2, 7), np.int64))
+    _, details = Posterior().measure(counts, vocabulary, budget, Randomness(noise, 1))
+    whole = Fraction(whole_of(vocabulary, budget).multiplier)
+    shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in noise.asked]
+    assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
+    assert min(NORM_EDGES) <= details["clip_norm_used"] <= max(NORM_EDGES)
 
 
 @settings(deadline=None, max_examples=60)
