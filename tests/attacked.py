@@ -6,6 +6,7 @@ import reference
 from bayesgram.audit.target import Target
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 
@@ -65,3 +66,26 @@ class SeededGaussian(Gaussian):
 
     def distribution(self, counts, vocabulary, budget, chance):
         return super().distribution(counts, vocabulary, budget, Randomness(SeededNoise(7), chance.key))
+
+
+class QuietAt(Weaker):
+    """Less noise than was asked for, at one question of several."""
+
+    def __init__(self, inner, part, question):
+        super().__init__(inner, part)
+        self.left = question
+
+    def discrete_gaussian(self, values, *, scale):
+        self.left -= 1
+        part = self.part if self.left == -1 else 1.0
+        return self.inner.discrete_gaussian(values, scale=scale * part)
+
+
+class QuietPosterior(Posterior):
+    """Noise of one of its questions is too small, by far: each has a small share of the budget."""
+
+    question = 0
+
+    def measure(self, counts, vocabulary, budget, chance):
+        noise = QuietAt(chance.noise, 0.1, self.question)
+        return super().measure(counts, vocabulary, budget, Randomness(noise, chance.key))

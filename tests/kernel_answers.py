@@ -20,7 +20,7 @@ from bayesgram.experiments.population import Population
 from bayesgram.experiments.reproduce.data import Data
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.clip import Coordinates, clip, clipped_sum, norm_histogram
+from bayesgram.private.clip import Coordinates, LostWords, amounts, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
@@ -65,16 +65,18 @@ def made():
 
 
 def clipping(vocabulary, counts):
-    """Every bound: C and W, and the L2 norm of n-grams and words together."""
+    """Every bound: C and W, the L2 norm of n-grams and words together, amounts, and what clipping takes away."""
     shape = np.geomspace(0.5, 2, len(vocabulary) + 5)
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
+    lost = [LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm) for norm in (0.1, 1e6)]
     few = clip(counts, max_count=2, max_total=5, key=7)
     heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
     return [
         digest(few.starts, few.ngrams, few.counts),
         [digest(clipped_sum(each, measured, clip_norm=norm)) for norm in (0.7, 1e6) for each in (counts, heavy)],
-        norm_histogram(counts, measured, np.array([1.0, 3.0, 10.0])).tolist(),
+        amounts(counts, measured, np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), 40).tolist(),
+        [digest(lost_sum(each, measured, asked, clip_norm=0.7)) for asked in lost for each in (counts, heavy)],
         rounded(Statistics(few).user_shifts(0.1)),
     ]
 

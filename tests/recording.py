@@ -1,7 +1,12 @@
 """A noise source that notes what it is asked for: tests read scales and values off it."""
 
-import numpy as np
+from contextlib import contextmanager
 
+import numpy as np
+import pytest
+
+from bayesgram.inference.measuring import Choice
+from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import NoiseSource
 
@@ -31,8 +36,44 @@ class RecordingNoise(NoiseSource):
         return np.array(values)
 
 
+class Answering(RecordingNoise):
+    """Adds no noise, but for the first question, which has an answer already."""
+
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def discrete_gaussian(self, values, *, scale):
+        noisy = super().discrete_gaussian(values, scale=scale)
+        return self.answer(noisy.size) if len(self.asked) == 1 else noisy
+
+
 def asked_by(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, and its output without noise."""
     noise = RecordingNoise()
     outcome = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
     return noise.asked, outcome.theta, outcome.details
+
+
+def measured_by(mechanism, counts, vocabulary, budget, key=11):
+    """What a mechanism asks of its noise, what comes through the door without noise, and what its card says of it."""
+    noise = RecordingNoise()
+    measured, details = mechanism.measure(counts, vocabulary, budget, Randomness(noise, key))
+    return noise.asked, measured, details
+
+
+# Both ways in which the certified mechanism goes on when it has seen how much users write.
+CHOICES = {
+    "counts": Choice(2.0, heavy=4.0),
+    "lost words and counts": Choice(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
+    "lost words first of all": Choice(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
+}
+
+
+@contextmanager
+def choosing(choice):
+    """Make the certified mechanism go on like this, whatever noisy amounts say; None: as it likes."""
+    with pytest.MonkeyPatch.context() as patch:
+        if choice is not None:
+            patch.setattr(posterior, "best_choice", lambda *_: choice)
+        yield

@@ -1,11 +1,13 @@
 """The paper, literally: dense matrices, one loop for each sum, nothing shared with the package."""
 
 import math
+from decimal import Decimal, localcontext
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.private.clip import ClippedCounts
+from bayesgram.private.clip import TOTAL_UNITS, UNITS, USER_UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -89,6 +91,61 @@ def user_counts(matrix, names=None, fingerprint=None):
     names = [f"u{i}" for i in range(len(matrix))] if names is None else names
     users = pa.array([name.encode() for name in names], pa.large_binary())
     return UserCounts(users, *sparse(matrix), matrix.shape[1], fingerprint)
+
+
+def words_of(size, order, first):
+    """Three words of every n-gram, in turns, as coordinates from `first` on."""
+    words = [[(i * (k + 2) + k) % 3 for k in range(order)] for i in range(size)]
+    return np.array(words, np.int32).reshape(size, order) + np.int32(first)
+
+
+def measured_of(size, order):
+    """Coordinates of n-grams made of three words, or without words."""
+    return Coordinates(np.linspace(0.5, 2, size + (3 if order else 0)), words_of(size, order, size))
+
+
+def spoken(matrix, words, size):
+    """Dense rows of word counts, for as many coordinates."""
+    said = np.zeros((len(matrix), size), np.int64)
+    for i, own in enumerate(words):
+        for word in own:
+            if word >= 0:
+                said[:, word] += matrix[:, i]
+    return said
+
+
+def expanded(matrix, measured):
+    """Dense rows of n-gram counts, then word counts."""
+    full = spoken(matrix, measured.words, measured.shape.size)
+    full[:, : matrix.shape[1]] = matrix
+    return full
+
+
+def amounts(matrix, measured, edges, largest, first):
+    """Users by their norm, and the parts of the largest amounts that they write, in whole units, by fractions."""
+    users, totals = [0] * len(largest), [0] * len(largest)
+    for row, full in zip(matrix, expanded(matrix, measured), strict=True):
+        squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
+        place = sum(squares >= Fraction(edge) ** 2 for edge in edges)
+        part = min(Fraction(1), Fraction(int(row[first:].sum())) / Fraction(largest[place]))
+        users[place] += USER_UNITS
+        totals[place] += math.floor(TOTAL_UNITS * part)
+    return users + totals
+
+
+def length(counts, shape):
+    """‖counts/shape‖₂ to fifty digits."""
+    return sum((Decimal(int(n)) / Decimal(float(s))) ** 2 for n, s in zip(counts, shape, strict=True)).sqrt()
+
+
+def lost(row, measured, words, clip_norm):
+    """The words that one user loses, in units but not yet whole, and the part of the text that they are."""
+    with localcontext(prec=50):
+        norm = length(expanded(row[None], measured)[0], measured.shape)
+        part = 1 - Decimal(clip_norm) / norm if norm > Decimal(clip_norm) else Decimal(0)
+        said = spoken(row[None], words.words, words.shape.size)[0]
+        scale = UNITS * part / max(part * length(said, words.shape), Decimal(words.clip_norm))
+        return [Decimal(int(n)) / Decimal(float(s)) * scale for n, s in zip(said, words.shape, strict=True)], part
 
 
 def vocabulary(counts):

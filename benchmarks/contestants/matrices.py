@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from bayesgram.mechanisms.paper import paper_bounds
-from bayesgram.mechanisms.posterior import coordinates, public_ngrams
+from bayesgram.mechanisms.posterior import Design
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.private.clip import UNITS, ClippedCounts, Coordinates, clip, clipped_sum
 from bayesgram.private.counts import UserCounts
@@ -115,7 +115,7 @@ def clip_ngrams(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
 
 def clip_words(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
     """Σ of clipped users, n-grams and the words they are made of, each with its weight."""
-    measured = coordinates(public_ngrams(vocabulary))
+    measured = Design.of(vocabulary).ngrams
     if who == "ours":
         total = measured.shape
         return lambda: _in_counts(clipped_sum(counts, measured, clip_norm=CLIP_NORM), total), counts.ngrams.size

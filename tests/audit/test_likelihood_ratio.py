@@ -36,6 +36,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
+from recording import CHOICES, choosing
 
 BOTH = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 ERROR = 1e-6
@@ -180,6 +181,28 @@ def test_what_is_proved_survives_and_is_no_better_than_it_says(mechanism, budget
     assert max(item.epsilon for item in findings) > tight * budget.epsilon
 
 
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize("budget", [attacked.CLAIM, Budget(8.0, 1e-5)], ids=str)
+def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_says(choice, budget):
+    """All questions together: amounts, what clipping takes away, counts."""
+    with choosing(choice):
+        findings = found(Posterior(), budget)
+    assert not any(item.caught for item in findings)
+    assert max(item.epsilon for item in findings) > 0.97 * budget.epsilon
+
+
+@pytest.mark.parametrize("question", [0, 1, 2])
+def test_too_little_noise_is_caught_whichever_question_gets_it(question):
+    class Quiet(attacked.QuietPosterior):
+        pass
+
+    Quiet.question = question
+    with choosing(CHOICES["lost words and counts"]):
+        findings = found(Quiet())
+    assert any(item.caught for item in findings)
+    assert max(item.epsilon for item in findings) > 1.5 * attacked.CLAIM.epsilon
+
+
 def test_too_little_noise_is_caught():
     assert any(item.caught for item in found(attacked.QuietGaussian(2.0)))
 
@@ -206,12 +229,14 @@ def test_too_little_laplace_noise_is_caught():
     assert best.epsilon == pytest.approx(0.1 / 0.99)
 
 
-def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both_sides():
+@pytest.mark.parametrize("name", CHOICES)
+def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both_sides(name):
     attacked_posterior = attacked.target(Posterior(), attacked.zipf(users=300, size=50))
     counts = attacked_posterior.counts
-    told = note(attacked_posterior, counts, SeededNoise(1), 5)
-    again = retell(attacked_posterior, counts, told, 5)
-    assert [question.law for question in told] == ["gaussian", "gaussian"]
+    with choosing(CHOICES[name]):
+        told = note(attacked_posterior, counts, SeededNoise(1), 5)
+        again = retell(attacked_posterior, counts, told, 5)
+    assert [question.law for question in told] == ["gaussian"] * (2 + ("lost" in name))
     for one, other in zip(told, again, strict=True):
         assert (one.values == other.values).all()
         assert (one.answer == other.answer).all()

@@ -21,20 +21,22 @@ from bayesgram.engines import java, tasks
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import find_sources
 from bayesgram.files.columns import Columns
+from bayesgram.inference.measuring import NORM_EDGES
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper
-from bayesgram.mechanisms.posterior import NORM_EDGES, Posterior, coordinates, public_ngrams
+from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.clip import clip, clipped_sum, norm_histogram
+from bayesgram.private.clip import amounts, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from recording import CHOICES, choosing
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
 if (java.system_version() or 0) < java.OLDEST and java.bundled_java() is None:
@@ -159,15 +161,22 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    measured = coordinates(*(public_ngrams(part) for _, part in vocabulary.parts))
+    design, choice = Design.of(vocabulary), CHOICES["lost words and counts"]
+    measured, asked = design.coordinates(choice), design.lost_words(choice)
     assert counts.sizes() == (len(local.users), local.ngrams.size)
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
-    assert same(norm_histogram(counts, measured, NORM_EDGES), norm_histogram(local, measured, NORM_EDGES))
-    here = clipped_sum(local, measured, clip_norm=2.0)
-    assert same(clipped_sum(counts, measured, clip_norm=2.0), here)
-    monkeypatch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
-    assert same(clipped_sum(counts, measured, clip_norm=2.0), here)
+    for sums in (
+        lambda each: amounts(each, design.ngrams, NORM_EDGES, design.largest, design.first),
+        lambda each: lost_sum(each, measured, asked, clip_norm=choice.clip_norm),
+        lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
+    ):
+        here = sums(local)
+        assert here.any()
+        assert same(sums(counts), here)
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
+            assert same(sums(counts), here)
 
 
 def test_the_largest_shift_is_that_of_one_machine(counts, local):
@@ -187,9 +196,11 @@ def test_every_mechanism_releases_the_same_bits(frame, private):
     vocabulary = Vocabulary.from_public(private, order=2, size=60, text_column="body")
     here = count(private, vocabulary, user_column="who", text_column="body")
     there = engine.count(frame, vocabulary, user_column="who", text_column="body")
-    for mechanism in (Posterior(), Gaussian(), Paper(max_total=20), Laplace(), LaplacePublic(), KAnonymity(k=3)):
+    mechanisms = (Posterior(), Gaussian(), Paper(max_total=20), Laplace(), LaplacePublic(), KAnonymity(k=3))
+    for mechanism, choice in [(Posterior(), each) for each in CHOICES.values()] + [(each, None) for each in mechanisms]:
         budget = None if mechanism.name == "k-anonymity" else BUDGET
-        both = [release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)]
+        with choosing(choice):
+            both = [release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)]
         assert same(both[0].probabilities, both[1].probabilities), mechanism.name
         assert both[0].card == both[1].card
     with pytest.raises(UsageError, match=r"^mechanism=paper-tuned: looks at single users"):

@@ -1,5 +1,6 @@
 """Post-processing: given the same noisy answers, two unrelated datasets give the same release, byte for byte."""
 
+import json
 import re
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.store import save_counts
+from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 
@@ -27,8 +29,20 @@ PROVED = [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(), LaplaceP
 
 
 def vocabulary():
+    """Trigrams, in one source."""
     ngrams = pa.array([f"w{i % 7} w{i % 5} w{i}" for i in range(SIZE)], pa.large_string())
     return Vocabulary(ngrams, 10_000 // np.arange(1, SIZE + 1), 3, Tokenizer())
+
+
+def several():
+    """N-grams of three orders, in two sources that differ."""
+    words = [f"w{i}" for i in range(10)]
+    pairs = [f"w{i % 10} w{(3 * i + 1) % 10}" for i in range(20)]
+    triples = [f"w{i % 10} w{(3 * i + 1) % 10} w{(7 * i + i // 10) % 10}" for i in range(SIZE - 30)]
+    ngrams = pa.array([*words, *dict.fromkeys(pairs), *dict.fromkeys(triples)], pa.large_string())
+    ngrams = pa.concat_arrays([ngrams, pa.array([f"x{i} x x" for i in range(SIZE - len(ngrams))], pa.large_string())])
+    sources = [Source("wiki", 10_000 // np.arange(1, SIZE + 1)), Source("talk", 50 * np.arange(1, SIZE + 1))]
+    return Vocabulary.of_sources(ngrams, sources, 3, Tokenizer())
 
 
 def crowd(users, seed):
@@ -46,11 +60,11 @@ DATASETS = {
 }
 
 
-def counts(name):
+def counts(name, public):
     matrix = DATASETS[name]
     kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
     names = [f"{name} {i}" for i in range(len(kept))]
-    return reference.user_counts(kept, names, fingerprint=vocabulary().fingerprint)
+    return reference.user_counts(kept, names, fingerprint=public.fingerprint)
 
 
 def test_every_proved_mechanism_is_here():
@@ -62,11 +76,12 @@ def test_every_proved_mechanism_is_here():
     assert {type(mechanism) for mechanism in PROVED} == proved
 
 
-def released(mechanism, name, source, folder):
+def released(mechanism, name, source, folder, public=None, budget=BUDGET):
     """All bytes of a release whose noise comes from this source."""
+    public = public or vocabulary()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
-        release(counts(name), vocabulary(), mechanism, BUDGET).save(folder)
+        release(counts(name, public), public, mechanism, budget).save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -78,6 +93,25 @@ def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, t
     for name in DATASETS:
         again = released(mechanism, name, replaying.GivenAgain(source.answers), tmp_path / name)
         assert again == first, name
+
+
+# Who is asked first, at which ε, and how many questions the certified mechanism asks then
+PATHS = {"lost words are asked": ("many", 20.0, 3), "lost words are not asked": ("few", 0.1, 2)}
+
+
+@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+@pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
+def test_so_do_all_answers_on_either_path(path, public, tmp_path):
+    """Which questions are asked follows from noisy answers alone: people who would be asked others are asked these."""
+    dataset, epsilon, questions = path
+    source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
+    first = released(Posterior(), dataset, source, tmp_path / "first", public, budget)
+    assert len(source.answers) == questions
+    assert ("lost_norm" in json.loads(first["card.json"])["details"]) == (questions == 3)
+    for name in DATASETS:
+        given = replaying.GivenAgain(source.answers)
+        assert released(Posterior(), name, given, tmp_path / name, public, budget) == first, name
+        assert not given.left
 
 
 @pytest.mark.parametrize("mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}")
@@ -93,6 +127,7 @@ def test_other_answers_give_another_release(mechanism, tmp_path):
 
 OPTIONS = {
     "posterior": [],
+    "posterior with lost words": ["--epsilon", "20"],
     "posterior with its clip norm": ["--clip-norm", "2"],
     "gaussian": ["--mechanism", "gaussian", "--json"],
     "laplace": ["--mechanism", "laplace"],
@@ -103,7 +138,8 @@ OPTIONS = {
 def run(mode, transcript, folder, *options):
     """All that a person sees of a release."""
     delta = [] if "laplace" in " ".join(options) else ["--delta", "1e-6"]
-    command = ["release", "counts", "--vocab", "vocab.parquet", "--epsilon", "1", *delta, "--ledger", "app.ledger"]
+    epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
+    command = ["release", "counts", "--vocab", "vocab.parquet", *epsilon, *delta, "--ledger", "app.ledger"]
     done = subprocess.run(
         [sys.executable, Path(replaying.__file__), mode, transcript, *command, "-o", "out", *options],
         cwd=folder,
@@ -121,7 +157,7 @@ def run(mode, transcript, folder, *options):
 def prepared(folder, name):
     folder.mkdir()
     vocabulary().save(folder / "vocab.parquet")
-    save_counts(counts(name), vocabulary(), folder / "counts")
+    save_counts(counts(name, vocabulary()), vocabulary(), folder / "counts")
     Ledger.create(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
     return folder
 

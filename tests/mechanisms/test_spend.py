@@ -19,9 +19,10 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clip import UNITS
+from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
-from recording import asked_by
+from recording import CHOICES, asked_by, choosing
 from strategies import matrices
 
 SIZE = 6
@@ -35,10 +36,14 @@ proved = st.one_of(
 budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 
 
-def vocabulary(orders):
-    """Trigrams alone, or n-grams of three orders."""
+def vocabulary(orders, sources=1):
+    """Trigrams alone, or n-grams of three orders; in one source or in several."""
     ngrams = ["w0", "w1", "w0 w1", "w1 w0", "w0 w1 w0", "w1 w1 w0"] if orders else [f"w{i} w0 w1" for i in range(SIZE)]
-    return Vocabulary(pa.array(ngrams, pa.large_string()), np.arange(SIZE, 0, -1), 3, Tokenizer())
+    text, counts = pa.array(ngrams, pa.large_string()), np.arange(SIZE, 0, -1)
+    if sources == 1:
+        return Vocabulary(text, counts, 3, Tokenizer())
+    named = [Source(f"source{i}", np.roll(counts, i)) for i in range(sources)]
+    return Vocabulary.of_sources(text, named, 3, Tokenizer())
 
 
 def moved_in_l1(mechanism, public):
@@ -65,11 +70,22 @@ def cost(asked, mechanism, public):
 
 
 @settings(deadline=None, max_examples=150)
-@given(proved, budgets, matrices(users=(0, 4), ngrams=(SIZE, SIZE), largest=9), st.booleans())
-def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, budget, matrix, orders):
-    public = vocabulary(orders and isinstance(mechanism, Posterior))
-    asked, _, _ = asked_by(mechanism, reference.user_counts(matrix), public, budget)
+@given(
+    proved,
+    budgets,
+    matrices(users=(0, 4), ngrams=(SIZE, SIZE), largest=9),
+    st.booleans(),
+    st.sampled_from([None, *CHOICES.values()]),
+    st.sampled_from([1, 3]),
+)
+def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, budget, matrix, orders, choice, sources):
+    """Whatever the mechanism chooses to ask when it has seen the first answer."""
+    public = vocabulary(orders and isinstance(mechanism, Posterior), sources)
+    with choosing(choice):
+        asked, _, _ = asked_by(mechanism, reference.user_counts(matrix), public, budget)
     assert asked
+    if choice and mechanism == Posterior():
+        assert len(asked) == (3 if choice.lost_share else 2)
     inverse_variance, pure_epsilon, total_variation = cost(asked, mechanism, public)
     spend = mechanism.spend(public, budget)
     assert inverse_variance <= Fraction(spend.inverse_variance)
@@ -119,13 +135,27 @@ class Watching(ExactNoise):
 MECHANISMS = [Posterior(), Posterior(2.0), Gaussian(), Laplace(), LaplacePublic()]
 
 
+def test_every_coordinate_is_counted_whatever_is_asked():
+    """All three answers together have no coordinate that the discreteness of noise was not charged for."""
+    for public in (vocabulary(False), vocabulary(True), vocabulary(True, 3), reference.vocabulary(range(SIZE, 0, -1))):
+        with choosing(CHOICES["lost words and counts"]):
+            asked, *_ = asked_by(
+                Posterior(), reference.user_counts(np.ones((3, SIZE), np.int64)), public, Budget(1, 1e-6)
+            )
+        whole = Posterior().calibrated(public, Budget(1, 1e-6))
+        counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
+        assert sum(values.size for _, values, _ in asked) == round(counted)
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
-def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, tmp_path, monkeypatch):
+def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     public, counts = vocabulary(False), reference.user_counts(np.ones((3, SIZE), np.int64))
-    release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger)
+    with choosing(choice):
+        release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger)
     assert release.card.ledger == {"population": "p", "entry": 1}
     assert noise.seen
     assert all(seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.seen)

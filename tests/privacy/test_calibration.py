@@ -93,10 +93,18 @@ def test_noise_on_a_coarse_grid_is_refused():
         calibrate_gaussian(Budget(1.0, 1e-6), coordinates=50_000, units=1 << 10)
 
 
-@given(st.floats(0.01, 1e6), st.floats(1e-6, 1 - 1e-6))
-def test_the_parts_of_a_budget_add_up_to_no_more_than_the_whole(multiplier, share):
-    """Exactly, in fractions; and to hardly less."""
-    parts = GaussianNoise(multiplier, 0.0).split(share)
+shares = st.lists(st.floats(1e-6, 0.3), max_size=3)
+
+
+@given(st.floats(0.01, 1e6), shares)
+def test_the_parts_of_a_budget_add_up_to_no_more_than_the_whole(multiplier, taken):
+    """Exactly, in fractions; and to hardly less. What is left after some shares is a share, too."""
+    left = 1.0
+    for share in taken:
+        left -= share
+    whole = GaussianNoise(multiplier, 0.0)
+    parts = [whole.part(share) for share in (*taken, left)]
     together = sum(1 / Fraction(part) ** 2 for part in parts)
     assert (1 - Fraction(1, 10**12)) / Fraction(multiplier) ** 2 < together <= 1 / Fraction(multiplier) ** 2
-    assert float(1 / Fraction(parts[0]) ** 2 * Fraction(multiplier) ** 2) == pytest.approx(share)
+    for share, part in zip((*taken, left), parts, strict=True):
+        assert float(1 / Fraction(part) ** 2 * Fraction(multiplier) ** 2) == pytest.approx(share)

@@ -12,8 +12,9 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.kernels import AS_PYTHON
-from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum, norm_histogram
+from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum
 from elsewhere import Elsewhere
+from reference import expanded, measured_of
 from strategies import matrices
 
 bounds = {"max_count": st.integers(1, 5), "max_total": st.integers(1, 9), "key": st.integers(0, 2**64 - 1)}
@@ -122,25 +123,6 @@ def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, 
     assert (total[: units.size] <= units).all()
 
 
-def measured_of(size, order):
-    """Coordinates of n-grams made of three words, or without words."""
-    words = np.array([[(i * (k + 2) + k) % 3 for k in range(order)] for i in range(size)], np.int32).reshape(
-        size, order
-    )
-    return Coordinates(np.linspace(0.5, 2, size + (3 if order else 0)), words + size if order else words)
-
-
-def expanded(matrix, measured):
-    """Dense rows of n-gram counts, then word counts."""
-    size = matrix.shape[1]
-    full = np.zeros((len(matrix), measured.shape.size), np.int64)
-    full[:, :size] = matrix
-    for i in range(size):
-        for word in measured.words[i]:
-            full[:, word] += matrix[:, i]
-    return full
-
-
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=50), norms, st.sampled_from([0, 2, 3]))
 def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm, order):
@@ -162,18 +144,6 @@ def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, 
     for user in range(len(matrix)):
         rest = clipped_sum(reference.user_counts(np.delete(matrix, user, axis=0)), measured, clip_norm=clip_norm)
         assert sum(int(k) ** 2 for k in whole - rest) <= UNITS**2
-
-
-@settings(deadline=None)
-@given(matrices(users=(1, 6), largest=50), st.sampled_from([0, 3]))
-def test_every_user_is_in_one_bin_of_the_norm_histogram(matrix, order):
-    measured, edges = measured_of(matrix.shape[1], order), np.array([0.5, 1.0, 2.0, 8.0, 64.0])
-    lengths = np.linalg.norm(expanded(matrix, measured) / measured.shape, axis=1)
-    expected = np.bincount(np.digitize(lengths, edges), minlength=6)
-    assert norm_histogram(reference.user_counts(matrix), measured, edges).tolist() == expected.tolist()
-    for user in range(len(matrix)):
-        rest = norm_histogram(reference.user_counts(np.delete(matrix, user, axis=0)), measured, edges)
-        assert sorted(np.abs(expected - rest).tolist()) == [0, 0, 0, 0, 0, 1]
 
 
 @settings(deadline=None)
@@ -238,22 +208,6 @@ def test_what_a_user_adds_to_the_sum_depends_on_nobody_else(matrix, clip_norm, o
     shuffled = random.sample(range(len(matrix)), len(matrix))
     together = clipped_sum(reference.user_counts(matrix[shuffled]), measured, clip_norm=clip_norm)
     assert together.tolist() == sum(alone).tolist()
-
-
-@settings(deadline=None)
-@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), st.sampled_from([0, 3]))
-def test_the_bin_of_a_user_depends_on_nobody_else(matrix, order):
-    measured, edges = measured_of(matrix.shape[1], order), np.array([0.5, 1.0, 2.0, 8.0, 64.0])
-    alone = [norm_histogram(reference.user_counts(row[None]), measured, edges) for row in matrix]
-    together = norm_histogram(reference.user_counts(matrix), measured, edges)
-    assert together.tolist() == sum(alone).tolist()
-
-
-def test_a_norm_on_an_edge_belongs_to_the_bin_above():
-    edges = np.array([1.0, 2.0, 4.0])
-    measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
-    found = [norm_histogram(reference.user_counts(np.array([[n]])), measured, edges).tolist() for n in (1, 2, 3, 4, 5)]
-    assert found == [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 1]]
 
 
 @settings(deadline=None)

@@ -130,6 +130,15 @@ def check_clip_norm(value: float) -> float:
     return float(value)
 
 
+def check_shape(shape: Floats) -> None:
+    """Refuse a shape by which counts leave what a float can hold."""
+    if not ((shape >= 1 / LARGEST_SHAPE) & (shape <= LARGEST_SHAPE)).all():  # NaN is neither
+        raise UsageError(
+            f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
+            " over it would leave what a float can hold. Is the public text what it should be?"
+        )
+
+
 @overload
 def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts: ...
 @overload
@@ -203,11 +212,7 @@ class Coordinates:
     words: Ids  # V × n: the coordinate of each word of each n-gram
 
     def __post_init__(self) -> None:
-        if not ((self.shape >= 1 / LARGEST_SHAPE) & (self.shape <= LARGEST_SHAPE)).all():  # NaN is neither
-            raise UsageError(
-                f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
-                " over it would leave what a float can hold. Is the public text what it should be?"
-            )
+        check_shape(self.shape)
 
     @property
     def content(self) -> tuple[bytes, bytes]:
@@ -243,6 +248,10 @@ class LostWords:
     shape: Floats  # s > 0, of each word
     words: Ids  # V × n: the coordinate of each word of each n-gram, or −1
     clip_norm: float  # of these words
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+        check_clip_norm(self.clip_norm)
 
     @property
     def content(self) -> tuple[bytes, bytes, float]:
