@@ -152,7 +152,9 @@ def test_evaluate_any_number_of_releases(work):
 
 def test_generate(work):
     succeed("generate", "--users", 20, "--sentences", 100, "-o", "made", cwd=work)
-    assert sorted(path.name for path in (work / "made").iterdir()) == ["messages", "public.txt.gz"]
+    assert sorted(path.name for path in (work / "made").iterdir()) == [
+        *("articles.txt.gz", "chat.txt.gz", "messages")
+    ]
 
 
 def test_demo_at_small_size(work):
