@@ -18,7 +18,8 @@ CLOSING = """\
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
 {leaked} of {secrets} planted secrets can be pieced together from a release.
-Open comparison.png, sources.png, moved.png, norms.png and results.csv in {output}; the releases are in {output}/releases."""
+Open {pictures} and results.csv in {output}; the releases are in {output}/releases."""
+PICTURES = "comparison.png, sources.png, moved.png, norms.png"
 
 
 def demo(
@@ -52,7 +53,9 @@ def demo(
         columns = ("n-gram", "public", "released")
         console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
     console.out.print(
-        CLOSING.format(output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources),
+        CLOSING.format(
+            output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES
+        ),
         markup=False,
         soft_wrap=True,
     )

@@ -48,7 +48,16 @@ CHAT_PART = 3  # sentences of articles for one post of chat: a source may be sma
 RESULTS = "results.json"
 CONTENTS = (
     *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
-    *("comparison.svg", "comparison.png", "moved.svg", "moved.png", "norms.svg", "norms.png", "sources.svg", "sources.png"),
+    *(
+        "comparison.svg",
+        "comparison.png",
+        "moved.svg",
+        "moved.png",
+        "norms.svg",
+        "norms.png",
+        "sources.svg",
+        "sources.png",
+    ),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
