@@ -48,16 +48,7 @@ CHAT_PART = 3  # sentences of articles for one post of chat: a source may be sma
 RESULTS = "results.json"
 CONTENTS = (
     *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
-    *(
-        "comparison.svg",
-        "comparison.png",
-        "moved.svg",
-        "moved.png",
-        "norms.svg",
-        "norms.png",
-        "sources.svg",
-        "sources.png",
-    ),
+    *(f"{picture}.{kind}" for picture in ("comparison", "sources", "moved", "norms") for kind in ("svg", "png")),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
