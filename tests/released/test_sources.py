@@ -35,9 +35,14 @@ def said(sources, order="3"):
         ({"a": (1 / 3, 0.5), "b": (1 / 3, 0.5), "c": (1 / 3, 0.5)}, UNKNOWN),
         # one text, given twice: the twins can't be told apart, the third can
         ({"a": (0.6, 0.01), "b": (0.2, 0.35), "b2": (0.2, 0.35)},
-         "Your people write like a (60% ± 2). Too noisy to say about b and b2."),
+         "Your people write like a (60% ± 2). Too noisy to tell b and b2 apart (40% together)."),
         ({"a": (0.47, 0.35), "a2": (0.47, 0.35), "b": (0.06, 0.01)},
-         "Your people hardly write like b (6%). Too noisy to say about a and a2."),
+         "Your people hardly write like b (6%). Too noisy to tell a and a2 apart (94% together)."),
+        ({"a": (0.6, 0.1), "b": (0.2, 0.2), "c": (0.2, 0.2)},
+         "Your people write like a (60% ± 20). Too noisy to tell b and c apart (40% together)."),
+        ({"a": (0.7, 0.15), "b": (0.15, 0.2), "c": (0.15, 0.2)},
+         "Your people write like a (70% ± 30). Too noisy to say about b and c."),
+        ({"a": (1.0, 0.2), "b": (0.0, 0.2)}, "Your people write like a (100% ± 40). Too noisy to say about b."),
         ({"a": (0.9, 0.01), **{f"b{n}": (0.025, 0.002) for n in range(4)}},
          "Your people write like a (90% ± 2), hardly like 4 others (10% together)."),
     ],
@@ -102,7 +107,11 @@ def test_the_report_has_the_sentence_and_every_order():
 
 def test_an_order_that_lacks_a_source_has_a_dash():
     made = release({"1": {"talk": (0.6, 0.01), "more": (0.4, 0.01)}, "3": {"talk": (0.4, 0.01), "wiki": (0.6, 0.01)}})
-    assert ReleaseView("out", made).sources_table == {"wiki": ["–", "60% ± 2"], "talk": ["60% ± 2", "40% ± 2"]}
+    assert ReleaseView("out", made).sources_table == {
+        "wiki": ["–", "60% ± 2"],
+        "talk": ["60% ± 2", "40% ± 2"],
+        "more": ["40% ± 2", "–"],
+    }
 
 
 def test_one_source_has_no_part_of_the_report():

@@ -148,7 +148,9 @@ def test_the_weights_of_sources_in_words_and_numbers():
     assert [found["order"] for found in known["source_weights"]] == [3, 1]
     (longest, _) = known["source_weights"]
     assert [source["name"] for source in longest["weights"]] == ["reviews", "talk", "wiki"]
-    assert longest["weights"][2] == {"name": "wiki", "weight": 0.06, "ends": [0.052, 0.068], "shown": "6% ± 1"}
+    wiki = {"name": "wiki", "weight": 0.06, "ends": [0.052, 0.068], "shown": "6% ± 1", "clear": True}
+    assert longest["weights"][2] == wiki
+    assert [source["clear"] for source in hidden["source_weights"][0]["weights"]] == [False, False]
     assert hidden["sources"] == "Too noisy to say which public text your people write like."
     assert (one["sources"], one["source_weights"]) == (None, [])
     assert not any("source" in fact for fact in known["facts"])

@@ -182,7 +182,7 @@ def known_drawing(title: str, known: Sequence[Known]) -> Markup:
 
 
 def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) -> Markup:
-    """A bar a source with whiskers of two standard deviations; of several orders the longest stands first."""
+    """A bar a source, grey where it may be noise, with whiskers; of several orders the longest stands first."""
     room, y = WIDTH - LABELS - 90, 0
     parts: list[Markup] = []
     for order in sorted(by_order, reverse=True):
@@ -193,7 +193,7 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
             low, high = (LABELS + room * end for end in source.ends)
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
-                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good"),
+                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good" if source.is_clear else "mute"),
                 LINE.format(low, y + 11, high, y + 11, "whisker"),
                 *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
                 TEXT.format(high + 8, y + 15, "start", "dimmed", source.shown),

@@ -239,7 +239,8 @@ class ReleaseView:
     def sources_table(self) -> dict[str, list[str]]:
         """The weights of each source, an order a column, the heaviest in the longest n-grams first."""
         orders = [{source.name: source.shown for source in sources} for sources in self.sources.values()]
-        return {name: [shown.get(name, "–") for shown in orders] for name in orders[-1]}
+        names = dict.fromkeys(name for shown in reversed(orders) for name in shown)
+        return {name: [shown.get(name, "–") for shown in orders] for name in names}
 
     @property
     def sources_drawing(self) -> Markup:

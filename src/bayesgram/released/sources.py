@@ -72,14 +72,22 @@ def _sentence(sources: Sequence[SourceWeight]) -> str:
     limit = min(HARDLY, 1 / (2 * len(sources)))
     like = [source for source in sources if source.weight >= limit and source.is_clear]
     small = [source for source in sources if source.is_small(limit)]
-    unsure = [source.name for source in sources if source not in like and source not in small]
+    unsure = [source for source in sources if source not in like and source not in small]
     if not like and not small:
         return UNKNOWN
     likes = listed([f"{source.name} ({source.shown})" for source in like])
     said = f"Your people write like {likes}" if like else "Your people"
     if small:
         said += f", hardly like {_small(small)}" if like else f" hardly write like {_small(small)}"
-    return f"{said}. Too noisy to say about {listed(unsure)}." if unsure else f"{said}."
+    return f"{said}. {_unsure(unsure, [*like, *small])}" if unsure else f"{said}."
+
+
+def _unsure(sources: Sequence[SourceWeight], sure: Sequence[SourceWeight]) -> str:
+    """What is known of them together, which is what the others leave: sources that are alike hide one another."""
+    names, together = listed([source.name for source in sources]), sum(source.weight for source in sources)
+    if len(sources) > 1 and sum(source.deviation for source in sure) < together / 3:
+        return f"Too noisy to tell {names} apart ({_percent(together)} together)."
+    return f"Too noisy to say about {names}."
 
 
 def _small(sources: Sequence[SourceWeight]) -> str:

@@ -88,7 +88,13 @@ def _sources(view: ReleaseView) -> list[dict[str, Any]]:
         {
             "order": order,
             "weights": [
-                {"name": source.name, "weight": source.weight, "ends": source.ends, "shown": source.shown}
+                {
+                    "name": source.name,
+                    "weight": source.weight,
+                    "ends": source.ends,
+                    "shown": source.shown,
+                    "clear": source.is_clear,
+                }
                 for source in sources
             ],
         }

@@ -81,13 +81,15 @@ function weight(source, words, { y, row, left, room, readout }) {
     svg("rect", { x: 0, y, width: WIDTH, height: row, fill: "transparent" }),
     svg("text", { x: left - 10, y: middle + 5, "text-anchor": "end" }, short(source.name),
       svg("title", {}, source.name)),
-    svg("rect", { class: "dot good", x: left, y: y + 4, width: room * source.weight, height: row - 8 }),
+    svg("rect", { class: `dot ${source.clear ? "good" : "mute"}`, x: left, y: y + 4, width: room * source.weight,
+      height: row - 8 }),
     line("whisker", low, middle, high, middle),
     ...[low, high].map((end) => line("whisker", end, middle - 4, end, middle + 4)),
     svg("text", { class: "dimmed", x: high + 8, y: middle + 5 }, source.shown));
 }
 
-const short = (name) => (name.length > 22 ? `${name.slice(0, 21)}…` : name);
+// Names often differ at their end alone.
+const short = (name) => (name.length > 16 ? `${name.slice(0, 8)}…${name.slice(-7)}` : name);
 
 // Bars of users by norm; light ones are clipped.
 export function bars(bins, doubt, readout) {

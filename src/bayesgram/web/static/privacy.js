@@ -11,7 +11,7 @@ const NOTHING = "Nothing to draw: these releases don't say how sure they are. St
 const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
 const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
-  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations.";
+  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Grey may be noise.";
 let trades = [];
 let releases = [];
 
