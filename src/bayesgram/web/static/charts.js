@@ -89,7 +89,7 @@ function weight(source, words, { y, row, left, room, readout }) {
 }
 
 // Names often differ at their end alone.
-const short = (name) => (name.length > 16 ? `${name.slice(0, 8)}…${name.slice(-7)}` : name);
+const short = (name) => (name.length > 14 ? `${name.slice(0, 7)}…${name.slice(-6)}` : name);
 
 // Bars of users by norm; light ones are clipped.
 export function bars(bins, doubt, readout) {
