@@ -30,7 +30,6 @@ def work(tmp_path_factory):
     pq.write_table(
         pa.table({"ngram": names, "count_wiki": counts[::-1], "count_talk": counts}), folder / "vocab.parquet"
     )
-    pq.write_table(pa.table({"ngram": names, "count": counts}), folder / "one.parquet")
     return folder
 
 
@@ -54,13 +53,6 @@ def test_machines_get_numbers(work):
     assert sum(source["weight"] for source in told["1"].values()) == pytest.approx(1, abs=1e-3)
     assert told["1"]["talk"]["weight"] > 0.8
     assert all(0 <= source["deviation"] < 0.1 for source in told["1"].values())
-
-
-def test_one_source_is_not_spoken_of(work):
-    one = ("release", "counts.parquet", "--vocab", "one.parquet", "--epsilon", 4, "-o", "single")
-    assert "Sources" not in succeed(*one, cwd=work)
-    succeed("report", "single", "--vocab", "one.parquet", "-o", "single.html", cwd=work)
-    assert "write like" not in (work / "single.html").read_text(encoding="utf-8")
 
 
 def test_noise_that_hides_the_answer_is_said(work):
