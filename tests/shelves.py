@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -45,7 +46,7 @@ def release(words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guara
     details = {
         "expected_counts": {"1": 900.0, "2": 600.0, "3": 300.0},
         "clip_norm_used": 2.0,
-        "histogram_multiplier": 5.0,
+        "amount_multiplier": 5.0,
     }
     details |= {"norm_edges": [1.0, 2.0, 4.0], "noisy_users_by_norm": [100.0, 900.5, 300.0, -2.0]}
     about = {"size": len(words), "order": 3, "orders": [1, 2, 3], "tokenizer": words.tokenizer.name}
@@ -62,6 +63,29 @@ def release(words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guara
         False,
     )
     return Release(words.ngrams, theta, card, None if sure is None else sure / epsilon * theta)
+
+
+SOURCES = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)}
+
+
+def weights(sources):
+    """As a card has them."""
+    return {name: {"weight": weight, "deviation": deviation} for name, (weight, deviation) in sources.items()}
+
+
+def with_sources(made, by_order):
+    """The same release, with learnt weights of sources."""
+    details = {**made.card.details, "source_weights": {order: weights(found) for order, found in by_order.items()}}
+    return replace(made, card=replace(made.card, details=details))
+
+
+def releases_of_sources(words):
+    """One that knows its sources, one that does not, and one with a single source."""
+    unsure = {"wiki": (0.5, 0.35), "talk": (0.5, 0.35)}
+    by_order = {"1": {"talk": (0.5, 0.003), "reviews": (0.48, 0.003), "wiki": (0.02, 0.001)}, "3": SOURCES}
+    known, hidden = release(words, 1.0), release(words, 0.1)
+    named = [("known", with_sources(known, by_order)), ("hidden", with_sources(hidden, {"3": unsure}))]
+    return [*named, ("one", known)]
 
 
 def releases(words):

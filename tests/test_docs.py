@@ -56,7 +56,7 @@ def transcripts(page):
             yield command, expected
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/choose-public-text.md"])
 def test_the_transcript_is_what_happens(tmp_path, page):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "100"}
     for command, expected in transcripts(ROOT / page):

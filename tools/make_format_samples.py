@@ -26,8 +26,8 @@ from bayesgram.version import VERSION
 
 TEXT = (
     "generate --users 200 --sentences 3000 --seed 7 -o data",
-    "vocab data/public.txt.gz --order 3 --size 40 -o FILES/vocab.parquet",
-    "vocab data/public.txt.gz --orders 1,2,3 --boundaries --size 30 -o FILES/vocab-orders.parquet",
+    "vocab data/articles.txt.gz --order 3 --size 40 -o FILES/vocab.parquet",
+    "vocab data/articles.txt.gz --orders 1,2,3 --boundaries --size 30 -o FILES/vocab-orders.parquet",
     "count data/messages --vocab FILES/vocab.parquet -o FILES/counts",
     "count data/messages --vocab FILES/vocab-orders.parquet -o FILES/counts-orders",
 )

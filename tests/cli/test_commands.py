@@ -152,7 +152,7 @@ def test_evaluate_any_number_of_releases(work):
 
 def test_generate(work):
     succeed("generate", "--users", 20, "--sentences", 100, "-o", "made", cwd=work)
-    assert sorted(path.name for path in (work / "made").iterdir()) == ["messages", "public.txt.gz"]
+    assert sorted(path.name for path in (work / "made").iterdir()) == [*("articles.txt.gz", "chat.txt.gz", "messages")]
 
 
 def test_demo_at_small_size(work):
@@ -161,6 +161,8 @@ def test_demo_at_small_size(work):
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
+    assert sum(source["weight"] for source in told["source_weights"]["3"].values()) == pytest.approx(1, abs=1e-3)
+    assert "your people write like" in told["sources"].lower()
     assert len(told["lifted"]) <= 12  # none where so few people leave the prior as it is: the noise is real
     assert len(told["lowered"]) <= 12
     for name in (
@@ -168,6 +170,8 @@ def test_demo_at_small_size(work):
         "comparison.svg",
         "moved.png",
         "norms.png",
+        "sources.png",
+        "sources.svg",
         "results.csv",
         "results.json",
         "vocab.parquet",

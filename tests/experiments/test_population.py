@@ -16,6 +16,7 @@ from bayesgram.experiments.population import (
     CANARY_COPIES,
     Population,
     write_messages,
+    write_public_chat,
     write_public_text,
 )
 
@@ -31,6 +32,10 @@ def by_user(population):
 
 def paragraphs(population, sentences):
     return [text for batch in population.public_text(sentences) for text in batch["text"].to_pylist()]
+
+
+def posts(population, number):
+    return [text for batch in population.public_chat(number) for text in batch["text"].to_pylist()]
 
 
 def words(text):
@@ -116,6 +121,35 @@ def test_messages_are_varied_and_share_their_language_with_articles():
     assert sum(n for word, n in private.items() if word in public) > 0.9 * private.total()
 
 
+def test_public_chat_is_the_same_from_the_same_seed_whatever_its_length(monkeypatch):
+    whole = posts(Population(seed=3), 500)
+    monkeypatch.setattr("bayesgram.experiments.population.POSTS", 60)  # several batches
+    assert posts(Population(seed=3), 200) == whole[:200]
+    assert len(posts(Population(seed=3), 121)) == 121
+    assert not set(posts(Population(seed=4), 500)) >= set(whole)
+
+
+def test_people_write_more_like_public_chat_than_like_articles_and_not_quite_like_either():
+    private = Counter(words(" ".join(t for texts in by_user(Population(users=2_000)).values() for t in texts)))
+    articles = Counter(words(" ".join(paragraphs(Population(), 10_000))))
+    chat = Counter(words(" ".join(posts(Population(), 10_000))))
+    assert likeness(private, articles) < likeness(private, chat) < 0.98
+
+
+def likeness(one, other):
+    """The overlap of two distributions over words, from 0 to 1."""
+    return sum(min(count / one.total(), other[word] / other.total()) for word, count in one.items())
+
+
+def test_public_chat_has_no_secrets():
+    population = Population(users=100, seed=11)
+    public = "\n".join(posts(population, 30_000)).lower()
+    for secret in population.secrets:
+        assert secret.kind == "canary" or set(words(secret.text)) - set(words(public)), secret.kind
+        assert secret.kind == "canary" or secret.text.lower() not in public
+    assert not re.search(r"49\d\d|\d{5}", public)
+
+
 def test_secrets_are_in_the_messages_of_their_users_and_nowhere_in_public():
     population = Population(users=100, seed=11)
     people, public = by_user(population), "\n".join(paragraphs(population, 30_000)).lower()
@@ -161,6 +195,8 @@ def test_public_files_are_the_same_byte_for_byte(tmp_path):
     lines = gzip.decompress(one.read_bytes()).decode().splitlines()
     assert lines == paragraphs(Population(), 500)
     assert done == [len(lines)]
+    write_public_chat(tmp_path / "chat.txt.gz", Population(), posts=50)
+    assert gzip.decompress((tmp_path / "chat.txt.gz").read_bytes()).decode().splitlines() == posts(Population(), 50)
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -169,6 +205,8 @@ def test_nothing_is_overwritten(tmp_path):
         write_messages(tmp_path, Population(users=5))
     with pytest.raises(UsageError, match="exists already; give a new name or remove it"):
         write_public_text(tmp_path / "here", Population(), sentences=5)
+    with pytest.raises(UsageError, match="posts=0: needs a whole number from 1 to"):
+        posts(Population(), 0)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,14 @@ from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release
 
 EMPTY = {"a": None}
+GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
+BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
 
 
 @pytest.fixture(scope="module")
 def card():
-    return {"format": 1, **shelves.release(shelves.vocabulary(), 1.0).card.to_json()}
+    made = shelves.with_sources(shelves.release(shelves.vocabulary(), 1.0), {"3": shelves.SOURCES})
+    return {"format": 1, **made.card.to_json()}
 
 
 def put(folder, card, columns):
@@ -52,7 +55,11 @@ def test_the_card_and_the_columns_are_good_as_they_are(tmp_path, card):
         *(("details.expected_counts", value) for value in (7, [1], {"1": "x"}, {"1": [1]}, {"1": -1}, {"1": 1e308})),
         *(("details.norm_edges", value) for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])),
         *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
-        *((f"details.{name}", "1") for name in ("clip_norm_used", "histogram_multiplier")),
+        *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")),
+        *(("details.source_weights", value) for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})),
+        *(("details.source_weights.3", {name: {}}) for name in ("", "a" * 33, "a\u202eb", "wiki")),
+        *((f"details.source_weights.3.wiki.{name}", value) for name in ("weight", "deviation") for value in BAD),
+        ("details.source_weights.3.wiki.weight", 1.01),
         *((("ledger"), value) for value in ({"population": "a"}, {"entry": 1})),
         ("statement", "\ud800"),
     ],

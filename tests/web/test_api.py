@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bayesgram.private.clip import UNITS
 from bayesgram.web import plan
 from bayesgram.web.guard import HEADERS, Entry, Rates
-from shelves import IMAGE, SCRIPT, asker, shelf, weak_releases
+from shelves import IMAGE, SCRIPT, asker, releases_of_sources, shelf, weak_releases
 
 FREE = Rates(rate=1e9, burst=1e9)
 PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
@@ -139,6 +139,21 @@ def test_card_and_trade_in_plain_words(ask):
     assert strong["known"][3]["mass"] <= weak["known"][3]["mass"]
     assert (unsure["known"], unsure["epsilon"]) == ([], None)
     assert weak["learnt"] > 0
+
+
+def test_the_weights_of_sources_in_words_and_numbers():
+    ask = asker(rates=FREE, made=releases_of_sources)
+    known, hidden, one = (ask(f"/api/card?release={at}").json() for at in range(3))
+    assert known["sources"] == "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+    assert [found["order"] for found in known["source_weights"]] == [3, 1]
+    (longest, _) = known["source_weights"]
+    assert [source["name"] for source in longest["weights"]] == ["reviews", "talk", "wiki"]
+    wiki = {"name": "wiki", "weight": 0.06, "ends": [0.052, 0.068], "shown": "6% ± 1", "clear": True}
+    assert longest["weights"][2] == wiki
+    assert [source["clear"] for source in hidden["source_weights"][0]["weights"]] == [False, False]
+    assert hidden["sources"] == "Too noisy to say which public text your people write like."
+    assert (one["sources"], one["source_weights"]) == (None, [])
+    assert not any("source" in fact for fact in known["facts"])
 
 
 def test_plan(ask):

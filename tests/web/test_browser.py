@@ -10,7 +10,7 @@ import uvicorn
 
 from bayesgram.web.api import build
 from bayesgram.web.guard import Entry
-from shelves import IMAGE, SCRIPT, shelf, weak_releases
+from shelves import IMAGE, SCRIPT, releases_of_sources, shelf, weak_releases
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -40,6 +40,11 @@ def address():
 @pytest.fixture(scope="module")
 def weak_address():
     yield from serve(shelf(made=weak_releases))
+
+
+@pytest.fixture(scope="module")
+def sources_address():
+    yield from serve(shelf(made=releases_of_sources))
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +120,26 @@ def test_markup_in_ngrams_and_names_is_text(opened):
     page.get_by_role("link", name="Privacy").click()
     page.locator("#card-release").select_option("2")
     playwright.expect(page.locator("#card h4")).to_contain_text(f"k {SCRIPT}")
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_card_says_which_public_text_people_write_like(opened, sources_address, width):
+    page = opened("privacy", at=sources_address, width=width)
+    card = page.locator("#card")
+    playwright.expect(card).to_contain_text("Your people write like reviews (60% ± 1) and talk (34% ± 1)")
+    marks = card.get_by_role("group", name="Weights of the public sources").get_by_role("img")
+    assert [mark.get_attribute("aria-label") for mark in marks.all()][::3] == [
+        *("reviews, order 3: 60% ± 1.", "talk, order 1: 50% ± 1.")
+    ]
+    marks.nth(2).focus()
+    playwright.expect(card.get_by_role("status").first).to_have_text("wiki, order 3: 6% ± 1.")
+    seen, room = page.evaluate(WIDTHS)
+    assert seen <= room
+    page.locator("#card-release").select_option("1")
+    playwright.expect(card).to_contain_text("Too noisy to say which public text your people write like.")
+    page.locator("#card-release").select_option("2")
+    playwright.expect(card).to_contain_text("How many users were clipped")
+    playwright.expect(card).not_to_contain_text("write like")
 
 
 def test_browsing_sorts_and_turns_pages(opened):

@@ -9,15 +9,17 @@ from bayesgram.cli import console, options
 from bayesgram.cli.evaluate import print_rows
 
 Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
-Sentences = Annotated[int, typer.Option(help="How many public sentences.")]
+Sentences = Annotated[int, typer.Option(help="How many sentences of articles; of chat, a third.")]
 PopulationSeed = Annotated[int, typer.Option(help="Which population: the same number gives the same text.")]
 
 CLOSING = """\
+{sources}
 * chosen by looking at the private text, so flattered; nobody could publish it.
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
 {leaked} of {secrets} planted secrets can be pieced together from a release.
-Open comparison.png, moved.png, norms.png and results.csv in {output}; the releases are in {output}/releases."""
+Open {pictures} and results.csv in {output}; the releases are in {output}/releases."""
+PICTURES = "comparison.png, sources.png, moved.png, norms.png"
 
 
 def demo(
@@ -51,7 +53,11 @@ def demo(
         columns = ("n-gram", "public", "released")
         console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
     console.out.print(
-        CLOSING.format(output=output, leaked=told.leaked, secrets=told.secrets), markup=False, soft_wrap=True
+        CLOSING.format(
+            output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES
+        ),
+        markup=False,
+        soft_wrap=True,
     )
 
 
@@ -63,22 +69,23 @@ def generate(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Write made-up private messages (Parquet: user, text) and public text to try things on.
+    """Write made-up private messages (Parquet: user, text) and public text, articles and chat, to try things on.
 
     Example: bayesgram generate --users 10000 -o data
     """
-    from bayesgram.experiments.population import Population, write_messages, write_public_text
+    from bayesgram.experiments.demo import SOURCES, write_public
+    from bayesgram.experiments.population import Population, write_messages
     from bayesgram.files.writing import publish_folder
 
     population = Population(users=users, seed=seed)
-    with publish_folder(output, contents=("public.txt.gz", "messages"), force=force) as folder:
+    with publish_folder(output, contents=(*SOURCES.values(), "messages"), force=force) as folder:
         (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
-            write_public_text(folder / "public.txt.gz", population, sentences=sentences)
+            write_public(folder, population, sentences=sentences)
         with console.step("Writing messages"):
             write_messages(folder / "messages", population)
     report = {
-        "public": str(output / "public.txt.gz"),
+        **{name: str(output / file) for name, file in SOURCES.items()},
         "private": str(output / "messages"),
         "users": users,
         "seed": seed,

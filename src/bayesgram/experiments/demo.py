@@ -1,6 +1,7 @@
 """The whole story on generated data: text → vocabulary → counts → a release by every mechanism → a comparison.
 
-In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and two pictures.
+In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and pictures.
+Public text is of two kinds, articles and chat, so that the release can say which of them its people write like.
 Each step calls what the command of the same name calls. The noise is real; only the population is seeded.
 """
 
@@ -16,7 +17,7 @@ from typing import Any
 from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
 from bayesgram.experiments import plots
-from bayesgram.experiments.population import Population, write_messages, write_public_text
+from bayesgram.experiments.population import Population, write_messages, write_public_chat, write_public_text
 from bayesgram.files.writing import publish_folder
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.mechanisms.choices import ScoreSensitivity, Suppressed
@@ -34,6 +35,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import NormBin, norm_bins
 from bayesgram.released.release import Release
+from bayesgram.released.sources import DETAIL
 from bayesgram.text.tokens import Tokenizer
 
 DELTA = 1e-7
@@ -41,10 +43,12 @@ EPSILONS = (0.1, 1.0)
 ORDER, SIZE = 3, 20_000
 SHOWN = "posterior"  # the mechanism whose n-grams are looked at: PROVED
 BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
+SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # public text, by register
+CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
 RESULTS = "results.json"
 CONTENTS = (
-    *("public.txt.gz", "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
-    *("comparison.svg", "comparison.png", "moved.svg", "moved.png", "norms.svg", "norms.png"),
+    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
+    *(f"{picture}.{kind}" for picture in ("comparison", "sources", "moved", "norms") for kind in ("svg", "png")),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -58,6 +62,8 @@ class Story:
     lifted: list[Moved]
     lowered: list[Moved]
     norms: list[NormBin]  # of the release that is looked at
+    sources: str | None  # which public text its people write like
+    source_weights: dict[str, Any]  # the same in numbers, by order
     secrets: int  # planted in private text
     leaked: int  # of them, found in any release
 
@@ -66,13 +72,14 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
     """Fill the folder; it appears whole, or not at all."""
     with publish_folder(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
-            write_public_text(folder / "public.txt.gz", population, sentences=sentences)
+            write_public(folder, population, sentences=sentences)
         with step(f"Writing messages of {population.users:,} made-up users"):
             messages = folder / "messages"
             messages.mkdir(mode=0o700)
             write_messages(messages, population)
         with step(f"Making a vocabulary of {SIZE:,} trigrams from public text"):
-            vocabulary = Vocabulary.from_public(folder / "public.txt.gz", order=ORDER, size=SIZE)
+            public = {name: folder / file for name, file in SOURCES.items()}
+            vocabulary = Vocabulary.from_public(public, order=ORDER, size=SIZE)
             vocabulary.save(folder / "vocab.parquet")
         with step("Counting them in every user's messages"):
             counts = count(messages, vocabulary)
@@ -84,8 +91,15 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
             charts.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
             charts.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
+            charts.save(plots.sources(story.source_weights, subtitle=shown), folder / "sources")
         _write_results(folder, story)
     return story
+
+
+def write_public(folder: Path, population: Population, *, sentences: int) -> None:
+    """Articles with this many sentences, and a third as many posts of chat."""
+    write_public_text(folder / SOURCES["articles"], population, sentences=sentences)
+    write_public_chat(folder / SOURCES["chat"], population, posts=max(sentences // CHAT_PART, 1))
 
 
 def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
@@ -109,9 +123,7 @@ def _compare(folder: Path, population: Population, counts: UserCounts, vocabular
     prior = public_distribution(vocabulary.counts)
     rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
     (folder / "releases").mkdir()
-    lifted: list[Moved] = []
-    lowered: list[Moved] = []
-    bins: list[NormBin] = []
+    shown: Release | None = None
     for name, mechanism, budget in candidates(population.users):
         epsilon = f", ε = {budget.epsilon:g}" if budget else ""
         with step(f"Releasing by {name}{epsilon}"):
@@ -119,13 +131,15 @@ def _compare(folder: Path, population: Population, counts: UserCounts, vocabular
             release.save(folder / "releases" / _folder_name(release))
         rows.append(comparison_row(name, release, kl_divergence(counts.totals, release.probabilities)))
         if release.card.mechanism == SHOWN:  # the last one, at the largest ε
-            lifted, lowered = most_moved(release, prior, how_many=12)
-            bins = norm_bins(release.card)
+            shown = release
     for epsilon_of_best in EPSILONS:
         with step(f"Searching the paper's best settings, ε = {epsilon_of_best:g}"):
             rows.append(_best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA)))
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
-    return Story(rows, lifted, lowered, bins, *_leaks(folder / "releases", population))
+    assert shown is not None  # noqa: S101 - it is among the candidates
+    card, moved = shown.card, most_moved(shown, prior, how_many=12)
+    leaks = _leaks(folder / "releases", population)
+    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks)
 
 
 def _folder_name(release: Release) -> str:

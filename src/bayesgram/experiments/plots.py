@@ -1,11 +1,12 @@
 """Pictures of results. Draws what it is given; computes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayesgram.charts import COLOURS
 from bayesgram.released.moved import Moved
 from bayesgram.released.norms import NormBin
+from bayesgram.released.sources import DETAIL, source_weights
 
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 
@@ -74,6 +75,24 @@ def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401
         .properties(width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle))
         .configure_view(stroke=None)
     )
+
+
+def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitle: str) -> Any:  # noqa: ANN401
+    """The weights of the public sources, with two standard deviations to each side."""
+    import altair as alt  # noqa: PLC0415
+
+    values = [
+        {"source": each.name, "weight": each.weight, "low": each.ends[0], "high": each.ends[1], "label": each.shown}
+        for found in source_weights({DETAIL: weights}).values()
+        for each in found
+    ]
+    base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("source:N", sort=None, title=None))
+    axis, scale = alt.Axis(format="%"), alt.Scale(domain=[0, 1])
+    whole = base.mark_bar(color="#1b7f5c").encode(x=alt.X("weight:Q", title="weight", axis=axis, scale=scale))
+    doubt = base.mark_rule(color="#222", strokeWidth=2).encode(x="low:Q", x2="high:Q")
+    labels = base.mark_text(align="left", dx=8).encode(x="high:Q", text="label:N")
+    title = alt.Title("Which public text people write like", subtitle=subtitle)
+    return (whole + doubt + labels).properties(width=480, title=title).configure_view(stroke=None)
 
 
 def moved(lifted: Sequence[Moved], lowered: Sequence[Moved], *, subtitle: str) -> Any:  # noqa: ANN401

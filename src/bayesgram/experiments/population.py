@@ -1,6 +1,7 @@
-"""A made-up population: what its people write in private, and public text in the same language.
+"""A made-up population: what its people write in private, and public text in the same language, of two kinds.
 
-In:  a number of users and a seed.   Out: Arrow batches of messages (user, text) and public paragraphs (text).
+In:  a number of users and a seed.   Out: Arrow batches of messages (user, text), and of public text: the paragraphs of
+articles, and the chat of strangers.
 The words are in lexicon.txt, chat.txt and articles.txt; the habits are here. Each user has a random stream,
 hashed from (seed, index), so user 17 is the same among 20 users and among 2,000,000.
 Does not know its n-gram frequencies in closed form: the truth is the grammar's distribution, which a larger
@@ -30,8 +31,10 @@ FAVOURITES = 3  # topics a user likes, perhaps one of them twice
 LOYALTY = 0.65  # of the messages are on a favourite topic
 PLAIN = 0.05  # of the users type without capitals and without a final full stop
 ARTICLE_TILT = 0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
+CHAT_TILT = -0.7  # the same of public chat: words that articles like are rarer there than in messages
 SHORTEST, LONGEST = 3, 7  # sentences in a paragraph
-PARAGRAPHS = 20_000  # in a batch of public text
+PARAGRAPHS = 20_000  # in a batch of articles
+POSTS = 50_000  # in a batch of public chat
 CANARY_COPIES = 200  # how often a canary says its phrase; other secrets are told once
 # Whose secret is what: users 1, 4, 9, 16, ... in this order, so that small populations have some too.
 SECRETS = (
@@ -47,8 +50,8 @@ SECRETS = (
 )
 
 # The streams that a seed, a user, a message or a paragraph branches into.
-_USER, _PARAGRAPH, _NAME, _COUNT, _STYLE, _ORDER, _MESSAGE, _LIKES, _LOYAL, _TOPIC, _WORDS, _SECRET = np.arange(
-    12, dtype=np.uint64
+_USER, _PARAGRAPH, _NAME, _COUNT, _STYLE, _ORDER, _MESSAGE, _LIKES, _LOYAL, _TOPIC, _WORDS, _SECRET, _POST = np.arange(
+    13, dtype=np.uint64
 )
 
 Index = NDArray[np.int64]
@@ -107,6 +110,16 @@ class Population:
             yield pa.record_batch({"text": articles.write(derive(keys, _WORDS), keys, roots, topics, times=times)})
             sentences -= int(times.sum())
 
+    def public_chat(self, posts: int = 100_000) -> Iterator[pa.RecordBatch]:
+        """What strangers post for everybody to read: column text, one post a row; nobody has a secret."""
+        _check("posts", posts, 1, 1_000_000_000)
+        chat = _public_chat()
+        for first in range(0, posts, POSTS):
+            numbers = np.arange(first, min(first + POSTS, posts), dtype=np.uint64)
+            keys = derive(derive(np.uint64(self.seed), _POST), numbers)
+            roots, topics = np.full(len(keys), chat.rule["message"]), chat.topic(unit(derive(keys, _TOPIC)))
+            yield pa.record_batch({"text": chat.write(derive(keys, _WORDS), keys, roots, topics)})
+
     @property
     def secrets(self) -> list[Secret]:
         """The secrets of this population, as their users write them."""
@@ -150,12 +163,23 @@ def write_messages(
 def write_public_text(
     path: Path, population: Population, *, sentences: int = 300_000, progress: Progress | None = None
 ) -> None:
-    """Write the public text as gzipped lines, a paragraph each; the same settings give the same bytes."""
+    """Write the articles as gzipped lines, a paragraph each; the same settings give the same bytes."""
+    _write_lines(path, population.public_text(sentences), progress)
+
+
+def write_public_chat(
+    path: Path, population: Population, *, posts: int = 100_000, progress: Progress | None = None
+) -> None:
+    """The same of public chat, a post each."""
+    _write_lines(path, population.public_chat(posts), progress)
+
+
+def _write_lines(path: Path, batches: Iterator[pa.RecordBatch], progress: Progress | None) -> None:
     if path.exists():
         raise UsageError(f"path={path}: exists already; give a new name or remove it")
     done = 0
     with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as out:
-        for batch in population.public_text(sentences):
+        for batch in batches:
             out.write("".join(f"{text}\n" for text in batch["text"].to_pylist()).encode())
             done += batch.num_rows
             if progress:
@@ -214,6 +238,11 @@ def _chat() -> Register:
 @cache
 def _articles() -> Register:
     return Register(*compile_rules(read_rules(_file("lexicon.txt"), _file("articles.txt")), tilt=ARTICLE_TILT))
+
+
+@cache
+def _public_chat() -> Register:
+    return Register(*compile_rules(read_rules(_file("lexicon.txt"), _file("chat.txt")), tilt=CHAT_TILT))
 
 
 def _file(name: str) -> Path:

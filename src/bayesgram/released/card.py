@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
@@ -83,6 +84,11 @@ class Card:
         return [str(weakness) for weakness in self.weaknesses]
 
     @property
+    def sources(self) -> str | None:
+        """Which public text people write like, in a sentence; None where there is one source."""
+        return sources_sentence(self.details)
+
+    @property
     def _orders(self) -> str:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
@@ -97,6 +103,8 @@ class Card:
             f"Composes:   {self.composition}",
             f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self._orders}, public text only",
         ]
+        if self.sources:
+            lines.append(f"Sources:    {self.sources}")
         if self.ledger:
             lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
@@ -129,8 +137,12 @@ def _check_numbers(values: dict[str, Any]) -> None:
 
 
 def _listed(values: dict[str, Any]) -> str:
-    short = {name: value for name, value in values.items() if not isinstance(value, list) or len(value) <= LONGEST_LIST}
+    short = {name: value for name, value in values.items() if name != DETAIL and not _is_long(value)}
     return ", ".join(f"{name} = {_shown(value)}" for name, value in short.items())
+
+
+def _is_long(value: object) -> bool:
+    return isinstance(value, list) and len(value) > LONGEST_LIST
 
 
 def _shown(value: object) -> object:

@@ -12,6 +12,8 @@ from bayesgram.privacy.budget import MAX_EPSILON
 
 _LARGEST = 1e300
 _TEXTS = ("mechanism", "guarantee", "statement", "software")
+_ORDERS = tuple("123456")
+_LONGEST_NAME = 32  # of a source
 _BOUNDS = ("clip_norm", "max_count", "max_total")  # settings that the report shows as numbers
 
 
@@ -29,6 +31,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and {"population", "entry"} <= set(ledger)))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
+    _require("sources", _has_sources(details or {}))
 
 
 def _require(what: str, right: bool) -> None:
@@ -63,7 +66,28 @@ def _has_norms(details: dict[str, Any]) -> bool:
     edges, users = details.get("norm_edges", []), details.get("noisy_users_by_norm", [])
     if not (isinstance(edges, list) and isinstance(users, list) and all(map(_is_number, [*edges, *users]))):
         return False
+    noise = [details[name] for name in ("amount_multiplier", "histogram_multiplier") if name in details]
+    if not all(_is_number(number, 0) for number in noise):
+        return False
     if not edges:
-        return _is_number(details.get("histogram_multiplier", 0), 0)
-    needed = (details.get("clip_norm_used"), details.get("histogram_multiplier"))
-    return len(users) == len(edges) + 1 and all(_is_number(number, 0) for number in needed)
+        return True
+    return bool(noise) and _is_number(details.get("clip_norm_used"), 0) and len(users) == len(edges) + 1
+
+
+def _has_sources(details: dict[str, Any]) -> bool:
+    """The weights of sources by order, where there are several."""
+    orders = details.get("source_weights", {})
+    if not (isinstance(orders, dict) and all(order in _ORDERS for order in orders)):
+        return False
+    return all(isinstance(sources, dict) and sources and _are_weights(sources) for sources in orders.values())
+
+
+def _are_weights(sources: dict[str, Any]) -> bool:
+    return all(
+        0 < len(name) <= _LONGEST_NAME
+        and name.isprintable()
+        and isinstance(found, dict)
+        and _is_number(found.get("weight"), 0, 1)
+        and _is_number(found.get("deviation"), 0)
+        for name, found in sources.items()
+    )

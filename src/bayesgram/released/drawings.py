@@ -5,13 +5,14 @@ n-grams are strings from the internet.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from bayesgram.released.certainty import Known
 from bayesgram.released.norms import NormBin
+from bayesgram.released.sources import SourceWeight
 
 WIDTH = 560
 ROW = 20
@@ -178,6 +179,27 @@ def known_drawing(title: str, known: Sequence[Known]) -> Markup:
             parts.append(BAR.format(LABELS, y + down, room * share, 12, colour))
             parts.append(TEXT.format(LABELS + 6 + room * share, y + down + 10, "start", "dimmed", percent(share)))
     return svg(len(known) * 40 + 6, title, parts)
+
+
+def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) -> Markup:
+    """A bar a source, grey where it may be noise, with whiskers; of several orders the longest stands first."""
+    room, y = WIDTH - LABELS - 90, 0
+    parts: list[Markup] = []
+    for order in sorted(by_order, reverse=True):
+        if len(by_order) > 1:
+            parts.append(TEXT.format(LABELS, y + 14, "start", "dimmed", f"order {order}"))
+            y += ROW
+        for source in by_order[order]:
+            low, high = (LABELS + room * end for end in source.ends)
+            parts += [
+                TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
+                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good" if source.is_clear else "mute"),
+                LINE.format(low, y + 11, high, y + 11, "whisker"),
+                *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
+                TEXT.format(high + 8, y + 15, "start", "dimmed", source.shown),
+            ]
+            y += ROW
+    return svg(y + 6, title, parts)
 
 
 def utility_drawing(title: str, points: Sequence[Point], public: float | None) -> Markup:

@@ -4,6 +4,10 @@ from dataclasses import dataclass
 
 from bayesgram.released.card import Card
 
+# A user adds this to one bar, in units of what all of the user may add: the rest of the measurement is how much is
+# written. Releases of earlier versions spent all of it on the bar, and call the noise histogram_multiplier.
+USER_PART = 0.6
+
 
 @dataclass(frozen=True)
 class NormBin:
@@ -15,12 +19,19 @@ class NormBin:
     clipped: bool
 
 
+def users_doubt(card: Card) -> float:
+    """The standard deviation of the number of users in a bin; 0 where none were counted."""
+    if "amount_multiplier" in card.details:
+        return float(card.details["amount_multiplier"]) / USER_PART
+    return float(card.details.get("histogram_multiplier", 0.0))
+
+
 def norm_bins(card: Card) -> list[NormBin]:
     """The bins between the first and the last with users in them; none where the clip norm was given."""
     edges, users = card.details.get("norm_edges", []), card.details.get("noisy_users_by_norm", [])
     if not edges:
         return []
-    limit, noise = card.details["clip_norm_used"], 3 * card.details["histogram_multiplier"]
+    limit, noise = card.details["clip_norm_used"], 3 * users_doubt(card)
     lows, highs = [0.0, *edges], [*edges, float("inf")]
     bins = [
         NormBin(low, high, number, clipped=low >= limit) for low, high, number in zip(lows, highs, users, strict=True)

@@ -23,9 +23,10 @@ from bayesgram.released.certainty import Known, interval, known_within
 from bayesgram.released.drawings import Mark, Point, Trace, percent
 from bayesgram.released.meaning import not_covered, what_epsilon_means
 from bayesgram.released.moved import Moved, most_moved
-from bayesgram.released.norms import norm_bins
+from bayesgram.released.norms import norm_bins, users_doubt
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.release import Release
+from bayesgram.released.sources import DETAIL, SourceWeight, source_weights
 from bayesgram.version import VERSION
 
 MOST_MOVED, MOST_FREQUENT = 12, 15
@@ -229,6 +230,23 @@ class ReleaseView:
         told |= {"tokenizer": str(vocabulary["tokenizer"]), "fingerprint": str(vocabulary["fingerprint"])}
         return {**told, "software": card.software}
 
+    @cached_property
+    def sources(self) -> dict[int, list[SourceWeight]]:
+        """The learnt weights of each order; nothing where public text is one source."""
+        return source_weights(self.card.details)
+
+    @property
+    def sources_table(self) -> dict[str, list[str]]:
+        """The weights of each source, an order a column, the heaviest in the longest n-grams first."""
+        orders = [{source.name: source.shown for source in sources} for sources in self.sources.values()]
+        names = dict.fromkeys(name for shown in reversed(orders) for name in shown)
+        return {name: [shown.get(name, "–") for shown in orders] for name in names}
+
+    @property
+    def sources_drawing(self) -> Markup:
+        """A bar a source, the longest n-grams first."""
+        return drawings.sources_drawing("Weights of the public sources", self.sources)
+
     @property
     def clipping(self) -> "Clipping":
         """How many users wrote more than one user may add."""
@@ -272,7 +290,7 @@ class Clipping:
     @property
     def doubt(self) -> float:
         """Standard deviation of each bar."""
-        return float(self.card.details.get("histogram_multiplier", 0.0))
+        return users_doubt(self.card)
 
     @property
     def drawing(self) -> Markup | None:
@@ -313,8 +331,9 @@ def _mark(row: Row, colour: str) -> Mark:
 
 
 def _plain(values: dict[str, Any]) -> dict[str, str]:
-    """Settings and details that fit in a line; a histogram is drawn instead."""
-    short = {name: value for name, value in values.items() if not isinstance(value, list) and value is not None}
+    """Settings and details that fit in a line; histograms and weights are drawn instead."""
+    drawn = {name for name, value in values.items() if isinstance(value, list) or value is None or name == DETAIL}
+    short = {name: value for name, value in values.items() if name not in drawn}
     return {name.replace("_", " "): _number(value) for name, value in short.items()}
 
 

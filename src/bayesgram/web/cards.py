@@ -48,6 +48,8 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "composition": card.composition,
         "ledger": _ledger(card),
         "command": None if card.command is None else printable(card.command),
+        "sources": card.sources,
+        "source_weights": _sources(view),
         "clipping": view.clipping.sentence,
         "norms": _norms(card),
         "norm_doubt": view.clipping.doubt,
@@ -78,6 +80,26 @@ def _learnt(view: ReleaseView) -> float | None:
     theta, prior = view.release.probabilities[among], view.public[among]
     logs = np.log(np.maximum(theta, SMALLEST)) - np.log(np.maximum(prior, SMALLEST))
     return float(theta @ logs)
+
+
+def _sources(view: ReleaseView) -> list[dict[str, Any]]:
+    """The weights of each order, the longest first."""
+    return [
+        {
+            "order": order,
+            "weights": [
+                {
+                    "name": source.name,
+                    "weight": source.weight,
+                    "ends": source.ends,
+                    "shown": source.shown,
+                    "clear": source.is_clear,
+                }
+                for source in sources
+            ],
+        }
+        for order, sources in reversed(view.sources.items())
+    ]
 
 
 def _norms(card: Card) -> list[dict[str, Any]]:

@@ -59,6 +59,38 @@ function dot(point, across, up, readout) {
     svg("circle", { cx, cy, r: 16, fill: "transparent" }), name);
 }
 
+// Bars of the weights of public sources, with whiskers; of several orders, each under its name.
+export function weights(orders, readout) {
+  const row = 24, left = 180, room = WIDTH - left - 120, parts = [];
+  let y = 0;
+  for (const { order, weights: sources } of orders) {
+    if (orders.length > 1) parts.push(label(left, (y += row) - 8, "start", `order ${order}`));
+    for (const source of sources) {
+      parts.push(weight(source, `${source.name}, order ${order}: ${source.shown}.`, { y, row, left, room, readout }));
+      y += row;
+    }
+  }
+  const told = { role: "group", "aria-label": "Weights of the public sources" };
+  return svg("svg", { viewBox: `0 0 ${WIDTH} ${y + 4}`, ...told }, parts);
+}
+
+function weight(source, words, { y, row, left, room, readout }) {
+  const [low, high] = source.ends.map((end) => left + room * end), middle = y + row / 2;
+  const say = () => { readout.textContent = words; };
+  return svg("g", { tabindex: 0, role: "img", "aria-label": words, onmouseenter: say, onfocus: say },
+    svg("rect", { x: 0, y, width: WIDTH, height: row, fill: "transparent" }),
+    svg("text", { x: left - 10, y: middle + 5, "text-anchor": "end" }, short(source.name),
+      svg("title", {}, source.name)),
+    svg("rect", { class: `dot ${source.clear ? "good" : "mute"}`, x: left, y: y + 4, width: room * source.weight,
+      height: row - 8 }),
+    line("whisker", low, middle, high, middle),
+    ...[low, high].map((end) => line("whisker", end, middle - 4, end, middle + 4)),
+    svg("text", { class: "dimmed", x: high + 8, y: middle + 5 }, source.shown));
+}
+
+// Names often differ at their end alone.
+const short = (name) => (name.length > 14 ? `${name.slice(0, 7)}…${name.slice(-6)}` : name);
+
 // Bars of users by norm; light ones are clipped.
 export function bars(bins, doubt, readout) {
   const row = 22, most = Math.max(1, ...bins.map((bin) => bin.users)), room = WIDTH - 300;

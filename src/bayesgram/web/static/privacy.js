@@ -1,7 +1,7 @@
 // The privacy card in plain words, and what each ε bought.
 
 import { ask, digits, el, find, fine, label, number, options, share, trouble } from "./dom.js";
-import { bars, linearAxis, logAxis, plane } from "./charts.js";
+import { bars, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
@@ -10,6 +10,8 @@ const NOTHING = "Nothing to draw: these releases don't say how sure they are. St
   + "went from public text.";
 const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
+const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
+  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Grey may be noise.";
 let trades = [];
 let releases = [];
 
@@ -110,6 +112,7 @@ function described(told) {
   return [el("h4", {}, el("bdi", {}, told.name), " ", label(told)), el("p", {}, told.statement),
     ...told.warnings.map((warning) => el("p", { class: "warning" }, warning)),
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
+    ...sources(told),
     el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...histogram(told),
     el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
 }
@@ -118,6 +121,13 @@ function settings(facts) {
   const row = ([name, value]) =>
     el("tr", {}, el("th", { scope: "row" }, name), el("td", { class: "words" }, el("bdi", {}, value)));
   return el("table", {}, el("tbody", {}, Object.entries(facts).map(row)));
+}
+
+function sources(told) {
+  if (!told.sources) return [];
+  const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
+  return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
+    el("figure", {}, weights(told.source_weights, readout), el("figcaption", {}, WEIGHTS)), readout];
 }
 
 function histogram(told) {
