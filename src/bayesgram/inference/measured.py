@@ -45,6 +45,7 @@ class Measured:
     word_noise: Floats | None = None
     lost: Lost | None = None
     clipping: Clipping = UNKNOWN  # where it was not measured, something is assumed
+    left: Floats | None = None  # the part of each n-gram that clipping leaves, by its rarity
 
 
 @dataclass(frozen=True, eq=False)

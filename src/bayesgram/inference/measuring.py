@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.measured import UNKNOWN, Clipping, PublicNgrams
+from bayesgram.inference.measured import Clipping, Measured, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
@@ -122,6 +122,20 @@ class Amounts:
         trust = PART_DEVIATION**2 / (PART_DEVIATION**2 + doubt**2)
         return cls(users, users * largest * (trust * seen + (1 - trust) * USUAL_PART))
 
+    def left(self, clip_norm: float, scale: Floats) -> Floats:
+        """The part of every n-gram that clipping leaves: less of a rare one, which makes short texts long by itself.
+
+        Somebody with m n-grams and the norm r has an n-gram of this scale, and m − 1 others that are as usual there.
+        """
+        there = self.users > 0
+        amounts = np.maximum(self.written[there] / self.users[there], 1.0)
+        others = NORMS[there] ** 2 * (1 - 1 / amounts)
+        weights = self.written[there] / self.written.sum()
+        left = np.zeros_like(scale)
+        for rest, weight in zip(others, weights, strict=True):
+            left += weight * np.minimum(1, clip_norm / np.sqrt(1 / scale**2 + rest))
+        return left
+
     def clipping(self, clip_norm: float) -> Clipping:
         """What is left of an n-gram is min(1, Λ/norm) of it: on average over what is written, and how unevenly."""
         left = np.minimum(1, clip_norm / NORMS)
@@ -137,12 +151,22 @@ class Choice:
     heavy: float  # the norm of somebody who writes a lot
     lost_share: float = 0.0  # of the budget measures what clipping takes away, by words
     lost_norm: float = 1.0  # the clip norm of those words
-    clipping: Clipping = UNKNOWN
+    seen: Amounts | None = None
 
     @classmethod
     def fixed(cls, clip_norm: float) -> "Choice":
         """A Λ that somebody gave: all of the budget goes to the counts."""
         return cls(clip_norm, heavy=max(clip_norm, HEAVY))
+
+    def described(self, parts: Sequence[Measured], scales: Sequence[Floats]) -> list[Measured]:
+        """Measurements of every order, with what is known of the clipping that was chosen."""
+        if self.seen is None:
+            return list(parts)
+        clipping = self.seen.clipping(self.clip_norm)
+        return [
+            replace(part, clipping=clipping, left=self.seen.left(self.clip_norm, scale))
+            for part, scale in zip(parts, scales, strict=False)
+        ]
 
     def total_shape(self, someone: Typical) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
@@ -179,7 +203,7 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choic
     someone = Typical.of([public.per_word(public.prior)[which]], [shape])
     looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
     best = min([*plain, *looking], key=cost)
-    return replace(best, clipping=seen.clipping(best.clip_norm))
+    return replace(best, seen=seen)
 
 
 def _heavy(seen: Amounts, clip_norm: float) -> float:

@@ -22,7 +22,7 @@ from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE, LEVEL_PRICE = 1.0, 10.0  # in log-likelihood, of an answer in place of public text, and of one without it
-SURE = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy
+SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = (512.0, 64.0, 8.0, 1.0)  # of pooling, from hardly anything to all that is learnt of words
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
@@ -63,11 +63,19 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.beta)
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
-    expected = kept if measured.lost is None else kept + lost_counts(kept, measured.lost, public, vectors)
+    expected = _given_back(kept, measured, public, vectors)
     total, left = float(expected.sum()), float(kept.sum())
     theta, written = expected / total, left / (1 - measured.clipping.lost)
     deviation = of_what_was_written(deviation / left, theta, written, measured.clipping)
     return Inferred(theta, deviation, best.model, total, weights)
+
+
+def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors: Floats) -> Floats:
+    """What was kept and what clipping took away: by the rarity of an n-gram, and by its words where they are known."""
+    lost = kept if measured.left is None else kept * (1 / measured.left - 1)
+    if measured.lost is None:
+        return kept if measured.left is None else kept + lost
+    return kept + lost_counts(lost, measured.lost, public, vectors)
 
 
 def _answers(measured: Measured, public: PublicNgrams, vectors: Floats) -> list[Answer]:

@@ -1,8 +1,8 @@
 """Give back what clipping took away, as far as words tell.
 
 Those who write a lot are clipped, and write differently: clipped counts are distorted. The words of the lost part were
-measured; the lost n-grams are taken to be λ_i exp(x_i·γ), x the words of an n-gram and their vectors, γ fitted to the
-noisy lost words by ridge quasi-likelihood. Where noise hides them γ stays 0: what was lost is like what was kept.
+measured; the lost n-grams are taken to be u_i exp(x_i·γ), u what is usual, x the words of an n-gram and their vectors,
+γ fitted to the noisy lost words by ridge quasi-likelihood. Where noise hides them γ stays 0: what was lost is usual.
 """
 
 from dataclasses import dataclass
@@ -38,10 +38,10 @@ class WordEffects:
         return np.concatenate([words, words @ (self.vectors**2 if squared else self.vectors)])
 
 
-def lost_counts(kept: Floats, lost: Lost, public: PublicNgrams, vectors: Floats) -> Floats:
-    """The n-grams that clipping took away, in the counts' own units, given those that it kept."""
+def lost_counts(usual: Floats, lost: Lost, public: PublicNgrams, vectors: Floats) -> Floats:
+    """The n-grams that clipping took away, in the counts' own units; `usual` is in proportion to what it takes."""
     total = max(lost.total, 0.0)
-    means: Floats = total * kept / kept.sum()
+    means: Floats = total * usual / usual.sum()
     if total < SIGNAL * lost.total_noise:
         return means
     effects = WordEffects(public, vectors)
@@ -50,7 +50,7 @@ def lost_counts(kept: Floats, lost: Lost, public: PublicNgrams, vectors: Floats)
     for _ in range(STEPS):
         change = _gauss_newton(means, lost, effects, gamma, ridge)
         gamma += change
-        means = kept * np.exp(np.clip(effects.times(gamma), -LARGEST_EFFECT, LARGEST_EFFECT))
+        means = usual * np.exp(np.clip(effects.times(gamma), -LARGEST_EFFECT, LARGEST_EFFECT))
         means *= total / means.sum()
         if float(np.abs(effects.times(change)).max()) < 0.02:
             break

@@ -115,7 +115,7 @@ class Posterior(Mechanism):
             found |= {"lost_multiplier": whole.part(choice.lost_share), "lost_norm": choice.lost_norm}
         noisy_parts = design.as_measured(noisy, measured, sigma, choice.clip_norm)
         noisy_parts[-1] = replace(noisy_parts[-1], lost=lost)
-        return [replace(part, clipping=choice.clipping) for part in noisy_parts], found
+        return choice.described(noisy_parts, design.scales), found
 
 
 def _choose(
