@@ -298,7 +298,10 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
 def test_deviations_cover_what_made_up_people_write(epsilon):
-    """20,000 people, 5,000 trigrams, by fifths from frequent to rare: within two deviations for 95% or nearly so."""
+    """20,000 people, 5,000 trigrams, by fifths from frequent to rare: within two deviations for 95%.
+
+    Some n-grams only one person writes, two hundred times: those lie far off, and must.
+    """
     people = Population(users=20_000, seed=11)
     vocabulary = Vocabulary.from_public(list(people.public_text(60_000)), order=3, size=5_000)
     counts = count(list(people.messages()), vocabulary)
@@ -306,8 +309,8 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
     z = np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations  # before clipping
     for part in np.array_split(np.argsort(-release.probabilities), 5):
         assert (z[part] < 1).mean() > 0.55
-        assert (z[part] < 2).mean() > 0.9
-        assert 0.3 < np.sqrt((z[part] ** 2).mean()) < 1.6
+        assert (z[part] < 2).mean() >= 0.95
+        assert 0.2 < np.sqrt((np.minimum(z[part], 5) ** 2).mean()) < 1.3  # neither too narrow nor far too wide
 
 
 @pytest.mark.parametrize("matrix", [np.zeros((0, 3), np.int64), np.array([[1, 0, 0]]), np.array([[2**31 - 1, 0, 1]])])
