@@ -1,10 +1,11 @@
 """Accuracy of every mechanism on given counts, and what the paper's γ costs.
 
-    python benchmarks/accuracy.py COUNTS VOCAB [--runs 5] [--expected-users 978966] [--epsilons 0.1,0.2,1] [--clip-norms]
+    python benchmarks/accuracy.py COUNTS VOCAB [--runs 5] [--expected-users 978966] [--epsilons 0.1,0.2,1]
 
 COUNTS: a counts folder or a Parquet file of user, ngram, count. VOCAB: vocab.parquet, of one source or of several.
-Prints the median KL over runs with fresh noise, its range, and seconds. W and C follow the paper (C = 1 below a million users, W = users/1000); S
-and ρ are those that suit the Reddit trigrams best, found by looking at them: a demonstration, not a release.
+Prints the median KL over runs with fresh noise, its range, and seconds. W and C follow the paper (C = 1 below a million
+users, W = users/1000); S and ρ are those that suit the Reddit trigrams best, found by looking at them: a demonstration,
+not a release. --clip-norms also tries a grid of fixed Λ.
 """
 
 import argparse
@@ -61,7 +62,7 @@ class MultiplicativeWeights(Gaussian):
 
 @dataclass(frozen=True)
 class JamesStein(Gaussian):
-    """A peer: empirical Bayes without public text. The same noisy counts, shrunk toward their mean by James and Stein."""
+    """A peer: empirical Bayes without public text. Noisy counts, shrunk toward their mean as James and Stein do."""
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
