@@ -14,6 +14,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.inference.measured import Clipping, Measured, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
+LEVEL_PART = 0.15  # of the shape's π is level: nothing that public text hardly has makes a text long
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
 HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
@@ -32,8 +33,8 @@ SURE, UNSURE = 0.012, 0.05  # noise over the total of what is lost: as wanted, a
 
 
 def shape_of(prior: Floats) -> Floats:
-    """S = π^a, scaled so that Σ s²π = 1."""
-    shape = prior**SHAPE_POWER
+    """S = π^a, scaled so that Σ s²π = 1; π with some of a level distribution, for public text may be wrong."""
+    shape = ((1 - LEVEL_PART) * prior + LEVEL_PART / prior.size) ** SHAPE_POWER
     scaled: Floats = shape / math.sqrt(float((shape**2 * prior).sum()))
     return scaled
 

@@ -47,7 +47,8 @@ class Answer:
     expected: Floats
     deviation: Floats
     stiffness: float | None = None  # of pooling
-    beta: Floats | None = None  # what pooling has learnt of words
+    start: Floats | None = None  # what pooling began with
+    beta: Floats | None = None  # and what it has learnt of words
 
 
 def infer(measured: Measured, public: PublicNgrams) -> Inferred:
@@ -60,7 +61,7 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     if best is None:
         return _public(measured, public)
     weights = fitted_weights(measured, public)
-    answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.beta)
+    answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.start)
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = _given_back(kept, measured, public, vectors)
@@ -106,7 +107,7 @@ def _answer(
     else:
         level = np.full_like(mixed.prior, 1 / mixed.prior.size)
         means = flat_means(measured, level if model == "level" else mixed.prior)
-    return Answer(model, *posterior(measured.counts, measured.noise, means), stiffness, beta)
+    return Answer(model, *posterior(measured.counts, measured.noise, means), stiffness, start, beta)
 
 
 def _pooled(stiffness: float) -> str:
