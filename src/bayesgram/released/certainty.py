@@ -1,7 +1,7 @@
 """How sure a release is of its numbers: intervals, and how many n-grams are known within a factor.
 
-An interval is two standard deviations to each side, about 95%. It is about noise and inference, not about what
-clipping took from heavy users. Released data only.
+An interval is two standard deviations to each side, about 95%. It is about noise, inference and what clipping is
+expected to distort. Released data only.
 """
 
 from dataclasses import dataclass

@@ -73,7 +73,7 @@ function draw({ total, rows }) {
 
 function legend(known) {
   const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
-  if (known.sure) parts.push("The line is where it lies with about 95%, given the noise; not what clipping took away.");
+  if (known.sure) parts.push("The line is where it lies with about 95%, given noise and clipping.");
   if (known.public && known.sure) parts.push("Clear: public text's number lies outside.");
   if (!known.public) parts.push("Start with --vocab to compare with public text.");
   return parts.join(" ");
