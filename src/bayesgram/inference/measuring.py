@@ -14,7 +14,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.inference.measured import Clipping, Measured, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
-LEVEL_PART = 0.15  # of the shape's π is level: nothing that public text hardly has makes a text long
+LEVEL_PART = 0.02  # of the shape's π is level: nothing that public text hardly has makes a text long
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
 HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
@@ -26,10 +26,10 @@ USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm,
 # What clipping and noise cost, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews
 # and commits, KL by noise followed one line; that by clipping lay within a factor of 4 of this.
 NOISE_COST, NOISE_POWER, MOST_COST = 0.15, 0.8, 1.5  # KL where signal equals noise, how it falls, where it ends
-CLIP_COST = 0.04  # KL when everything but a vanishing part of the text is clipped away
+CLIP_COST = 0.06  # KL when everything but a vanishing part of the text is clipped away
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
 GIVEN_BACK = 0.5  # of the cost of clipping, when the words of what is lost are known
-SURE, UNSURE = 0.012, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
+SURE, UNSURE = 0.015, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
 
 
 def shape_of(prior: Floats) -> Floats:
