@@ -173,6 +173,16 @@ class Choice:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
         return float(someone.amount(np.array(self.heavy))) / (TOTAL_PART * self.heavy)
 
+    def total_shapes(self, people: Sequence[Typical]) -> list[float]:
+        """Of every order; how many of the longest somebody writes who writes a lot was measured."""
+        found = [self.total_shape(someone) for someone in people]
+        if self.seen is not None:
+            place = np.searchsorted(NORM_EDGES, self.heavy, side="right")
+            if self.seen.users[place] > 0:
+                amount = max(self.seen.written[place] / self.seen.users[place], 1.0)
+                found[-1] = min(found[-1], float(amount) / (TOTAL_PART * self.heavy))
+        return found
+
 
 def noise_cost(public: PublicNgrams, signal: float) -> float:
     """KL by noise, where `signal` is the total over Λσ: a power of how far the typical n-gram is above its noise."""

@@ -23,6 +23,7 @@ from bayesgram.inference.unclipping import lost_counts
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE, LEVEL_PRICE = 1.0, 10.0  # in log-likelihood, of an answer in place of public text, and of one without it
 SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
+ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = (512.0, 64.0, 8.0, 1.0)  # of pooling, from hardly anything to all that is learnt of words
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
@@ -53,6 +54,7 @@ class Answer:
 
 def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     """The posterior mean of θ by the model that predicts best."""
+    measured = _with_better_total(measured, public.prior)
     if measured.total < SIGNAL * measured.total_noise:
         return _public(measured, public)
     vectors = word_vectors(public)
@@ -69,6 +71,16 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     theta, written = expected / total, left / (1 - measured.clipping.lost)
     deviation = of_what_was_written(deviation / left, theta, written, measured.clipping)
     return Inferred(theta, deviation, best.model, total, weights)
+
+
+def _with_better_total(measured: Measured, prior: Floats) -> Measured:
+    """The total as it was measured, and as the counts have it if public text is about right; each by its precision."""
+    weights = 1 / measured.noise**2
+    size = float((weights * prior**2).sum())
+    total = float((weights * prior * measured.counts).sum()) / size
+    own, other = 1 / measured.total_noise**2, 1 / (1 / size + (ABOUT * total) ** 2)
+    better = (own * measured.total + other * total) / (own + other)
+    return replace(measured, total=better, total_noise=float(1 / np.sqrt(own + other)))
 
 
 def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors: Floats) -> Floats:

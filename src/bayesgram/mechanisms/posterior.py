@@ -205,8 +205,7 @@ class Design:
     def coordinates(self, choice: Choice) -> Coordinates:
         """N-grams, words, and the totals of the orders."""
         people = [Typical.of([public.prior], [scale]) for public, scale in zip(self.parts, self.scales, strict=False)]
-        totals = [choice.total_shape(someone) for someone in people]
-        shape = np.concatenate([*self.scales, totals])
+        shape = np.concatenate([*self.scales, choice.total_shapes(people)])
         sizes = [public.prior.size for public in self.parts]
         column = np.repeat(np.arange(len(sizes), dtype=np.int32) + shape.size - len(sizes), sizes)
         return Coordinates(shape, np.ascontiguousarray(np.column_stack([self.words, column]), np.int32))
