@@ -1,0 +1,163 @@
+"""How counts are to be measured, from noisy amounts and public text alone."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.measuring import (
+    LOST_SHARE,
+    NORM_EDGES,
+    NORMS,
+    Amounts,
+    Choice,
+    Typical,
+    best_choice,
+    largest_amounts,
+    noise_cost,
+    shape_of,
+    shapes,
+    typical,
+)
+from bayesgram.inference.posterior import _with_better_total
+
+
+def trigrams(size=3000, words=300, seed=0):
+    chance = np.random.default_rng(seed)
+    prior = 1 / np.arange(1, size + 1)
+    prior /= prior.sum()
+    return PublicNgrams(prior, 1e6 * prior, chance.integers(0, words, (size, 3)).astype(np.int32), words, prior[None])
+
+
+def people(amounts, users, public):
+    """Amounts, without noise, of so many users who write that much each."""
+    someone = typical([public], shapes([public]))
+    places = np.searchsorted(NORM_EDGES, someone.norm(np.array(amounts)), side="right")
+    number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
+    for place, amount, count in zip(places, amounts, users, strict=True):
+        number[place] += count
+        written[place] += count * amount
+    return Amounts(number, written)
+
+
+@given(st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.0, 1.0))
+def test_amount_and_norm_are_each_other_s_inverse(amount, once, again):
+    someone = Typical(once, again)
+    assert float(someone.amount(someone.norm(np.array(amount)))) == pytest.approx(amount)
+
+
+def test_the_norm_of_made_up_people_is_what_is_typical():
+    public = trigrams()
+    scales = shapes([public])
+    chance = np.random.default_rng(1)
+    counts = chance.poisson(40 * public.prior, (2000, public.prior.size))
+    words = np.array([public.per_word(row.astype(float)) for row in counts])
+    norms = np.sqrt(((counts / scales[0]) ** 2).sum(axis=1) + ((words / scales[1]) ** 2).sum(axis=1))
+    assert np.sqrt((norms**2).mean()) == pytest.approx(float(typical([public], scales).norm(np.array(40.0))), rel=0.05)
+
+
+def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
+    largest = largest_amounts(typical([trigrams()], shapes([trigrams()])))
+    users, parts = np.zeros(NORMS.size), np.zeros(NORMS.size)
+    users[10], parts[10] = 1e6, 3e5  # well known
+    users[12], parts[12] = 29.0, 29.0  # noise, at 10 a bin
+    users[14], parts[14] = 31.0, -500.0  # hardly known
+    seen = Amounts.from_noisy(users, parts, largest, 10.0)
+    assert seen.users[[10, 12, 14]].tolist() == [1e6, 0.0, 31.0]
+    assert seen.written[10] == pytest.approx(3e5 * largest[10], rel=1e-3)
+    assert seen.written[12] == 0
+    assert 0 < seen.written[14] < 0.4 * 31 * largest[14]
+
+
+@pytest.mark.parametrize("sigma", [0.5, 5.0, 50.0])
+def test_the_choice_is_the_best_of_all_by_its_own_costs(sigma):
+    public = trigrams()
+    seen = people([3.0, 30.0, 3000.0], [1e5, 1e4, 100.0], public)
+    found = best_choice(seen, public, sigma)
+    assert found.clip_norm in NORM_EDGES
+    assert found.heavy >= found.clip_norm
+    assert found.lost_share in (0.0, LOST_SHARE)
+    assert found.seen is seen
+    more_noise = best_choice(seen, public, 30 * sigma)
+    assert more_noise.clip_norm <= found.clip_norm
+
+
+def test_nobody_is_measured_plainly():
+    assert best_choice(Amounts(np.zeros(NORMS.size), np.zeros(NORMS.size)), trigrams(), 5.0) == Choice.fixed(1.0)
+
+
+def test_where_everybody_writes_alike_little_is_gained_by_a_small_norm():
+    """All people have one norm: whatever Λ is below it, signal over noise is the same, and less clipping costs less."""
+    public = trigrams()
+    seen = people([50.0], [1e5], public)
+    norm = NORMS[np.flatnonzero(seen.users)[0]]
+    assert best_choice(seen, public, 5.0).clip_norm >= norm / 2
+
+
+def test_noise_costs_less_the_more_signal_there_is():
+    costs = [noise_cost(trigrams(), signal) for signal in (0.0, 1.0, 1e3, 1e5, 1e7)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[0] <= 1.5
+    assert costs[-1] < 0.01
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.integers(0, 1000), st.floats(0.3, 8.0))
+def test_clipping_leaves_of_single_n_grams_what_their_scale_says(seed, clip_norm):
+    """Everybody writes one n-gram: min(1, Λs) is left of it, exactly."""
+    scale = np.random.default_rng(seed).uniform(0.1, 3, 20)
+    users = np.zeros(NORMS.size)
+    users[8] = 100.0
+    left = Amounts(users, users).left(clip_norm, scale)
+    assert left == pytest.approx(np.minimum(1, clip_norm * scale))
+
+
+def test_clipping_of_long_texts_hardly_depends_on_one_n_gram():
+    users = np.zeros(NORMS.size)
+    users[18] = 100.0
+    left = Amounts(users, 1000 * users).left(4.0, np.array([0.1, 1.0, 10.0]))
+    assert left == pytest.approx(4 / NORMS[18], rel=0.05)
+
+
+def test_what_clipping_does_to_all_is_a_mean_and_its_unevenness():
+    users = np.zeros(NORMS.size)
+    users[6], users[16] = 10.0, 30.0
+    found = Amounts(users, users).clipping(float(NORMS[6]))
+    parts = np.array([1.0] * 10 + [NORMS[6] / NORMS[16]] * 30)
+    assert found.lost == pytest.approx(1 - parts.mean())
+    assert found.unevenness == pytest.approx((parts.std() / parts.mean()) ** 2)
+
+
+def test_shapes_spend_the_same_whatever_the_prior_and_stay_within_bounds():
+    prior = np.array([0.999, 1e-3 - 1e-12, 1e-12])
+    shape = shape_of(prior)
+    assert (shape**2 * prior).sum() == pytest.approx(1)
+    assert shape[0] / shape[2] < 5  # what public text hardly has makes nobody's text long
+
+
+def test_the_longest_total_has_the_weight_that_its_amount_asks_for():
+    users = np.zeros(NORMS.size)
+    users[12] = 1000.0
+    seen = Amounts(users, 3 * users)
+    heavy = float(NORMS[12])
+    someone = Typical(1.0, 0.0)
+    plain, known = Choice(1.0, heavy), Choice(1.0, heavy, seen=seen)
+    assert plain.total_shapes([someone, someone]) == [plain.total_shape(someone)] * 2
+    assert known.total_shapes([someone, someone]) == pytest.approx([heavy / 0.1, 3 / (0.1 * heavy)])
+
+
+def test_a_total_that_noise_hides_is_taken_from_the_counts():
+    chance = np.random.default_rng(2)
+    prior = trigrams().prior
+    noise = np.full(prior.size, 3.0)
+    counts = 1e4 * prior + noise * chance.standard_normal(prior.size)
+    hidden = _with_better_total(Measured(counts, noise, -5e4, 1e5), prior)
+    assert hidden.total == pytest.approx(1e4, rel=0.2)
+    assert hidden.total_noise < 1e4
+    known = _with_better_total(Measured(counts, noise, 1.3e4, 10.0), prior)
+    assert known.total == pytest.approx(1.3e4, rel=0.01)
+    assert known.total_noise <= 10.0
+    assert math.isfinite(_with_better_total(Measured(0 * counts, noise, 0.0, 1.0), prior).total)
