@@ -10,12 +10,12 @@ not a release. --clip-norms also tries a grid of fixed Λ.
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
 import numpy as np
 
+from bayesgram.arrays import Floats
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -34,47 +34,51 @@ DELTA = 1e-7
 CLIP_NORMS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 16.0)
 
 
-@dataclass(frozen=True)
-class MultiplicativeWeights(Gaussian):
-    """A peer: the public histogram, updated multiplicatively toward noisy counts that contradict it (PMW style).
-
-    Each round takes the n-grams whose noisy count is off by more than two noise deviations, moves them toward it by
-    at most a factor e, and normalises. Same noisy counts as `gaussian`.
-    """
+class Peer(Gaussian):
+    """Makes something of the same noisy counts that `gaussian` has."""
 
     def distribution(
         self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
-        """Measure as `gaussian` does, then update the prior."""
+        """Measure as `gaussian` does, then post-process."""
         noise = self.calibrated(vocabulary, need(budget, self.name))
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
         noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (self.clip_norm / UNITS)
-        theta, deviation = public_distribution(vocabulary.counts), noise.multiplier * self.clip_norm
+        return Outcome(self.processed(noisy, noise.multiplier * self.clip_norm, vocabulary))
+
+    def processed(self, noisy: Floats, deviation: float, vocabulary: Vocabulary) -> Floats:
+        """θ from noisy counts."""
+        raise NotImplementedError
+
+
+class MultiplicativeWeights(Peer):
+    """The public histogram, updated multiplicatively toward noisy counts that contradict it (PMW style).
+
+    Each round takes the n-grams whose noisy count is off by more than two noise deviations, moves them toward it by
+    at most a factor e, and normalises.
+    """
+
+    def processed(self, noisy: Floats, deviation: float, vocabulary: Vocabulary) -> Floats:
+        """Update the prior."""
+        theta = public_distribution(vocabulary.counts)
         for _ in range(100):
             expected = noisy.sum() * theta
             wrong = np.abs(noisy - expected) > 2 * deviation
             ratio = np.log(np.maximum(noisy, deviation) / expected)
             theta = theta * np.exp(np.where(wrong, np.clip(ratio, -1, 1), 0))
             theta /= theta.sum()
-        return Outcome(theta)
+        return theta
 
 
-@dataclass(frozen=True)
-class JamesStein(Gaussian):
-    """A peer: empirical Bayes without public text. Noisy counts, shrunk toward their mean as James and Stein do."""
+class JamesStein(Peer):
+    """Empirical Bayes without public text: shrunk toward their mean as James and Stein do."""
 
-    def distribution(
-        self, counts: UserCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
-    ) -> Outcome:
-        """Measure as `gaussian` does, then shrink."""
-        noise = self.calibrated(vocabulary, need(budget, self.name))
-        ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
-        total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
-        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (self.clip_norm / UNITS)
+    def processed(self, noisy: Floats, deviation: float, vocabulary: Vocabulary) -> Floats:  # noqa: ARG002
+        """Shrink."""
         off = noisy - noisy.mean()
-        part = max(0.0, 1 - (off.size - 3) * (noise.multiplier * self.clip_norm) ** 2 / float(off @ off))
-        return Outcome(normalised(noisy.mean() + part * off))
+        part = max(0.0, 1 - (off.size - 3) * deviation**2 / float(off @ off))
+        return normalised(noisy.mean() + part * off)
 
 
 def mechanisms(expected_users: int, epsilons: Sequence[float]) -> list[tuple[str, Mechanism, Budget | None]]:
