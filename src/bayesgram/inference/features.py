@@ -77,6 +77,8 @@ class Features:
             logs = np.concatenate([logs, np.log(sources) - logs])
         centred: Floats = logs - (logs @ prior)[:, None]
         scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
+        if len(sources) > 1 and self.public.weights is not None:  # a source that is no use has no say here either
+            scaled[1:] *= np.sqrt(np.minimum(len(sources) * self.public.weights, 1.0))[:, None]
         return scaled
 
     @cached_property

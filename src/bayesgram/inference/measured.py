@@ -57,6 +57,7 @@ class PublicNgrams:
     words: Ids  # V × n, a number for each word
     word_total: int
     sources: Floats  # K × V: π of each source
+    weights: Floats | None = None  # of the sources in π; None: all alike
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":
@@ -77,7 +78,7 @@ class PublicNgrams:
 
     def mixed(self, weights: Floats) -> "PublicNgrams":
         """The same n-grams with other weights of the sources."""
-        made = replace(self, prior=weights @ self.sources)
+        made = replace(self, prior=weights @ self.sources, weights=weights)
         made.__dict__["pieces"] = self.pieces  # does not depend on the prior
         return made
 

@@ -1,9 +1,10 @@
 """From noisy counts to a distribution: as Bayesian as we like, at no cost of privacy.
 
-Answers of growing boldness: the public distribution, the sources weighted, flat shrinkage toward them or toward a
-level distribution, and pooling, from stiff to free, followed by shrinkage. How far to go is decided by the noisy
-counts: thinning splits them into two independent views, one to fit and one to judge. The judge also says how much of
-public text to keep, so that the answer moves steadily as noise falls; without a signal it is public text.
+Answers of growing boldness: public text with its sources weighted, flat shrinkage toward it or toward a level
+distribution, and pooling, from stiff to free, followed by shrinkage. How far to go is decided by the noisy counts:
+thinning splits them into two independent views, one to fit and one to judge. The judge also says how far the weights
+may leave equality and how much of public text to keep, so that the answer moves steadily as noise falls; without a
+signal it is public text.
 """
 
 from collections.abc import Sequence
@@ -14,18 +15,19 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.inference.features import Features, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.mixing import Weights, fitted_weights
+from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
 from bayesgram.inference.pooling import pooled_means
 from bayesgram.inference.shrinkage import is_clear, posterior
 from bayesgram.inference.uncertainty import fitted_trust, of_what_was_written, spread
 from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
-PRICE, LEVEL_PRICE = 1.0, 10.0  # in log-likelihood, of an answer in place of public text, and of one without it
+PRICE = 1.0  # in log-likelihood, of an answer in place of public text
+LEVEL_PRICE = 10.0  # of one without public text
 SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
-STIFFNESS = (512.0, 64.0, 8.0, 1.0)  # of pooling, from hardly anything to all that is learnt of words
+STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and what each costs
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
 
 
@@ -56,14 +58,14 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     """The posterior mean of θ by the model that predicts best."""
     measured = _with_better_total(measured, public.prior)
     if measured.total < SIGNAL * measured.total_noise:
-        return _public(measured, public)
+        return _public(measured, public, _alike(public))
     vectors = word_vectors(public)
     fit, judge = thinned(measured)
-    best, part, trust = _best(_answers(fit, public, vectors), public.prior, fit, judge)
+    (judged, _), (public, weights) = _weighted(measured, fit, public)
+    best, part, trust = _best(_answers(fit, judged, vectors), judged.prior, fit, judge)
     if best is None:
-        return _public(measured, public)
-    weights = fitted_weights(measured, public)
-    answer = _answer(best.model, measured, public.mixed(weights.weights), vectors, best.stiffness, best.start)
+        return _public(measured, public, weights)
+    answer = _answer(best.model, measured, public, vectors, best.stiffness, best.start)
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = _given_back(kept, measured, public, vectors)
@@ -71,6 +73,29 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     theta, written = expected / total, left / (1 - measured.clipping.lost)
     deviation = of_what_was_written(deviation / left, theta, written, measured.clipping)
     return Inferred(theta, deviation, best.model, total, weights)
+
+
+def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[tuple[PublicNgrams, Weights]]:
+    """Public text with learnt weights, of the fitted view and of all: as far from equal ones as is likely."""
+    learnt = [fitted_weights(each, public) for each in (fit, measured)]
+    price = PRICE * (len(public.sources) - 1)  # so few numbers hardly fit noise: all that was measured may judge them
+    score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
+    part = float(PARTS[np.argmax(score)])
+    alike = _alike(public)
+    found = [
+        Weights(
+            (1 - part) * alike.weights + part * each.weights,
+            np.hypot((1 - part) * alike.deviations, part * each.deviations),
+        )
+        for each in learnt
+    ]
+    return [(public.mixed(each.weights) if part else public, each) for each in found]
+
+
+def _alike(public: PublicNgrams) -> Weights:
+    """All sources weigh alike, and nobody knows better."""
+    number = len(public.sources)
+    return Weights(np.full(number, 1 / number), np.full(number, PRIOR_DEVIATION if number > 1 else 0.0))
 
 
 def _with_better_total(measured: Measured, prior: Floats) -> Measured:
@@ -93,32 +118,27 @@ def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors:
 
 def _answers(measured: Measured, public: PublicNgrams, vectors: Floats) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    mixed = public.mixed(fitted_weights(measured, public).weights)
-    names = ["mixture", "flat", "level"] if len(public.sources) > 1 else ["flat", "level"]
-    found = [_answer(name, measured, mixed, vectors) for name in names]
+    found = [_answer(name, measured, public, vectors) for name in ("flat", "level")]
     for stiffness in STIFFNESS if public.words.shape[1] > 1 else ():
-        found.append(_answer(_pooled(stiffness), measured, mixed, vectors, stiffness, found[-1].beta))
+        found.append(_answer(_pooled(stiffness), measured, public, vectors, stiffness, found[-1].beta))
     return found
 
 
 def _answer(
     model: str,
     measured: Measured,
-    mixed: PublicNgrams,
+    public: PublicNgrams,
     vectors: Floats,
     stiffness: float | None = None,
     start: Floats | None = None,
 ) -> Answer:
     """What a model makes of these measurements."""
     beta = None
-    if model == "mixture":
-        means = max(measured.total, 1.0) * mixed.prior
-        return Answer(model, means, means)
     if stiffness is not None:
-        means, beta = pooled_means(measured, Features(mixed, vectors), stiffness=stiffness, start=start)
+        means, beta = pooled_means(measured, Features(public, vectors), stiffness=stiffness, start=start)
     else:
-        level = np.full_like(mixed.prior, 1 / mixed.prior.size)
-        means = flat_means(measured, level if model == "level" else mixed.prior)
+        level = np.full_like(public.prior, 1 / public.prior.size)
+        means = flat_means(measured, level if model == "level" else public.prior)
     return Answer(model, *posterior(measured.counts, measured.noise, means), stiffness, start, beta)
 
 
@@ -151,7 +171,7 @@ def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tup
     """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
     most, best, part = 0.0, None, 0.0
     for answer in answers:
-        price = LEVEL_PRICE if answer.model == "level" else PRICE
+        price = LEVEL_PRICE if answer.model == "level" else STIFFNESS.get(answer.stiffness or 0.0, PRICE)
         score = _evidence(answer.expected / answer.expected.sum(), prior, judge) - price * PARTS
         at = int(np.argmax(score))
         if score[at] > most:
@@ -220,8 +240,6 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
     return views[0], views[1]
 
 
-def _public(measured: Measured, public: PublicNgrams) -> Inferred:
+def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
-    number = len(public.sources)
-    weights = Weights(np.full(number, 1 / number), np.full(number, 0.5 if number > 1 else 0.0))
     return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights)
