@@ -13,6 +13,7 @@ from bayesgram.inference.measured import Measured, PublicNgrams
 
 SPREAD = 0.8  # τ: log-ratios of private frequencies to any mixture
 PRIOR_DEVIATION = 0.5  # of a weight from 1/K before anything is seen
+MANNER_DEVIATION = 0.03  # nobody writes like a mixture: frequent and rare n-grams ask for weights some points apart
 ROUNDS = 40
 
 
@@ -39,7 +40,7 @@ def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
         total = _total(measured, public, weights, total)
         if step < 1e-4:
             break
-    return Weights(weights, _deviations(_normal_equations(measured, public, weights, total)[0], weights))
+    return Weights(weights, _deviations(_normal_equations(measured, public, weights, total)[0]))
 
 
 def _normal_equations(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> tuple[Floats, Floats]:
@@ -75,11 +76,11 @@ def _on_the_simplex(curvature: Floats, pull: Floats) -> Floats:
         free[np.argmin(weights)] = False
 
 
-def _deviations(curvature: Floats, weights: Floats) -> Floats:
+def _deviations(curvature: Floats) -> Floats:
     """Standard deviations of weights that must add up to 1."""
     inverse = np.linalg.inv(curvature)
     ones = inverse.sum(axis=1)
     covariance = inverse - np.outer(ones, ones) / ones.sum()
     deviations: Floats = np.sqrt(np.maximum(np.diag(covariance), 0))
-    least: Floats = np.maximum(deviations, 1e-4 * (weights > 0))
-    return least
+    wider: Floats = np.hypot(deviations, MANNER_DEVIATION)
+    return wider
