@@ -82,14 +82,10 @@ def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[t
     score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
     part = float(PARTS[np.argmax(score)])
     alike = _alike(public)
-    found = [
-        Weights(
-            (1 - part) * alike.weights + part * each.weights,
-            np.hypot((1 - part) * alike.deviations, part * each.deviations),
-        )
-        for each in learnt
-    ]
-    return [(public.mixed(each.weights) if part else public, each) for each in found]
+    if not part:
+        return [(public, alike), (public, alike)]
+    found = [replace(each, weights=(1 - part) * alike.weights + part * each.weights) for each in learnt]
+    return [(public.mixed(each.weights), each) for each in found]
 
 
 def _alike(public: PublicNgrams) -> Weights:
