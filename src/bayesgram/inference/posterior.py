@@ -23,6 +23,7 @@ from bayesgram.inference.unclipping import lost_counts
 
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE = 1.0  # in log-likelihood, of an answer in place of public text
+CERTAIN = 10.0  # log-likelihood by which learnt weights are believed as they are
 LEVEL_PRICE = 10.0  # of one without public text
 SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
@@ -80,7 +81,7 @@ def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[t
     learnt = [fitted_weights(each, public) for each in (fit, measured)]
     price = PRICE * (len(public.sources) - 1)  # so few numbers hardly fit noise: all that was measured may judge them
     score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
-    part = float(PARTS[np.argmax(score)])
+    part = float(PARTS[np.argmax(score)]) if score.max() < CERTAIN else 1.0
     alike = _alike(public)
     if not part:
         return [(public, alike), (public, alike)]
