@@ -66,6 +66,14 @@ class PublicNgrams:
         return cls(prior, counts, *vocabulary.words, source_distributions(vocabulary.by_source, vocabulary.counts))
 
     @cached_property
+    def common(self) -> Floats:
+        """The geometric mean of the sources, which one that is no use moves least: what noise is shaped for."""
+        if len(self.sources) == 1:
+            return self.prior
+        mean: Floats = np.exp(np.log(self.sources).mean(axis=0))
+        return mean / float(mean.sum())
+
+    @cached_property
     def pieces(self) -> Integers:
         """Which piece every n-gram has at each place: runs of 2 and of n − 1 tokens, one column each."""
         order = self.words.shape[1]

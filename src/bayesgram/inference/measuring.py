@@ -49,7 +49,7 @@ def shapes(parts: Sequence[PublicNgrams]) -> list[Floats]:
     word_weight = WORD_WEIGHT if order > 1 else 0.0
     weights = 2.0 ** np.array([public.words.shape[1] for public in parts])
     weights *= (1 - word_weight) / weights.sum()
-    found = [shape_of(public.prior) / math.sqrt(weight) for public, weight in zip(parts, weights, strict=True)]
+    found = [shape_of(public.common) / math.sqrt(weight) for public, weight in zip(parts, weights, strict=True)]
     if order == 1:
         return [*found, np.zeros(0)]
     return [*found, shape_of(longest.per_word(longest.prior) / order) / math.sqrt(word_weight)]
