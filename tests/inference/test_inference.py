@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.inference.features import Features, word_vectors
+from bayesgram.inference import pooling
+from bayesgram.inference.features import RIDGES, Features, word_vectors
 from bayesgram.inference.measured import Clipping, Lost, Measured, PublicNgrams
 from bayesgram.inference.mixing import PRIOR_DEVIATION, SPREAD, fitted_weights
-from bayesgram.inference.pooling import conjugate_gradients, pooled_means, rescaled
+from bayesgram.inference.pooling import Pool, conjugate_gradients, learnt_ridges, pooled_means, rescaled
 from bayesgram.inference.posterior import PARTS, _evidence, infer, thinned
 from bayesgram.inference.shrinkage import GRID, posterior
 from bayesgram.inference.uncertainty import BURST, MANNER, fitted_trust, of_what_was_written, spread
@@ -189,7 +190,7 @@ def test_thinning_gives_independent_views():
 
 def dense(features):
     """x as a matrix."""
-    size = features.ridge.size
+    size = sum(features.sizes)
     return np.array([features.times(row) for row in np.eye(size)]).T
 
 
@@ -199,7 +200,7 @@ def test_products_with_the_features_are_those_of_a_matrix(order, words, size, se
     chance = np.random.default_rng(seed)
     ngrams = chance.integers(0, words, (size, order)).astype(np.int32)
     public = of_one_source(np.full(size, 1 / size), chance.integers(1, 9, size).astype(float), ngrams, words)
-    features = Features(public, chance.normal(size=(words, 3)))
+    features = Features.of(public, chance.normal(size=(words, 3)))
     x, values = dense(features), chance.normal(size=size)
     assert features.transposed(values) == pytest.approx(x.T @ values)
     by_word = np.zeros((size, words))
@@ -210,19 +211,81 @@ def test_products_with_the_features_are_those_of_a_matrix(order, words, size, se
     assert public.per_ngram(np.arange(words, dtype=float)) == pytest.approx(by_word @ np.arange(words))
 
 
-def test_the_gauss_newton_solution_is_that_of_dense_algebra():
-    """At the optimum the gradient of the quasi-likelihood vanishes; checked on a small dense problem."""
+@pytest.mark.parametrize("with_words", [False, True])
+def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_words):
+    """JᵀW(y − μ) = Rβ, with a dense x; to the precision at which steps end."""
     public, measured, _ = world(size=60, words=12, noise=300.0)
-    features = Features(public, word_vectors(public))
-    means, _ = pooled_means(measured, features, stiffness=5.0)
-    x = dense(features)
-    beta, *_ = np.linalg.lstsq(
-        np.vstack([x, 1e-6 * np.eye(x.shape[1])]),
-        np.concatenate([np.log(means / public.prior), np.zeros(x.shape[1])]),
-        rcond=None,
+    if with_words:
+        heard = public.per_word(measured.counts)
+        measured = replace(measured, word_counts=heard, word_noise=np.full(12, 900.0))
+    vectors = word_vectors(public)
+    pool = Pool.with_rows(public, vectors, np.arange(60))
+    means, beta = pooled_means(measured, pool, 5 * RIDGES)
+    x = dense(pool.features)
+    assert np.log(means / public.prior) - x @ beta == pytest.approx(
+        math.log(means.sum() / (public.prior @ np.exp(x @ beta)))
     )
-    assert np.isfinite(beta).all()
-    assert means.sum() == pytest.approx(1e6, rel=0.3)
+    pull = (measured.counts - means) / (measured.noise**2 + (0.8 * means) ** 2)
+    if with_words:
+        doubt = 900.0**2 + public.per_word((0.8 * means) ** 2)
+        pull = pull + public.per_ngram((heard - public.per_word(means)) / doubt)
+    ridge = 5 * np.repeat(RIDGES, pool.features.sizes)
+    gradient, scale = x.T @ (means * pull) - ridge * beta, np.abs(x).T @ np.abs(means * pull) + ridge * np.abs(beta)
+    assert np.linalg.norm(gradient) < 0.05 * np.linalg.norm(scale)
+
+
+def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
+    """Half of the n-grams, and the answer hardly moves, also for the others."""
+    public, measured, _ = world(size=4000, words=120, noise=3000.0)
+    vectors = word_vectors(public)
+    everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
+    monkeypatch.setattr(pooling, "MOST_TELLING", 2000)
+    pool = Pool.of(measured, public, vectors)
+    assert pool.telling.tolist() == list(range(2000))  # the most frequent: the noise of all is about the same
+    some, _ = pooled_means(measured, pool, 8 * RIDGES)
+    assert np.abs(np.log(some / everything)).mean() < 0.1
+    assert kl(everything / everything.sum(), some / some.sum()) < 0.002
+
+
+def test_pieces_that_tell_nothing_have_no_effect():
+    """The rows that tell something have the same products as among all n-grams; a piece of the others is 0."""
+    public, _, _ = world(size=300, words=12)
+    rows = np.arange(0, 300, 7)
+    features = Features.of(public, word_vectors(public), rows)
+    chance = np.random.default_rng(4)
+    beta, values = chance.normal(size=sum(features.sizes)), chance.normal(size=rows.size)
+    assert features.rows(rows).times(beta) == pytest.approx(features.times(beta)[rows])
+    placed = np.zeros(300)
+    placed[rows] = values
+    assert features.rows(rows).transposed(values) == pytest.approx(features.transposed(placed))
+    seen = [set(column[rows]) for column in public.pieces.T]
+    assert features.piece_total == sum(map(len, seen))
+    for kind, column in enumerate(public.pieces.T):
+        unknown = ~np.isin(column, list(seen[kind]))
+        assert (features.pieces[unknown, kind] == features.piece_total).all()
+
+
+def test_learnt_ridges_follow_the_size_of_the_effects():
+    """One round of MacKay's rule, written out; and without effects they are as large as may be."""
+    public, measured, _ = world(size=400, words=20, noise=200.0)
+    pool = Pool.with_rows(public, word_vectors(public), np.arange(400))
+    _, start = pooled_means(measured, pool, RIDGES)
+    ridges, beta = RIDGES, start
+    for _ in range(3):
+        means, beta = pooled_means(measured, pool, ridges, beta)
+        weights, x = means**2 / (measured.noise**2 + (0.8 * means) ** 2), dense(pool.features)
+        words_twice = np.array([len(set(row)) < len(row) for row in public.words])
+        assert not words_twice.all()
+        block = np.repeat(np.arange(6), pool.features.sizes)
+        seen = pool.features.squared_sums(weights)
+        assert seen[block == 0] == pytest.approx((x[:, block == 0] ** 2).T @ weights)
+        found = [
+            sum(h / (h + ridges[k]) for h in seen[block == k]) / sum(b * b for b in beta[block == k]) for k in range(6)
+        ]
+        ridges = np.clip(found, 0.1, 1000.0)
+    assert learnt_ridges(measured, pool, RIDGES, start)[0] == pytest.approx(ridges)
+    calm = replace(measured, counts=measured.total * public.prior)
+    assert (learnt_ridges(calm, pool, RIDGES, np.zeros_like(start))[0] == 1000).all()
 
 
 def test_shrinkage_is_that_of_a_slow_posterior():

@@ -9,7 +9,7 @@ Four kinds of effect, each a block of β with a ridge of its own:
 The matrix x is never made: its products are sums over index arrays.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 
@@ -23,8 +23,9 @@ from bayesgram.kernels import kernel
 
 VECTOR_SIZE = 64
 SHORTEST = 0.05
-WORD_RIDGE, MEANING_RIDGE, PIECE_RIDGE = 4.0, 2.0, 10.0  # 1/variance of an effect, before it is scaled to the data
-SLOPE_RIDGE = 30.0  # one number for all n-grams: noise must not tilt them all
+# 1/variance of an effect, before it is learnt: slopes (noise must not tilt all n-grams), words anywhere and by place,
+# pieces, meanings anywhere and by place.
+RIDGES = np.array([30.0, 4.0, 4.0, 10.0, 2.0, 2.0])
 
 
 def word_vectors(public: PublicNgrams) -> Floats:
@@ -65,50 +66,40 @@ def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
 class Features:
     """Products with x and its transpose. β: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
 
-    public: PublicNgrams
+    words: Ids  # rows × places
+    pieces: Integers  # rows × kinds, numbered one after the other; the last number of all has no effect
+    slopes: Floats  # kinds × rows
     vectors: Floats
+    piece_total: int
 
-    @cached_property
-    def slopes(self) -> Floats:
-        """Log π, and where there are several sources log π of each over it; of mean 0 and variance 1 under π."""
-        prior, sources = self.public.prior, self.public.sources
-        logs = np.log(prior[None])
-        if len(sources) > 1:
-            logs = np.concatenate([logs, np.log(sources) - logs])
-        centred: Floats = logs - (logs @ prior)[:, None]
-        scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
-        if len(sources) > 1 and self.public.weights is not None:  # a source that is no use has no say here either
-            scaled[1:] *= np.sqrt(np.minimum(len(sources) * self.public.weights, 1.0))[:, None]
-        return scaled
+    @classmethod
+    def of(cls, public: PublicNgrams, vectors: Floats, telling: Integers | None = None) -> "Features":
+        """Of all n-grams; with effects of those pieces that an n-gram has which tells something (None: all do)."""
+        pieces, total = _with_effects(public.pieces, telling)
+        return cls(public.words, pieces, _slopes(public), vectors, total)
 
-    @cached_property
-    def sizes(self) -> list[tuple[int, float]]:
-        """How long each block of β is, and its ridge."""
-        places = self.public.words.shape[1]
-        pieces = [int(piece) + 1 for piece in self.public.pieces.max(axis=0, initial=-1)]
-        return [
-            (len(self.slopes), SLOPE_RIDGE),
-            *[(self.public.word_total, WORD_RIDGE)] * (1 + places),
-            *[(size, PIECE_RIDGE) for size in pieces],
-            *[(self.vectors.shape[1], MEANING_RIDGE)] * (1 + places),
-        ]
+    def rows(self, which: Integers) -> "Features":
+        """The same effects for some of the n-grams."""
+        return replace(self, words=self.words[which], pieces=self.pieces[which], slopes=self.slopes[:, which])
 
     @property
-    def ridge(self) -> Floats:
-        """The ridge of every entry of β."""
-        return np.concatenate([np.full(size, ridge) for size, ridge in self.sizes])
+    def sizes(self) -> list[int]:
+        """How long each block of β is: those of RIDGES."""
+        places, (words, meanings) = self.words.shape[1], self.vectors.shape
+        return [len(self.slopes), words, places * words, self.piece_total, meanings, places * meanings]
+
+    def blocks(self, beta: Floats) -> list[Floats]:
+        """The parts of β."""
+        return np.split(beta, np.cumsum(self.sizes)[:-1])
 
     def times(self, beta: Floats) -> Floats:
         """x·β for every n-gram."""
-        places = self.public.words.shape[1]
-        slopes, *parts = np.split(beta, np.cumsum([size for size, _ in self.sizes])[:-1])
-        words, pieces, meanings = parts[: places + 1], parts[places + 1 : -places - 1], parts[-places - 1 :]
-        effects = words[0] + np.array(words[1:])  # places × words
-        _add_products(meanings[0] + np.array(meanings[1:]), self._transposed_vectors, effects)
+        slopes, words, words_here, pieces, meanings, meanings_here = self.blocks(beta)
+        places = self.words.shape[1]
+        effects = words + words_here.reshape(places, -1)  # places × words
+        _add_products(meanings + meanings_here.reshape(places, -1), self._transposed_vectors, effects)
         total: Floats = slopes @ self.slopes
-        _add_effects(
-            self.public.words, effects, self.public.pieces, np.concatenate([*pieces, [0.0]]), self._starts, total
-        )
+        _add_effects(self.words, effects, self.pieces, np.append(pieces, 0.0), total)
         return total
 
     def transposed(self, values: Floats) -> Floats:
@@ -123,43 +114,60 @@ class Features:
     def _transposed_vectors(self) -> Floats:
         return np.ascontiguousarray(self.vectors.T)
 
-    @cached_property
-    def _starts(self) -> Integers:
-        """Where the pieces of each place begin among all pieces."""
-        return np.cumsum([0, *(self.public.pieces.max(axis=0, initial=-1) + 1)])
-
     def _sums(self, values: Floats, vectors: Floats, slopes: Floats) -> Floats:
-        words = np.zeros((self.public.words.shape[1], self.public.word_total))
-        pieces = np.zeros(int(self._starts[-1]) + 1)
-        _sum_effects(self.public.words, values, words, self.public.pieces, pieces, self._starts)
+        words = np.zeros((self.words.shape[1], len(vectors)))
+        pieces = np.zeros(self.piece_total + 1)
+        _sum_effects(self.words, values, words, self.pieces, pieces)
         anywhere = words.sum(axis=0)
         meanings = np.zeros((1 + len(words), vectors.shape[1]))
         _add_products(np.concatenate([anywhere[None], words]), vectors, meanings)
         return np.concatenate([slopes @ values, anywhere, words.ravel(), pieces[:-1], meanings.ravel()])
 
 
+def _slopes(public: PublicNgrams) -> Floats:
+    """Log π, and where there are several sources log π of each over it; of mean 0 and variance 1 under π."""
+    prior, sources = public.prior, public.sources
+    logs = np.log(prior[None])
+    if len(sources) > 1:
+        logs = np.concatenate([logs, np.log(sources) - logs])
+    centred: Floats = logs - (logs @ prior)[:, None]
+    scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
+    if len(sources) > 1 and public.weights is not None:  # a source that is no use has no say here either
+        scaled[1:] *= np.sqrt(np.minimum(len(sources) * public.weights, 1.0))[:, None]
+    return scaled
+
+
+def _with_effects(pieces: Integers, telling: Integers | None) -> tuple[Integers, int]:
+    """Pieces numbered through all kinds, and how many have an effect; all others get the number after the last."""
+    columns, total = [], 0
+    for column in pieces.T:
+        there = np.zeros(int(column.max(initial=-1)) + 1, bool)
+        there[column if telling is None else column[telling]] = True
+        numbers = np.where(there, total + np.cumsum(there) - 1, -1)
+        columns.append(numbers[column])
+        total += int(there.sum())
+    found = np.array(columns, np.int64).reshape(pieces.shape[1], len(pieces)).T
+    return np.ascontiguousarray(np.where(found < 0, total, found)), total
+
+
 @kernel
-def _add_effects(
-    words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, starts: Integers, total: Floats
-) -> None:
+def _add_effects(words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, total: Floats) -> None:
     for row in range(words.shape[0]):
         value = 0.0
         for place in range(words.shape[1]):
             value += effects[place, words[row, place]]
         for kind in range(pieces.shape[1]):
-            value += piece_effects[starts[kind] + pieces[row, kind]]
+            value += piece_effects[pieces[row, kind]]
         total[row] += value
 
 
 @kernel
-def _sum_effects(
-    words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats, starts: Integers
-) -> None:
+def _sum_effects(words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats) -> None:
     for row in range(words.shape[0]):
         for place in range(words.shape[1]):
             sums[place, words[row, place]] += values[row]
         for kind in range(pieces.shape[1]):
-            piece_sums[starts[kind] + pieces[row, kind]] += values[row]
+            piece_sums[pieces[row, kind]] += values[row]
 
 
 @kernel

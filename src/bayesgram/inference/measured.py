@@ -92,21 +92,24 @@ class PublicNgrams:
 
     def per_word(self, values: Floats) -> Floats:
         """Sum a value of every n-gram over the n-grams of each word, once for each time the word is in it."""
-        return _per_word(self.words, values, self.word_total)
+        return per_word(self.words, values, self.word_total)
 
     def per_ngram(self, values: Floats) -> Floats:
         """Sum a value of every word over the words of each n-gram."""
-        return _per_ngram(self.words, values)
+        return per_ngram(self.words, values)
 
 
 def _numbered(rows: Ids) -> Integers:
-    """A number for each distinct row."""
-    _, numbers = np.unique(rows, axis=0, return_inverse=True)
+    """A number for each distinct row, column by column: sorting whole numbers is many times faster than rows."""
+    numbers: Integers = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        _, numbers = np.unique(numbers * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
     return numbers.ravel()
 
 
 @kernel
-def _per_word(words: Ids, values: Floats, size: int) -> Floats:
+def per_word(words: Ids, values: Floats, size: int) -> Floats:
+    """Sum a value of every n-gram over the n-grams of each word."""
     total = np.zeros(size)
     for row in range(words.shape[0]):
         for place in range(words.shape[1]):
@@ -115,7 +118,8 @@ def _per_word(words: Ids, values: Floats, size: int) -> Floats:
 
 
 @kernel
-def _per_ngram(words: Ids, values: Floats) -> Floats:
+def per_ngram(words: Ids, values: Floats) -> Floats:
+    """Sum a value of every word over the words of each n-gram."""
     total = np.zeros(words.shape[0])
     for row in range(words.shape[0]):
         for place in range(words.shape[1]):

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.inference.features import Features, word_vectors
+from bayesgram.inference.features import RIDGES, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
-from bayesgram.inference.pooling import pooled_means
+from bayesgram.inference.pooling import Pool, learnt_ridges, pooled_means
 from bayesgram.inference.shrinkage import is_clear, posterior
 from bayesgram.inference.uncertainty import fitted_trust, of_what_was_written, spread
 from bayesgram.inference.unclipping import lost_counts
@@ -28,7 +28,8 @@ LEVEL_PRICE = 10.0  # of one without public text
 SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
-STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and what each costs
+STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and its price
+LEARNT_PRICE = 4.0  # of pooling with learnt ridges
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
 
 
@@ -50,8 +51,9 @@ class Answer:
     model: str
     expected: Floats
     deviation: Floats
-    stiffness: float | None = None  # of pooling
-    start: Floats | None = None  # what pooling began with
+    price: float  # in log-likelihood
+    ridges: Floats | None = None  # of pooling
+    start: Floats | None = None  # what it began with
     beta: Floats | None = None  # and what it has learnt of words
 
 
@@ -63,10 +65,12 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     vectors = word_vectors(public)
     fit, judge = thinned(measured)
     (judged, _), (public, weights) = _weighted(measured, fit, public)
-    best, part, trust = _best(_answers(fit, judged, vectors), judged.prior, fit, judge)
+    pool = Pool.of(measured, public, vectors)
+    judged_pool = Pool.with_rows(judged, vectors, pool.telling)
+    best, part, trust = _best(_answers(fit, judged_pool), judged.prior, fit, judge)
     if best is None:
         return _public(measured, public, weights)
-    answer = _answer(best.model, measured, public, vectors, best.stiffness, best.start)
+    answer = _answer(best.model, measured, pool, best.price, best.ridges, best.start)
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = _given_back(kept, measured, public, vectors)
@@ -113,34 +117,33 @@ def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors:
     return kept + lost_counts(lost, measured.lost, public, vectors)
 
 
-def _answers(measured: Measured, public: PublicNgrams, vectors: Floats) -> list[Answer]:
+def _answers(measured: Measured, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer(name, measured, public, vectors) for name in ("flat", "level")]
-    for stiffness in STIFFNESS if public.words.shape[1] > 1 else ():
-        found.append(_answer(_pooled(stiffness), measured, public, vectors, stiffness, found[-1].beta))
-    return found
+    found = [_answer("flat", measured, pool, PRICE), _answer("level", measured, pool, LEVEL_PRICE)]
+    if pool.public.words.shape[1] == 1:
+        return found
+    for stiffness, price in STIFFNESS.items():
+        name = f"pooled, {stiffness:g} times as stiff" if stiffness > 1 else "pooled as usual"
+        found.append(_answer(name, measured, pool, price, stiffness * RIDGES, found[-1].beta))
+    ridges, start = learnt_ridges(measured, pool, RIDGES, found[-1].beta)
+    return [*found, _answer("pooled", measured, pool, LEARNT_PRICE, ridges, start)]
 
 
 def _answer(
     model: str,
     measured: Measured,
-    public: PublicNgrams,
-    vectors: Floats,
-    stiffness: float | None = None,
+    pool: Pool,
+    price: float,
+    ridges: Floats | None = None,
     start: Floats | None = None,
 ) -> Answer:
     """What a model makes of these measurements."""
-    beta = None
-    if stiffness is not None:
-        means, beta = pooled_means(measured, Features(public, vectors), stiffness=stiffness, start=start)
+    beta, prior = None, pool.public.prior
+    if ridges is not None:
+        means, beta = pooled_means(measured, pool, ridges, start)
     else:
-        level = np.full_like(public.prior, 1 / public.prior.size)
-        means = flat_means(measured, level if model == "level" else public.prior)
-    return Answer(model, *posterior(measured.counts, measured.noise, means), stiffness, start, beta)
-
-
-def _pooled(stiffness: float) -> str:
-    return "pooled" if stiffness == 1 else f"pooled, {stiffness:g} times as stiff"
+        means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == "level" else prior)
+    return Answer(model, *posterior(measured.counts, measured.noise, means), price, ridges, start, beta)
 
 
 def _best(
@@ -168,8 +171,7 @@ def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tup
     """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
     most, best, part = 0.0, None, 0.0
     for answer in answers:
-        price = LEVEL_PRICE if answer.model == "level" else STIFFNESS.get(answer.stiffness or 0.0, PRICE)
-        score = _evidence(answer.expected / answer.expected.sum(), prior, judge) - price * PARTS
+        score = _evidence(answer.expected / answer.expected.sum(), prior, judge) - answer.price * PARTS
         at = int(np.argmax(score))
         if score[at] > most:
             most, best, part = float(score[at]), answer, float(PARTS[at])

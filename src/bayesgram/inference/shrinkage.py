@@ -11,12 +11,14 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.kernels import kernel
 
 GRID = np.linspace(-4.0, 4.0, 81)  # log-ratios
+RATIOS = np.exp(GRID)
 START = 0.6  # standard deviation of the first mixture
 ROUNDS = 60
 CLEAR = 12.0  # noise deviations above 0 where shrinking would change nothing
 SURPRISING = 5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
 STRATA = 3  # frequent, middling and rare n-grams stray differently
 SMALLEST_STRATUM = 1000
+MOST_FITTED = 100_000  # n-grams of a stratum that fit the mixture: enough for 81 numbers
 
 
 def posterior(counts: Floats, noise: Floats, means: Floats) -> tuple[Floats, Floats]:
@@ -27,14 +29,14 @@ def posterior(counts: Floats, noise: Floats, means: Floats) -> tuple[Floats, Flo
         return expected, deviation
     parts = max(min(STRATA, hidden.size // SMALLEST_STRATUM), 1)
     for rows in np.array_split(hidden[np.argsort(-means[hidden], kind="stable")], parts):
-        weights = _mixture(counts, noise, means, rows)
+        weights = _mixture(counts, noise, means, rows[:: -(-rows.size // MOST_FITTED)])
         _moments(counts, noise, means, rows, weights, expected, deviation)
     return expected, deviation
 
 
 def is_clear(counts: Floats, noise: Floats, means: Floats) -> Bools:
     """Counts that speak for themselves: the grid is coarser than their noise, or does not reach them."""
-    beyond = means * np.exp(GRID[-1])
+    beyond = means * RATIOS[-1]
     clear: Bools = (counts > CLEAR * noise) | ((counts > SURPRISING * noise) & (counts > beyond))
     return clear
 
@@ -59,10 +61,10 @@ def _fill(counts: Floats, noise: Floats, means: Floats, rows: Integers, likeliho
         i = rows[at]
         best = np.inf
         for g in range(GRID.size):
-            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
             best = min(best, 0.5 * z * z)
         for g in range(GRID.size):
-            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
             likelihoods[at, g] = np.exp(max(best - 0.5 * z * z, -80.0))
 
 
@@ -80,11 +82,11 @@ def _moments(
     for i in rows:
         best = np.inf
         for g in range(GRID.size):
-            z = (counts[i] - means[i] * np.exp(GRID[g])) / noise[i]
+            z = (counts[i] - means[i] * RATIOS[g]) / noise[i]
             best = min(best, 0.5 * z * z)
         mass = first = second = 0.0
         for g in range(GRID.size):
-            value = means[i] * np.exp(GRID[g])
+            value = means[i] * RATIOS[g]
             z = (counts[i] - value) / noise[i]
             part = (weights[g] + 1e-12) * np.exp(best - 0.5 * z * z)
             mass += part
