@@ -1,0 +1,78 @@
+"""What does public text cost that is no use?
+
+    python benchmarks/useless_text.py COUNTS VOCAB [--epsilons 0.1,1] [--runs 3]
+
+COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the median KL over runs with
+fresh noise: as it is; with one and two more sources whose counts are those of the first, shuffled; and with Laplace noise
+on all public counts (the right end of the paper's figure 4), beside `laplace` at its best W, which uses no public text.
+"""
+
+import argparse
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+
+from bayesgram.audit.utility import kl_divergence
+from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.private.store import load_counts
+from bayesgram.public.sources import Source
+from bayesgram.public.vocabulary import Vocabulary
+
+DELTA = 1e-7
+BOUNDS = (1, 3, 10, 30)  # W of the Laplace mechanism
+NOISE = (4_200, 42_000)  # on public counts
+
+
+def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
+    """And so many sources of shuffled counts."""
+    chance = np.random.default_rng(5)
+    names = vocabulary.source_names if vocabulary.sources else ["public"]
+    known = [Source(name, counts) for name, counts in zip(names, vocabulary.by_source, strict=True)]
+    useless = [Source(f"useless{at}", chance.permutation(known[0].counts)) for at in range(number)]
+    return Vocabulary.of_sources(vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer)
+
+
+def with_noise(vocabulary: Vocabulary, scale: float) -> Vocabulary:
+    """One source, its counts hidden by noise."""
+    noise = np.random.default_rng(3).laplace(0, scale, len(vocabulary))
+    counts = np.maximum(np.rint(vocabulary.counts + noise), 0).astype(np.int64)
+    return Vocabulary(vocabulary.ngrams, counts, vocabulary.order, vocabulary.tokenizer)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("counts")
+    parser.add_argument("vocab")
+    parser.add_argument("--epsilons", default="0.1,1")
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    vocabulary = Vocabulary.load(options.vocab)
+    counts = load_counts(options.counts, vocabulary_size=len(vocabulary))
+    epsilons = [float(epsilon) for epsilon in options.epsilons.split(",")]
+
+    def loss(mechanism: Mechanism, public: Vocabulary, budget: Budget) -> float:
+        made = [mechanism.release(counts, public, budget) for _ in range(options.runs)]
+        return median(kl_divergence(counts.totals, each.probabilities) for each in made)
+
+    def row(name: str, losses: Sequence[float]) -> None:
+        print(" | ".join([name, *(f"{each:.4f}" for each in losses)]), flush=True)
+
+    row("| ε |", epsilons)
+    row("public text as it is", [loss(Posterior(), vocabulary, Budget(epsilon, DELTA)) for epsilon in epsilons])
+    for number in (1, 2):
+        public = with_useless_sources(vocabulary, number)
+        row(f"{number} useless source(s) more", [loss(Posterior(), public, Budget(each, DELTA)) for each in epsilons])
+    for scale in NOISE:
+        public = with_noise(vocabulary, scale)
+        row(f"noise of {scale} on counts", [loss(Posterior(), public, Budget(each, DELTA)) for each in epsilons])
+    best = [min(loss(Laplace(bound), vocabulary, Budget(each)) for bound in BOUNDS) for each in epsilons]
+    row("laplace, best W", best)
+
+
+if __name__ == "__main__":
+    main()
