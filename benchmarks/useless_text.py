@@ -3,8 +3,9 @@
     python benchmarks/useless_text.py COUNTS VOCAB [--epsilons 0.1,1] [--runs 3]
 
 COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the median KL over runs with
-fresh noise: as it is; with one and two more sources whose counts are those of the first, shuffled; and with Laplace noise
-on all public counts (the right end of the paper's figure 4), beside `laplace` at its best W, which uses no public text.
+fresh noise: as it is; with one and two more sources whose counts are those of the first, shuffled; and with Laplace
+noise on all public counts (the right end of the paper's figure 4), beside `laplace` at its best W, which uses no public
+text.
 """
 
 import argparse
