@@ -90,6 +90,14 @@ class PublicNgrams:
         made.__dict__["pieces"] = self.pieces  # does not depend on the prior
         return made
 
+    def moved(self, lifts: Floats) -> "PublicNgrams":
+        """The same n-grams with all log π moved."""
+        factors = np.exp(lifts)
+        prior, sources = self.prior * factors, self.sources * factors
+        made = replace(self, prior=prior / prior.sum(), sources=sources / sources.sum(axis=1, keepdims=True))
+        made.__dict__["pieces"] = self.pieces
+        return made
+
     def per_word(self, values: Floats) -> Floats:
         """Sum a value of every n-gram over the n-grams of each word, once for each time the word is in it."""
         return per_word(self.words, values, self.word_total)

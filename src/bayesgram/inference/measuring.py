@@ -164,10 +164,9 @@ class Choice:
         if self.seen is None:
             return list(parts)
         clipping = self.seen.clipping(self.clip_norm)
-        return [
-            replace(part, clipping=clipping, left=self.seen.left(self.clip_norm, scale))
-            for part, scale in zip(parts, scales, strict=False)
-        ]
+        if len(parts) > 1:  # a word brings pairs and triples along: none makes a text long by itself
+            return [replace(part, clipping=clipping) for part in parts]
+        return [replace(parts[0], clipping=clipping, left=self.seen.left(self.clip_norm, scales[0]))]
 
     def total_shape(self, someone: Typical) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""

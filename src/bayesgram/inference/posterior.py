@@ -24,13 +24,15 @@ from bayesgram.inference.unclipping import lost_counts
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE = 1.0  # in log-likelihood, of an answer in place of public text
 CERTAIN = 10.0  # log-likelihood by which learnt weights are believed as they are
-LEVEL_PRICE = 10.0  # of one without public text
+LEVEL, LEVEL_PRICE = "level", 10.0  # the model without public text, and its price
 SURE = 1.5  # standard errors by which an answer must beat the likeliest in cross-entropy
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and its price
 LEARNT_PRICE = 4.0  # of pooling with learnt ridges
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
+LIFT_PARTS = np.linspace(0, 1.2, 25)  # of what shorter n-grams say that is believed,
+USUAL_LIFT, LIFT_DEVIATION = 0.7, 0.25  # usually so much
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,7 @@ class Inferred:
     theta: Floats
     deviation: Floats
     model: str
-    total: float  # of the expected counts; as noisy as they are
+    total: float  # of the expected counts that clipping leaves: the same part of every order; as noisy as they are
     weights: Weights  # of the sources
 
 
@@ -57,14 +59,15 @@ class Answer:
     beta: Floats | None = None  # and what it has learnt of words
 
 
-def infer(measured: Measured, public: PublicNgrams) -> Inferred:
-    """The posterior mean of θ by the model that predicts best."""
+def infer(measured: Measured, public: PublicNgrams, lifts: Floats | None = None) -> Inferred:
+    """The posterior mean of θ by the model that predicts best; `lifts` are what shorter n-grams say of log θ/π."""
     measured = _with_better_total(measured, public.prior)
     if measured.total < SIGNAL * measured.total_noise:
-        return _public(measured, public, _alike(public))
+        return _public(measured, _lifted(measured, lifts, public)[0], _alike(public))
     vectors = word_vectors(public)
     fit, judge = thinned(measured)
     (judged, _), (public, weights) = _weighted(measured, fit, public)
+    public, judged = _lifted(measured, lifts, public, judged)
     pool = Pool.of(measured, public, vectors)
     judged_pool = Pool.with_rows(judged, vectors, pool.telling)
     best, part, trust = _best(_answers(fit, judged_pool), judged.prior, fit, judge)
@@ -74,9 +77,9 @@ def infer(measured: Measured, public: PublicNgrams) -> Inferred:
     kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
     deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
     expected = _given_back(kept, measured, public, vectors)
-    total, left = float(expected.sum()), float(kept.sum())
-    theta, written = expected / total, left / (1 - measured.clipping.lost)
-    deviation = of_what_was_written(deviation / left, theta, written, measured.clipping)
+    total, theta = float(kept.sum()), expected / expected.sum()
+    written = total / (1 - measured.clipping.lost)
+    deviation = of_what_was_written(deviation / total, theta, written, measured.clipping)
     return Inferred(theta, deviation, best.model, total, weights)
 
 
@@ -93,6 +96,24 @@ def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[t
     return [(public.mixed(each.weights), each) for each in found]
 
 
+def _lifted(measured: Measured, lifts: Floats | None, *publics: PublicNgrams) -> list[PublicNgrams]:
+    """Public text moved by what shorter n-grams say, as far as is likely: all by as much as the first."""
+    if lifts is None or not lifts.any():
+        return list(publics)
+    priors = [publics[0].moved(part * lifts).prior for part in LIFT_PARTS]
+    usual = -0.5 * ((LIFT_PARTS - USUAL_LIFT) / LIFT_DEVIATION) ** 2
+    score = [_likelihood(prior, measured) for prior in priors] + usual
+    part = float(LIFT_PARTS[np.argmax(score)])
+    return [public.moved(part * lifts) for public in publics]
+
+
+def _likelihood(theta: Floats, measured: Measured) -> float:
+    """Log-likelihood of nθ over that of nothing, n as fits best."""
+    weights = 1 / measured.noise**2
+    seen = float((weights * measured.counts * theta).sum())
+    return max(seen, 0.0) ** 2 / (2 * float((weights * theta * theta).sum()))
+
+
 def _alike(public: PublicNgrams) -> Weights:
     """All sources weigh alike, and nobody knows better."""
     number = len(public.sources)
@@ -104,7 +125,8 @@ def _with_better_total(measured: Measured, prior: Floats) -> Measured:
     weights = 1 / measured.noise**2
     size = float((weights * prior**2).sum())
     total = float((weights * prior * measured.counts).sum()) / size
-    own, other = 1 / measured.total_noise**2, 1 / (1 / size + (ABOUT * total) ** 2)
+    doubt = ABOUT * max(total, measured.total)  # public text that is wrong finds too little
+    own, other = 1 / measured.total_noise**2, 1 / (1 / size + doubt**2)
     better = (own * measured.total + other * total) / (own + other)
     return replace(measured, total=better, total_noise=float(1 / np.sqrt(own + other)))
 
@@ -119,7 +141,7 @@ def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors:
 
 def _answers(measured: Measured, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("flat", measured, pool, PRICE), _answer("level", measured, pool, LEVEL_PRICE)]
+    found = [_answer("flat", measured, pool, PRICE), _answer(LEVEL, measured, pool, LEVEL_PRICE)]
     if pool.public.words.shape[1] == 1:
         return found
     for stiffness, price in STIFFNESS.items():
@@ -142,7 +164,7 @@ def _answer(
     if ridges is not None:
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
-        means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == "level" else prior)
+        means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior)
     return Answer(model, *posterior(measured.counts, measured.noise, means), price, ridges, start, beta)
 
 
@@ -197,9 +219,15 @@ def _between(prior: Floats, answer: Answer, part: float) -> Floats:
 
 
 def _gain(theta: Floats, base: Floats, judge: Measured) -> tuple[float, float]:
-    """By how much θ predicts the second view better than another does, and the standard deviation of that."""
-    log_ratio = np.log(theta / base)
-    return float((judge.counts * log_ratio).sum()), float(np.sqrt(((judge.noise * log_ratio) ** 2).sum()))
+    """By how much θ predicts the second view better than another does, and the standard deviation of that.
+
+    What all n-grams have in common is taken from the total, which is measured far better than they are together.
+    """
+    log_ratio, variance = np.log(theta / base), judge.noise**2
+    common = float((variance * log_ratio).sum() / variance.sum())
+    own = log_ratio - common
+    gain = float((judge.counts * own).sum()) + judge.total * common
+    return gain, float(np.sqrt((variance * own**2).sum() + (judge.total_noise * common) ** 2))
 
 
 def flat_means(measured: Measured, prior: Floats) -> Floats:

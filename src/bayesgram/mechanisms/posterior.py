@@ -27,7 +27,8 @@ from bayesgram.inference.measuring import (
     shapes,
     typical,
 )
-from bayesgram.inference.posterior import Inferred, infer
+from bayesgram.inference.orders import infer_orders
+from bayesgram.inference.posterior import Inferred
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -82,7 +83,7 @@ class Posterior(Mechanism):
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
-        found = [infer(measured, PublicNgrams.of(part)) for measured, part in zip(noisy, parts, strict=True)]
+        found = infer_orders(noisy, parts)
         by_order = dict(zip((str(part.order) for part in parts), found, strict=True))
         totals = {order: round(each.total, 1) for order, each in by_order.items()}
         models = ", ".join(dict.fromkeys(each.model for each in found))
