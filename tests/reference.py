@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.private.clip import TOTAL_UNITS, UNITS, USER_UNITS, ClippedCounts, Coordinates
+from bayesgram.private.clip import KIND_UNITS, TOTAL_UNITS, UNITS, USER_UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -121,16 +121,20 @@ def expanded(matrix, measured):
     return full
 
 
-def amounts(matrix, measured, edges, largest, first):
-    """Users by their norm, and the parts of the largest amounts that they write, in whole units, by fractions."""
-    users, totals = [0] * len(largest), [0] * len(largest)
+def amounts(matrix, measured, bins):
+    """Users by their norm, parts of the largest amounts that they write, and of which kind: whole units, by fractions."""
+    users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
     for row, full in zip(matrix, expanded(matrix, measured), strict=True):
         squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
-        place = sum(squares >= Fraction(edge) ** 2 for edge in edges)
-        part = min(Fraction(1), Fraction(int(row[first:].sum())) / Fraction(largest[place]))
+        place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
+        written = sum(int(n) for n, kind in zip(row, bins.kinds, strict=True) if kind >= 0)
+        part = min(Fraction(1), Fraction(written) / Fraction(bins.largest[place]))
         users[place] += USER_UNITS
         totals[place] += math.floor(TOTAL_UNITS * part)
-    return users + totals
+        for kind in range(bins.kind_total):
+            own = sum(int(n) for n, of in zip(row, bins.kinds, strict=True) if of == kind)
+            kinds[kind] += int(KIND_UNITS * (own / max(written, 1)))  # the quotient is rounded as floats are
+    return users + totals + kinds
 
 
 def length(counts, shape):

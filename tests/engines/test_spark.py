@@ -21,7 +21,6 @@ from bayesgram.engines import java, tasks
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import find_sources
 from bayesgram.files.columns import Columns
-from bayesgram.inference.measuring import NORM_EDGES
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
@@ -167,7 +166,7 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
     for sums in (
-        lambda each: amounts(each, design.ngrams, NORM_EDGES, design.largest, design.first),
+        lambda each: amounts(each, design.ngrams, design.bins),
         lambda each: lost_sum(each, measured, asked, clip_norm=choice.clip_norm),
         lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
     ):

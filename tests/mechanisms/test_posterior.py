@@ -47,7 +47,7 @@ def coordinates_of(vocabulary):
     longest = vocabulary.parts[-1][1]
     words = longest.words[1]
     lost = min(words, MOST_LOST_WORDS) + 1
-    amounts = 2 * (NORM_EDGES.size + 1)
+    amounts = 2 * (NORM_EDGES.size + 1) + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
     return len(vocabulary) + (words if longest.order > 1 else 0) + len(vocabulary.parts) + lost + amounts
 
 

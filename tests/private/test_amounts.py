@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.private.clip import TOTAL_UNITS, UNITS, USER_UNITS, Coordinates, amounts
+from bayesgram.private.clip import KIND_UNITS, TOTAL_UNITS, UNITS, USER_UNITS, Bins, Coordinates, amounts
 from elsewhere import Elsewhere
 from strategies import matrices
 
@@ -21,18 +21,25 @@ def powers(size, order):
     return Coordinates(shape, reference.words_of(size, order, size))
 
 
-def asked(counts, measured, first):
+def kinds_of(size, first, number):
+    """Those before the first don't count; the others are of one kind after the other."""
+    kinds = np.arange(size, dtype=np.int32) % max(number, 1)
+    kinds[:first] = -1
+    return kinds
+
+
+def asked(counts, measured, first, number=0):
     """Fresh arrays each time: whoever is asked first must not change what others are asked."""
-    edges, largest = EDGES.copy(), LARGEST.copy()
-    found = amounts(counts, measured, edges, largest, first)
-    assert edges.tolist() == EDGES.tolist()
-    assert largest.tolist() == LARGEST.tolist()
+    bins = Bins(EDGES.copy(), LARGEST.copy(), kinds_of(measured.words.shape[0], first, number), number)
+    before = bins.content
+    found = amounts(counts, measured, bins)
+    assert bins.content == before
     return found.tolist()
 
 
 def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
-    assert USER_UNITS**2 + TOTAL_UNITS**2 <= UNITS**2
-    assert USER_UNITS**2 + TOTAL_UNITS**2 > 0.999 * UNITS**2
+    assert USER_UNITS**2 + TOTAL_UNITS**2 + KIND_UNITS**2 <= UNITS**2
+    assert USER_UNITS**2 + TOTAL_UNITS**2 + KIND_UNITS**2 > 0.998 * UNITS**2
 
 
 @settings(deadline=None)
@@ -40,12 +47,14 @@ def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
     st.sampled_from([1, 50, 2**31 - 1]).flatmap(lambda most: matrices(users=(0, 6), largest=most)),
     st.sampled_from([0, 3]),
     st.integers(0, 6),
+    st.integers(0, 4),
 )
-def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first):
+def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number):
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
-    expected = reference.amounts(matrix, measured, EDGES, LARGEST, first)
-    assert asked(reference.user_counts(matrix), measured, first) == expected
+    bins = Bins(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number)
+    expected = reference.amounts(matrix, measured, bins)
+    assert asked(reference.user_counts(matrix), measured, first, number) == expected
 
 
 hostile = st.lists(
@@ -59,16 +68,19 @@ largest_amounts = st.one_of(st.floats(1e-3, 1e12), st.sampled_from([1e-300, 1.0,
 
 
 @settings(deadline=None, max_examples=300)
-@given(hostile, largest_amounts, st.integers(0, 40))
-def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first):
+@given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20))
+def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number):
     """Also somebody who wrote nothing, and two billion of everything."""
     counts, shape = np.array([[c for c, _ in row]], np.int64), np.array([s for _, s in row])
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
-    bins = HALF_OCTAVES.size + 1
-    moved = amounts(reference.user_counts(counts), measured, HALF_OCTAVES, np.full(bins, most), first)
+    size = HALF_OCTAVES.size + 1
+    bins = Bins(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number)
+    moved = amounts(reference.user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
-    users, totals = np.split(moved, 2)
-    assert sorted(users.tolist()) == [0] * (bins - 1) + [USER_UNITS]
+    users, totals, kinds = np.split(moved, [size, 2 * size])
+    assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
+    assert (kinds >= 0).all()
+    assert kinds.sum() <= KIND_UNITS
     assert (totals >= 0).all()
     assert (totals[users == 0] == 0).all()
 
@@ -78,24 +90,26 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first):
     matrices(users=(2, 6), ngrams=(3, 6), largest=50),
     st.sampled_from([0, 3]),
     st.integers(0, 3),
+    st.integers(0, 3),
     st.integers(0, 6),
     st.randoms(),
 )
-def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(matrix, order, first, cut, random):
+def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(matrix, order, first, number, cut, random):
     """Σ over users of what each adds alone, exactly, whoever comes before or after, and in whatever blocks."""
     measured = reference.measured_of(matrix.shape[1], order)
-    alone = [asked(reference.user_counts(row[None]), measured, first) for row in matrix]
+    alone = [asked(reference.user_counts(row[None]), measured, first, number) for row in matrix]
     shuffled = random.sample(range(len(matrix)), len(matrix))
     counts = reference.user_counts(matrix[shuffled])
     together = np.sum(alone, axis=0).tolist()
-    assert asked(counts, measured, first) == together
-    assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first) == together
+    assert asked(counts, measured, first, number) == together
+    assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first, number) == together
 
 
 def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     edges, largest = np.array([1.0, 2.0, 4.0]), np.full(4, 2.0)
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
-    found = [amounts(reference.user_counts(np.array([[n]])), measured, edges, largest, 0) for n in (0, 1, 2, 3, 4, 5)]
+    bins = Bins(edges, largest, np.zeros(1, np.int32), 0)
+    found = [amounts(reference.user_counts(np.array([[n]])), measured, bins) for n in (0, 1, 2, 3, 4, 5)]
     assert [np.flatnonzero(each[:4]).tolist() for each in found] == [[0], [1], [2], [2], [3], [3]]
     half, all_of_it = TOTAL_UNITS // 2, TOTAL_UNITS
     assert [each[4:].max() for each in found] == [0, half, all_of_it, all_of_it, all_of_it, all_of_it]
@@ -104,5 +118,13 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
 @pytest.mark.parametrize(("first", "expected"), [(0, 1.0), (1, 0.75), (2, 0.25), (3, 0.0)])
 def test_only_the_longest_ngrams_are_written(first, expected):
     counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
-    found = amounts(counts, measured, np.array([1.0]), np.array([4.0, 4.0]), first)
-    assert found.tolist() == [0, USER_UNITS, 0, int(TOTAL_UNITS * expected)]
+    bins = Bins(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
+    assert amounts(counts, measured, bins).tolist() == [0, USER_UNITS, 0, int(TOTAL_UNITS * expected)]
+
+
+def test_what_is_written_is_shared_out_among_kinds():
+    """Also for somebody who wrote nothing that counts."""
+    counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
+    for kinds, expected in (([0, 1, 0], [0.5, 0.5, 0]), ([-1, 2, 2], [0, 0, 1]), ([-1, -1, -1], [0, 0, 0])):
+        bins = Bins(np.array([1.0]), np.array([4.0, 4.0]), np.array(kinds, np.int32), 3)
+        assert amounts(counts, measured, bins)[4:].tolist() == [int(KIND_UNITS * each) for each in expected]

@@ -42,17 +42,28 @@ def shape_of(prior: Floats) -> Floats:
 def shapes(parts: Sequence[PublicNgrams]) -> list[Floats]:
     """The shape of every order, and after them that of the words of the longest, which have a small weight.
 
-    Each order has twice the weight of the one below. Where the longest are unigrams, they are the words.
+    Each order has twice the weight of the one below. Where the longest are unigrams, they are the words. Where
+    sources have weights, shapes are for the mixture, of a size that leaves norms as they are without.
     """
     longest = parts[-1]
     order = longest.words.shape[1]
     word_weight = WORD_WEIGHT if order > 1 else 0.0
-    weights = 2.0 ** np.array([public.words.shape[1] for public in parts])
-    weights *= (1 - word_weight) / weights.sum()
-    found = [shape_of(public.common) / math.sqrt(weight) for public, weight in zip(parts, weights, strict=True)]
+    shares = 2.0 ** np.array([public.words.shape[1] for public in parts])
+    shares *= (1 - word_weight) / shares.sum()
+    found = [_shape(public) / math.sqrt(share) for public, share in zip(parts, shares, strict=True)]
     if order == 1:
         return [*found, np.zeros(0)]
     return [*found, shape_of(longest.per_word(longest.prior) / order) / math.sqrt(word_weight)]
+
+
+def _shape(public: PublicNgrams) -> Floats:
+    """For what the sources agree on, or for their mixture where its weights are known."""
+    agreed = shape_of(public.common)
+    if public.weights is None:
+        return agreed
+    shape = shape_of(public.prior)
+    usual, other = (float((public.prior / each**2).sum()) for each in (agreed, shape))  # squared norms of one n-gram
+    return shape * math.sqrt(other / usual)
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Floats, Ids
 from bayesgram.inference.measured import Measured, PublicNgrams
 
 SPREAD = 0.8  # τ: log-ratios of private frequencies to any mixture
 PRIOR_DEVIATION = 0.5  # of a weight from 1/K before anything is seen
 MANNER_DEVIATION = 0.03  # nobody writes like a mixture: frequent and rare n-grams ask for weights some points apart
+KIND_DEVIATION = 0.02  # of the share of a kind: people are no mixture
+SIGNAL = 10.0  # noise deviations by which users must be seen for rough weights
 ROUNDS = 40
 
 
@@ -23,6 +25,29 @@ class Weights:
 
     weights: Floats
     deviations: Floats
+
+
+def kinds_of(public: PublicNgrams) -> Ids:
+    """The source that every n-gram is most frequent in: the first of those that have it alike."""
+    kinds: Ids = np.argmax(public.sources, axis=0).astype(np.int32)
+    return kinds
+
+
+def likely_weights(kinds: Floats, noise: float, public: PublicNgrams) -> Floats | None:
+    """Rough weights of the sources before counts are measured; None where noise hides them.
+
+    `kinds` are noisy sums over users of the share of their n-grams that is of each kind. A source k would give kind j
+    the share A_kj = Σ π_ki, over n-grams i of kind j: Σ_k w_k A_kj is fitted to the shares.
+    """
+    number, users = len(public.sources), float(kinds.sum())
+    if number == 1 or users < SIGNAL * noise * np.sqrt(number):
+        return None
+    of_kind = np.eye(number)[kinds_of(public)]
+    shares = public.sources @ of_kind
+    doubt = (noise / users) ** 2 + KIND_DEVIATION**2
+    curvature = shares @ shares.T / doubt + np.eye(number) / PRIOR_DEVIATION**2
+    pull = shares @ (kinds / users) / doubt + 1 / (number * PRIOR_DEVIATION**2)
+    return _on_the_simplex(curvature, pull)
 
 
 def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:

@@ -22,6 +22,7 @@ HIDDEN = 3.0  # noise deviations: only below it does c matter
 # Of what people wrote, over posts and commits at ε from 0.1 to 4: within two deviations for 95% in every fifth.
 MANNER = 0.3  # relative deviation where everything is lost
 BURST = 5.0  # how many of an n-gram come from one user together, roughly
+WIDER = 1.06  # errors are not as regular as these formulas
 
 
 def spread(expected: Floats, noise: Floats, trust: float) -> Floats:
@@ -46,5 +47,5 @@ def of_what_was_written(deviation: Floats, theta: Floats, total: float, clipping
     """The deviation of θ from what people wrote, given that from clipped text; `total` n-grams were written."""
     written = np.maximum(theta * total, 1.0)
     relative = (MANNER * clipping.lost) ** 2 + BURST * clipping.unevenness / written
-    wider: Floats = np.sqrt(deviation**2 + theta**2 * relative)
+    wider: Floats = WIDER * np.sqrt(deviation**2 + theta**2 * relative)
     return wider

@@ -27,6 +27,7 @@ from bayesgram.inference.measuring import (
     shapes,
     typical,
 )
+from bayesgram.inference.mixing import kinds_of, likely_weights
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.posterior import Inferred
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
@@ -34,9 +35,11 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import (
+    KIND_UNITS,
     TOTAL_UNITS,
     UNITS,
     USER_UNITS,
+    Bins,
     Coordinates,
     LostWords,
     amounts,
@@ -70,7 +73,7 @@ class Posterior(Mechanism):
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
-        amount = 2 * (NORM_EDGES.size + 1)
+        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary)
         return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + totals + lost + amount, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -102,7 +105,7 @@ class Posterior(Mechanism):
             choice, left = Choice.fixed(self.clip_norm), 1.0
         else:
             left = 1 - AMOUNT_SHARE
-            choice, said = _choose(counts, design, whole, chance)
+            choice, design, said = _choose(counts, design, whole, chance)
             details |= said
         lost = None
         if choice.lost_share:
@@ -121,16 +124,26 @@ class Posterior(Mechanism):
 
 def _choose(
     counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
-) -> tuple[Choice, dict[str, Any]]:
-    """How to measure, from a noisy look at how much users write."""
-    sigma = whole.part(AMOUNT_SHARE)
-    exact = amounts(counts, design.ngrams, NORM_EDGES, design.largest, design.first)  # every user within B
-    users, parts = np.split(chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64), 2)
-    users, parts = users / USER_UNITS, parts / TOTAL_UNITS
-    seen = Amounts.from_noisy(users, parts, design.largest, sigma * UNITS / USER_UNITS)
+) -> tuple[Choice, "Design", dict[str, Any]]:
+    """How to measure, from a noisy look at how much users write, and like which source."""
+    sigma, bins = whole.part(AMOUNT_SHARE), design.bins
+    exact = amounts(counts, design.ngrams, bins)  # every user within B
+    noisy = chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64)
+    users, parts, kinds = np.split(noisy, [bins.largest.size, 2 * bins.largest.size])
+    users, parts, kinds = users / USER_UNITS, parts / TOTAL_UNITS, kinds / KIND_UNITS
+    seen = Amounts.from_noisy(users, parts, bins.largest, sigma * UNITS / USER_UNITS)
     said = {"amount_multiplier": sigma, "norm_edges": NORM_EDGES.tolist()}
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
-    return best_choice(seen, design.parts[-1], whole.multiplier), said
+    weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
+    if weights is not None:
+        design = Design([part.mixed(weights) for part in design.parts])
+    return best_choice(seen, design.parts[-1], whole.multiplier), design, said
+
+
+def number_of_kinds(vocabulary: Vocabulary) -> int:
+    """As many as sources: which one an n-gram is most frequent in. One source has none."""
+    sources = len(vocabulary.source_names)
+    return sources if sources > 1 else 0
 
 
 def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
@@ -199,9 +212,14 @@ class Design:
         return Coordinates(np.concatenate(self.scales), self.words)
 
     @cached_property
-    def largest(self) -> Floats:
-        """The most n-grams that count of a user, by norm."""
-        return largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
+    def bins(self) -> Bins:
+        """How users are sorted: only the longest n-grams count as text."""
+        longest = self.parts[-1]
+        kinds = np.full(self.size, -1, np.int32)
+        kinds[self.first :] = kinds_of(longest)
+        number = len(longest.sources)
+        largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
+        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0)
 
     def coordinates(self, choice: Choice) -> Coordinates:
         """N-grams, words, and the totals of the orders."""

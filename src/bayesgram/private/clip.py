@@ -27,7 +27,8 @@ MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
-USER_UNITS, TOTAL_UNITS = 6 * UNITS // 10, 8 * UNITS // 10  # their squares add up to no more than B²
+# Of a user, of how much they write and of what kind: their squares add up to no more than B².
+USER_UNITS, TOTAL_UNITS, KIND_UNITS = 57 * UNITS // 100, 76 * UNITS // 100, 31 * UNITS // 100
 
 Csr = tuple[Integers, Ids, Ids]
 
@@ -229,16 +230,30 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
     return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
 
 
-def amounts(counts: PrivateCounts, measured: Coordinates, edges: Floats, largest: Floats, first: int) -> Integers:
-    """How much users write: by their norm ‖counts/shape‖₂ over public edges, how many they are, then their totals.
+@dataclass(frozen=True, eq=False)
+class Bins:
+    """How users are sorted, all of it public: by their norm over edges, and by kinds of n-grams."""
 
-    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of n-grams from row `first` on over
-    the bin's `largest`, or all of them beyond it.
+    edges: Floats
+    largest: Floats  # the most n-grams that count of a user, in each bin
+    kinds: Ids  # of every n-gram; −1: doesn't count as text
+    kind_total: int  # 0: kinds are not asked about
+
+    @property
+    def content(self) -> tuple[bytes, bytes, bytes, int]:
+        """All of it, to tell one from another."""
+        return self.edges.tobytes(), self.largest.tobytes(), self.kinds.tobytes(), self.kind_total
+
+
+def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integers:
+    """How much users write: by their norm ‖counts/shape‖₂ how many they are, then their totals, then of which kind.
+
+    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count over the
+    bin's largest, or all of them beyond it. KIND_UNITS are shared out among the kinds of these n-grams.
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_amounts_of_rows, measured=measured, edges=edges, largest=largest, first=first)
-    asked = ("amounts", edges.tobytes(), largest.tobytes(), first, *measured.content)
-    return counts.once(asked, lambda: counts.over_users(summed))
+    summed = partial(_amounts_of_rows, measured=measured, bins=bins)
+    return counts.once(("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,8 +288,8 @@ def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Intege
     return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
 
 
-def _amounts_of_rows(rows: Rows, measured: Coordinates, edges: Floats, largest: Floats, first: int) -> Integers:
-    public = (1 / measured.shape, measured.words, edges, largest, first)
+def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
+    public = (1 / measured.shape, measured.words, bins.edges, bins.largest, bins.kinds, bins.kind_total)
     return _amounts(rows.starts, rows.ngrams, rows.counts, *public)
 
 
@@ -343,19 +358,27 @@ def _amounts(
     words: Ids,
     edges: Floats,
     largest: Floats,
-    first: int,
+    kinds: Ids,
+    kind_total: int,
 ) -> Integers:
-    found, said = np.zeros(2 * largest.size, np.int64), np.zeros(weights.size, np.int64)
+    found, said = np.zeros(2 * largest.size + kind_total, np.int64), np.zeros(weights.size, np.int64)
     own = np.empty((np.diff(starts).max() if starts.size > 1 else 0) * words.shape[1], np.int64)
+    of_kind = np.zeros(kind_total, np.int64)
     for user in range(starts.size - 1):
         norm = _norm(ngrams, counts, starts[user], starts[user + 1], weights, words, said, own)
         written = np.int64(0)
+        of_kind[:] = 0
         for at in range(starts[user], starts[user + 1]):
-            if ngrams[at] >= first:
+            kind = kinds[ngrams[at]]
+            if kind >= 0:
                 written += counts[at]
+                if kind < kind_total:
+                    of_kind[kind] += counts[at]
         place = np.searchsorted(edges, norm, side="right")
         found[place] += USER_UNITS
         found[largest.size + place] += np.int64(TOTAL_UNITS * min(written / largest[place], 1.0))
+        for kind in range(kind_total):
+            found[2 * largest.size + kind] += np.int64(KIND_UNITS * (of_kind[kind] / max(written, 1)))
     return found
 
 
