@@ -28,6 +28,7 @@ from bayesgram.text.tokens import Tokenizer
 UNITS = 10**8  # what probabilities are counted in
 ARPA = (".arpa", ".arpa.gz")
 CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
+PUBLIC_MODEL = "public.json"  # what a public model has, which holds a model folder for each of its sources
 
 logger = logging.getLogger(__name__)
 
@@ -82,6 +83,11 @@ def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
 
 def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
     """What opens a path that is no text."""
+    if _has(path, PUBLIC_MODEL):
+        raise UsageError(
+            f"{path}: a public model holds a model of each of its sources; export the one that is meant with"
+            f" `bayesgram export {path} --source NAME --format model`, and give that."
+        )
     if path.name.lower().endswith(ARPA) or _has(path, MODEL):
         return _of_model
     if _has(path, CARD):

@@ -209,14 +209,18 @@ class LanguageModel:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
+        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+            self.write(folder)
+
+    def write(self, folder: Path) -> None:
+        """Fill an empty folder."""
         words = self.trie.words
         arrays: dict[str, Any] = {**vars(self.trie), "word_bytes": words.data, "word_ends": words.ends}
         about = {"format": FORMAT, "order": self.order, "ngrams": self.sizes, "tokenizer": self.tokenizer.name}
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            for name in ARRAYS:
-                np.save(folder / f"{name}.npy", arrays[name])
-            text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
-            (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+        for name in ARRAYS:
+            np.save(folder / f"{name}.npy", arrays[name])
+        text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
+        (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> "LanguageModel":
