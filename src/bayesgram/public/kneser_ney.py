@@ -9,13 +9,18 @@ own count. n₁ to n₄ are how many n-grams of an order have a = 1, 2, 3, 4; th
     D_k = k − (k + 1) Y n_{k+1} / n_k, Y = n₁ / (n₁ + 2 n₂)                   D_k for a = 1, 2 and for 3 or more
     p(w|h) = (a(hw) − D(a(hw))) / Σ_w a(hw) + γ(h) p(w|h′),                   γ(h) = Σ_w D(a(hw)) / Σ_w a(hw)
 
-where h′ is h without its first word, and below the words all of them are equally likely, <unk> and </s> among them. That
-is what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or repeated text, D is ½, 1, 1½, which
-lmplz takes with --discount_fallback.
+where h′ is h without its first word; below the words, all of them but <s> are equally likely, <unk> among them. That is
+what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or repeated text, D is ½, 1, 1½, which lmplz
+takes with --discount_fallback.
 
 A smaller model. Which n-grams go is decided by `pruning`, with a model whose lower orders count everything: those above
-lack what longer n-grams explain. Then what goes is explained no more: a(g) is the number of words before g as far as
-those n-grams stay, and the a of those that go (Siivola, Hirsimäki and Virpioja 2007); all of their mass is γ's.
+lack what longer n-grams explain (Chelba et al. 2010). Then what goes is explained no more, so a(g) is the number of
+words before g where that n-gram stays, and the sum of a where it goes (Siivola, Hirsimäki and Virpioja 2007). What
+stays has p(w|h) as above, and the back-off weight of h makes it add up to one again.
+
+How that was chosen: by the perplexity of held-out text of the same source and of another register, where models of
+Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the model itself, 0 to 6% worse; with the
+a of the whole model 0 to 8%; with the mass of what goes shared by what stays as well, 1 to 3%.
 Does not read text: see `public_model`.
 """
 
@@ -29,6 +34,8 @@ from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.released.estimate import logs
 from bayesgram.released.pruning import pruned
 from bayesgram.released.trie import Index, Trie, Words, connect, find_special
+
+Links = tuple[Integers, Integers]  # of the n-grams of an order: their contexts and suffixes, in the order below
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of a = 0, 1, 2 and 3 or more
 MOST_BITS = 63  # of word numbers side by side in a key
@@ -109,9 +116,9 @@ def _whole(text: Counts) -> list[Integers]:
 
 
 def _adjusted(
-    counts: list[Integers], links: list[tuple[Integers, Integers]], before_start: list[Bools], kept: list[Bools]
+    counts: list[Integers], links: list[Links], before_start: list[Bools], kept: list[Bools]
 ) -> list[Integers]:
-    """a of every n-gram, the longest orders first: what stands before it, if that stays, and the a of what goes."""
+    """What `a` is for every n-gram: how much stands before it that stays, and the `a` of what goes."""
     adjusted = [counts[-1]]
     for below in range(len(counts) - 2, -1, -1):
         explained = np.where(kept[below + 1], 1, adjusted[0])
@@ -123,33 +130,56 @@ def _adjusted(
 
 def _model(
     text: Counts,
-    links: list[tuple[Integers, Integers]],
+    links: list[Links],
     adjusted: list[Integers],
     discounts: list[Floats],
     kept: list[Bools],
 ) -> Trie:
     """The interpolated model of these counts, with the n-grams that stay."""
     probabilities = [_word_probabilities(adjusted[0], discounts[0], find_special(text.words)[0])]
-    backoffs = []
+    weights = []
     for level, (parents, suffixes) in enumerate(links, start=1):
-        counts, contexts = adjusted[level].astype(np.float64), len(text.levels[level - 1])
-        given = np.where(kept[level], discounts[level][np.minimum(adjusted[level], 3)], counts)  # to the lower order
-        totals = np.bincount(parents, counts, contexts)
-        shares = np.bincount(parents, given, contexts) / np.where(totals > 0, totals, 1)
-        shares[totals == 0] = 1.0
-        lower = probabilities[-1][suffixes]
-        probabilities.append((counts - given) / totals[parents] + shares[parents] * lower)
-        backoffs.append(shares)
-    order = max(level for level, stays in enumerate(kept, start=1) if level <= 2 or stays.any())
+        lower, contexts = probabilities[-1][suffixes], len(text.levels[level - 1])
+        probability, share = _interpolated(adjusted[level], discounts[level], parents, lower, contexts)
+        weight = _weights(probability, share, lower, parents, kept[level])
+        probabilities.append(np.where(kept[level], probability, weight[parents] * lower))
+        weights.append(weight)
+    order = max(order for order, stays in enumerate(kept, start=1) if order <= 2 or stays.any())
     rows = [rows[stays] for rows, stays in zip(text.levels, kept, strict=True)][:order]
     log_probabilities = [logs(each[stays]) for each, stays in zip(probabilities, kept, strict=True)][:order]
-    log_backoffs = [np.log10(each[stays]) for each, stays in zip(backoffs, kept, strict=False)][: order - 1]
+    log_backoffs = [np.log10(each[stays]) for each, stays in zip(weights, kept, strict=False)][: order - 1]
     return connect(rows, text.words, log_probabilities, log_backoffs)
 
 
 def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Floats:
     """p(w) of every word but <s>: what the discounts leave is shared equally."""
-    given, total = discounts[np.minimum(adjusted, 3)], adjusted.sum()
-    probabilities: Floats = (adjusted - given + given.sum() / (adjusted.size - 1)) / total
+    taken = discounts[np.minimum(adjusted, 3)]
+    probabilities: Floats = (adjusted - taken + taken.sum() / (adjusted.size - 1)) / adjusted.sum()
     probabilities[start] = 0.0
     return probabilities
+
+
+def _interpolated(
+    adjusted: Integers, discounts: Floats, parents: Integers, lower: Floats, contexts: int
+) -> tuple[Floats, Floats]:
+    """p(w|h) of all n-grams of an order, and γ(h), which is 1 where nothing follows."""
+    taken = discounts[np.minimum(adjusted, 3)]
+    totals = np.bincount(parents, adjusted, contexts)
+    share = np.ones(contexts)
+    np.divide(np.bincount(parents, taken, contexts), totals, out=share, where=totals > 0)
+    return (adjusted - taken) / totals[parents] + share[parents] * lower, share
+
+
+def _weights(probability: Floats, share: Floats, lower: Floats, parents: Integers, kept: Bools) -> Floats:
+    """The back-off weights: γ(h); where n-grams go, what all words but those that stay have, over the same below."""
+    if kept.all():
+        return share
+    unseen = np.maximum(
+        1 - np.bincount(parents, lower, share.size), 0
+    )  # the lower order's mass of what never follows h
+    goes = parents[~kept]
+    above = share * unseen + np.bincount(goes, probability[~kept], share.size)
+    below = unseen + np.bincount(goes, lower[~kept], share.size)
+    weights = share.copy()
+    np.divide(above, below, out=weights, where=np.bincount(goes, minlength=share.size) > 0)
+    return weights

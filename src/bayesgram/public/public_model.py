@@ -170,19 +170,30 @@ class PublicModel:
             raise UsageError(
                 f"{path}: not a public model (no {PUBLIC_MODEL}); make one with `bayesgram vocab … --model`."
             )
+        models = {}
+        for name, own in zip(_names(folder), FOLDERS, strict=False):
+            if not (folder / own / language_model.ABOUT).is_file():
+                raise damaged(path)
+            models[name] = LanguageModel.load(folder / own)
         try:
-            about = read_json(folder / PUBLIC_MODEL)
-            check_format(path, "a public model", about["format"], FORMAT)
-            names = [str(name) for name in about["sources"]]
-            check_names(names)
+            return cls(models)
         except UsageError:
-            raise
-        except (OSError, ValueError, KeyError, TypeError):
             raise damaged(path) from None
-        try:
-            return cls({name: LanguageModel.load(folder / own) for name, own in zip(names, FOLDERS, strict=False)})
-        except BayesgramError:
-            raise damaged(path) from None
+
+
+def _names(folder: Path) -> list[str]:
+    """The sources that a saved model says it has."""
+    try:
+        about = read_json(folder / PUBLIC_MODEL)
+        check_format(folder, "a public model", about["format"], FORMAT)
+        names = about["sources"]
+    except UsageError:  # of a newer version
+        raise
+    except (OSError, ValueError, KeyError, TypeError):
+        raise damaged(folder) from None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MOST_SOURCES:
+        raise damaged(folder)
+    return names
 
 
 def damaged(path: str | Path) -> BayesgramError:
@@ -249,9 +260,7 @@ def count_ngrams(
     tokens.add(*buffers(words))
     orders = range(1, order + 1)
     with scratch_folder() as scratch:
-        counter = NgramCounter(
-            orders, tokenizer, scratch=scratch, memory=memory, tokens=tokens, unknown=unknown
-        )
+        counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory, tokens=tokens, unknown=unknown)
         for batch in source:
             counter.add(batch.text)
         return Counts.of(words_of(words), (_all(counter, each) for each in orders))
