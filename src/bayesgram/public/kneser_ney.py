@@ -20,7 +20,7 @@ stays has p(w|h) as above, and the back-off weight of h makes it add up to one a
 
 How that was chosen: by the perplexity of held-out text of the same source and of another register, where models of
 Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the model itself, 0 to 6% worse; with the
-a of the whole model 0 to 8%; with the mass of what goes shared by what stays as well, 1 to 3%.
+a of the whole model 0 to 8%; with the mass of what goes shared by what stays as well, ½ to 3%.
 Does not read text: see `public_model`.
 """
 

@@ -191,7 +191,9 @@ def _names(folder: Path) -> list[str]:
         raise
     except (OSError, ValueError, KeyError, TypeError):
         raise damaged(folder) from None
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len(names) > MOST_SOURCES:
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise damaged(folder)
+    if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
         raise damaged(folder)
     return names
 
