@@ -10,7 +10,7 @@ Does not read private text, and does not mix the sources.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -141,7 +141,7 @@ class PublicModel:
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
             counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, memory=memory)
-            if not counts.counts[0].any():
+            if not counts.counts.any():
                 raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
             about = {"estimate": "modified Kneser-Ney", "public_source": name, "pruned_to": size}
             models[name] = LanguageModel(kneser_ney(counts, keep=size), vocabulary.tokenizer, about)
@@ -265,10 +265,10 @@ def count_ngrams(
         counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory, tokens=tokens, unknown=unknown)
         for batch in source:
             counter.add(batch.text)
-        return Counts.of(words_of(words), (_all(counter, each) for each in orders))
+        return Counts.of(words_of(words), (_parts(counter, each) for each in orders))
 
 
-def _all(counter: NgramCounter, order: int) -> tuple[Ids, Integers]:
-    """All n-grams of one order, in any order, and their counts."""
-    found = [part for table in counter.tables(order) for part in table.entries()]
-    return np.concatenate([rows for rows, _ in found]), np.concatenate([counts for _, counts in found])
+def _parts(counter: NgramCounter, order: int) -> Iterator[tuple[Ids, Integers]]:
+    """All n-grams of one order with their counts, some at a time."""
+    for table in counter.tables(order):
+        yield from table.entries()
