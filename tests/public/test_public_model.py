@@ -130,6 +130,8 @@ def test_a_saved_model_is_a_source_by_one_of_its_models(tmp_path, model):
     model.save(tmp_path / "public.model")
     with pytest.raises(UsageError, match="a public model holds a model of each of its sources; export the one"):
         Vocabulary.from_public(tmp_path / "public.model", order=2)
+    with pytest.raises(UsageError, match="a public model, which has a model of each of its sources; write one"):
+        LanguageModel.open(tmp_path / "public.model")
     made = Vocabulary.from_public(tmp_path / "public.model" / "source-0", order=2)
     assert "red fish" in made.ngrams.to_pylist()
 

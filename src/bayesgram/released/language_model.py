@@ -31,6 +31,7 @@ from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.version import VERSION
 
 ABOUT = "model.json"
+PUBLIC = "public.json"  # what a public model has (see `public.public_model`), which holds several such folders
 FORMAT = 1
 ARRAYS = {
     "word_bytes": np.uint8,
@@ -226,6 +227,11 @@ class LanguageModel:
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
         folder = Path(path)
+        if (folder / PUBLIC).is_file():
+            raise UsageError(
+                f"{path}: a public model, which has a model of each of its sources; write one of them with"
+                f" `bayesgram export {path} --source NAME --format model`, and give that."
+            )
         if not (folder / ABOUT).is_file():
             raise UsageError(
                 f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."
