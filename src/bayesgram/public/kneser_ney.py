@@ -183,23 +183,25 @@ def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Fl
 
 
 def _smaller(text: Counts, log_probability: Singles, log_weight: Singles, kept: Bools) -> Trie:
-    """A trie of the n-grams that stay: with each, all that its context or suffix is."""
+    """A trie of the n-grams that stay; with each of them stay its context and its suffix."""
+    ranked = np.argsort(-log_probability[1 : 1 + len(text.words)], kind="stable").astype(np.int32)
+    if kept.all():
+        arrays = (text.level_starts, text.word, text.first_child, text.suffix, log_probability, log_weight)
+        return frozen(Trie(text.words, *arrays, ranked))
     before = np.concatenate([[0], np.cumsum(kept)])  # how many of those that stay come before a node
     level_starts = before[text.level_starts]
-    order = max(
-        order for order in range(1, text.order + 1) if order <= 2 or level_starts[order + 1] > level_starts[order]
-    )
-    contexts = np.flatnonzero(kept[: text.level_starts[order]])
-    ends = np.append(text.first_child[contexts], text.first_child[text.level_starts[order]])
+    longest = max(2, int(np.flatnonzero(np.diff(level_starts)).max()))
+    contexts = np.flatnonzero(kept[: text.level_starts[longest]])
+    ends = np.append(text.first_child[contexts], text.first_child[text.level_starts[longest]])
     trie = Trie(
         text.words,
-        level_starts[: order + 2],
+        level_starts[: longest + 2],
         text.word[kept],
         before[ends].astype(np.int32),
         before[text.suffix[kept]].astype(np.int32),
         log_probability[kept],
         log_weight[contexts],
-        np.argsort(-log_probability[1 : 1 + len(text.words)], kind="stable").astype(np.int32),
+        ranked,
     )
     return frozen(trie)
 
