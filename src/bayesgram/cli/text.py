@@ -11,7 +11,7 @@ import typer
 
 from bayesgram.cli import console, options, sources, spark
 from bayesgram.engines.choices import EngineName
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.public.opening import Opened
@@ -196,14 +196,22 @@ def _made(
 def _save(
     made: "Vocabulary", output: Path, modelled: "PublicModel | None", model_output: Path | None, *, force: bool
 ) -> None:
-    """Both are written before either takes its place."""
-    from bayesgram.files.writing import publish_file, publish_folder
+    """Both are written before either takes its place; then the model does, and the vocabulary."""
+    from bayesgram.files.writing import publish_file, publish_folder, published
     from bayesgram.public.public_model import CONTENTS
 
-    with ExitStack() as places:
-        made.write(places.enter_context(publish_file(output, force=force)))
-        if modelled and model_output:
+    if modelled is None or model_output is None:
+        made.save(output, force=force)
+        return
+    before = len(published)
+    try:
+        with ExitStack() as places:
+            made.write(places.enter_context(publish_file(output, force=force)))
             modelled.write(places.enter_context(publish_folder(model_output, contents=CONTENTS, force=force)))
+    except BayesgramError as error:
+        if len(published) == before + 1:
+            raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
+        raise
 
 
 def _told(modelled: "PublicModel | None", model_output: Path | None) -> dict[str, Any]:
