@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.errors import BayesgramError
 from bayesgram.experiments.population import Population
+from bayesgram.public import kneser_ney as kneser_ney_module
 from bayesgram.public.kneser_ney import discounts_of, kneser_ney
 from bayesgram.public.public_model import PublicModel, count_ngrams, model_words
 from bayesgram.public.vocabulary import Vocabulary
@@ -204,6 +206,12 @@ def test_discounts_of_few_counts_are_the_usual_ones():
     assert discounts_of(np.array([0, 0])).tolist() == usual
     assert discounts_of(np.repeat([1, 2, 3, 4], [10, 1, 9, 1])).tolist() == usual  # D₂ would be below 0
     assert discounts_of(np.repeat([1, 2, 3], [10, 3, 1]))[3] == 3.0  # as lmplz has it
+
+
+def test_more_ngrams_than_a_model_holds(monkeypatch):
+    monkeypatch.setattr(kneser_ney_module, "MOST_NODES", 11)
+    with pytest.raises(BayesgramError, match=r"12 n-grams: a model holds 11; give less text, or a smaller order\."):
+        counted([["a", "b"]], 2)
 
 
 @pytest.fixture(scope="module")

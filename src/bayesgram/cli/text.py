@@ -33,12 +33,12 @@ class ModelWish:
 
     def check(self, vocabulary: Path, *, force: bool, inputs: list[str], on_spark: bool) -> None:
         """Refuse what can't be made, before any text is read."""
-        from bayesgram.public.public_model import ORDER, check_order, check_place
-
         if self.output is None:
             if self.order is not None or self.size is not None:
                 raise UsageError("--model-order and --model-size: are for a public model; add --model PATH.")
             return
+        from bayesgram.public.public_model import ORDER, check_order, check_place
+
         if on_spark:
             raise UsageError("--model: is made on this machine; leave --engine spark or --model out.")
         if self.output.resolve() == vocabulary.resolve():
@@ -48,10 +48,10 @@ class ModelWish:
 
     def made(self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]") -> "PublicModel | None":
         """The model of a vocabulary's sources."""
-        from bayesgram.public.public_model import ORDER, PublicModel
-
         if self.output is None:
             return None
+        from bayesgram.public.public_model import ORDER, PublicModel
+
         order = ORDER if self.order is None else self.order
         return PublicModel.from_sources(vocabulary, opened, order=order, size=self.size, memory=self.memory)
 
@@ -177,8 +177,7 @@ def _made(
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.public.opening import open_sources
-    from bayesgram.public.public_model import text_of
+    from bayesgram.public.opening import open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
     then = "Choosing n-grams" if wish.output is None else "Making the model"
@@ -197,12 +196,12 @@ def _save(
     made: "Vocabulary", output: Path, modelled: "PublicModel | None", model_output: Path | None, *, force: bool
 ) -> None:
     """Both are written before either takes its place; then the model does, and the vocabulary."""
-    from bayesgram.files.writing import publish_file, publish_folder, published
-    from bayesgram.public.public_model import CONTENTS
-
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
+    from bayesgram.files.writing import publish_file, publish_folder, published
+    from bayesgram.public.public_model import CONTENTS
+
     before = len(published)
     try:
         with ExitStack() as places:

@@ -22,6 +22,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.files import RecordReader, Records
 from bayesgram.public import stored
+from bayesgram.public.sources import UNNAMED
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokens import Tokenizer
 
@@ -68,6 +69,17 @@ def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None
     ngrams, counts = opener(paths[0], tokenizer)
     stored.longest(paths[0], ngrams)
     return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0])
+
+
+def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
+    """The sources, if all of them are text."""
+    for name, source in sources.items():
+        if isinstance(source, Listed):
+            raise UsageError(
+                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
+                " made of text; give its text, or leave --model out."
+            )
+    return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
 
 
 def is_text(path: str, text_column: str) -> bool:

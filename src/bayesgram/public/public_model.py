@@ -27,7 +27,7 @@ from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import check_free, publish_folder
 from bayesgram.public.kneser_ney import Counts, kneser_ney
-from bayesgram.public.opening import PUBLIC_MODEL, Listed, Opened, open_sources
+from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
 from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import language_model
@@ -229,17 +229,6 @@ def check_size(size: int | None, words: int) -> None:
         raise UsageError(
             f"model_size={size}: the model keeps all of its {words:,} words; give {words + 1:,} or more n-grams."
         )
-
-
-def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
-    """The sources, if all of them are text."""
-    for name, source in sources.items():
-        if isinstance(source, Listed):
-            raise UsageError(
-                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
-                " made of text; give its text, or leave --model out."
-            )
-    return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
 
 
 def model_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
