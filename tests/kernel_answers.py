@@ -22,6 +22,7 @@ from bayesgram.inference.shrinkage import posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.private.clip import Coordinates, LostWords, amounts, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
+from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
@@ -95,6 +96,13 @@ def language_model():
     return [best, [each.word for each in model.predict([], 3, typed="a")], rounded(list(quality.to_json().values()))]
 
 
+def public_model():
+    table = pa.table({"text": HOSTILE * 2 + ["a b a b a", "b a", "the end", "the stop"]})
+    vocabulary = Vocabulary.from_public(table, order=[1, 2], size=12)
+    models = [PublicModel.from_public(vocabulary, table, size=size)["public"] for size in (None, 24)]
+    return [[rounded([model.score(text)]) for text in HOSTILE] + [model.sizes] for model in models]
+
+
 def shrinkage():
     chance = np.random.default_rng(2)
     found = posterior(chance.normal(20, 9, 30), np.full(30, 5.0), chance.uniform(5, 60, 30))
@@ -111,6 +119,7 @@ def answers():
         "clipping": clipping(vocabulary, counts),
         "crowd": crowd(),
         "language model": language_model(),
+        "public model": public_model(),
         "shrinkage": shrinkage(),
     }
 

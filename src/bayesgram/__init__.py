@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from bayesgram.private.counts import count as count
     from bayesgram.private.store import load_counts as load_counts
     from bayesgram.private.store import save_counts as save_counts
+    from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
@@ -60,6 +61,7 @@ _HOMES = {
     "privacy.ledger": ["Ledger"],
     "private.counts": ["UserCounts", "count"],
     "private.store": ["load_counts", "save_counts"],
+    "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],

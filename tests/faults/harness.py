@@ -201,6 +201,8 @@ class Laboratory:
         if published and not fault.is_kill and not outcome.crashed and outcome.code != 0:
             read_back = scenario.name == "ledger create" and fault.kind == "read"  # the new ledger, to be shown
             confirmed = "is written, but the disk did not confirm it" not in outcome.message
+            if scenario.name == "vocab --model" and f"model {scenario.output} is there, without" in outcome.message:
+                return
             if confirmed and OUT not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"
 

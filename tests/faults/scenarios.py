@@ -56,6 +56,7 @@ RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
 SCENARIOS = (
     Scenario("vocab", VOCAB, ("public.txt",), "made.parquet"),
     Scenario("vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", old="old.parquet"),
+    Scenario("vocab --model", (*VOCAB, "--model", "made"), ("public.txt",), "made"),  # beside made.parquet
     Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=SMALL_ROOM),
     Scenario("count --force", COUNT + FORCE, ("messages.parquet", "vocab.parquet"), "made", old="old-counts"),
     Scenario(
@@ -105,6 +106,7 @@ def make_inputs(folder, run):
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),
+        ("vocab", "public.txt", "--order", "1", "--size", "7", "-o", "warm.parquet", "--model", "warm"),
         ("count", "messages.parquet", "--vocab", "vocab.parquet", "-o", "counts"),
         ("count", "messages.parquet", "--vocab", "old.parquet", "-o", "old-counts"),
         ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", LEDGER),

@@ -61,13 +61,13 @@ class ReadingBar:
         self._task = progress.add_task(label, total=None)
         self._left = self._size = 0
 
-    def records(self, inputs: list[str], **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
-        """A reader of these inputs that moves the bar; of several, all together do."""
+    def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
+        """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
         from bayesgram.files import read_records
 
         reader = read_records(inputs, on_progress=self._move, **arguments)
-        self._left += reader.size
-        self._size += reader.size
+        self._left += times * reader.size
+        self._size += times * reader.size
         self._progress.update(self._task, total=self._size)
         return reader
 

@@ -24,7 +24,9 @@ class Format(StrEnum):
 
 
 MODELS = (Format.ARPA, Format.MODEL)
-Source = Annotated[Path, typer.Argument(metavar="RELEASE", help="A release folder.", show_default=False)]
+Source = Annotated[
+    Path, typer.Argument(metavar="RELEASE", help="A release folder, or a public model.", show_default=False)
+]
 
 
 def export(
@@ -45,14 +47,20 @@ def export(
     prune: Annotated[
         int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
     ] = None,
+    source: Annotated[
+        str | None, typer.Option(help="Which source of a public model.", show_default="its only one")
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Export a release: as a language model, or as a table. Post-processing, so at no privacy cost.
 
+    Of a public model (`vocab --model`), the language model of one source.
+
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
     from bayesgram.files.writing import check_free
+    from bayesgram.public.public_model import is_public_model
     from bayesgram.released.language_model import CONTENTS, LanguageModel
     from bayesgram.released.release import Release
 
@@ -60,6 +68,11 @@ def export(
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if is_public_model(release):
+        _export_public(release, source, output, format_, unused=public or prune, force=force, json=json)
+        return
+    if source is not None:
+        raise UsageError(f"--source {source}: {release} is no public model; leave it out.")
     loaded = Release.load(release)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
     if format_ in MODELS:
@@ -77,6 +90,29 @@ def export(
             )
             report["ngrams"] = len(loaded.ngrams)
     console.report(report, json=json)
+
+
+def _export_public(
+    path: Path, source: str | None, output: Path, format_: Format, *, unused: Path | int | None, force: bool, json: bool
+) -> None:
+    """Export the model of one public source."""
+    from bayesgram.public.public_model import PublicModel
+
+    if format_ not in MODELS:
+        raise UsageError(f"--format {format_}: a public model is a language model; choose arpa or model.")
+    if unused is not None:
+        raise UsageError(
+            "--public and --prune: a public model is made smaller by `vocab --model-size`; leave them out."
+        )
+    loaded = PublicModel.load(path)
+    if source is None and len(loaded.models) > 1:
+        raise UsageError(f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source.")
+    name = loaded.source_names[0] if source is None else source
+    model = loaded[name]
+    with console.step("Writing"):
+        _write_model(model, output, format_, force=force)
+    told = {"output": str(output), "format": str(format_), "source": name, "order": model.order, "ngrams": model.sizes}
+    console.report(told, json=json)
 
 
 def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is imported late

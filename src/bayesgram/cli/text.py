@@ -1,7 +1,8 @@
 """bayesgram vocab and bayesgram count: from text to counts."""
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -10,13 +11,49 @@ import typer
 
 from bayesgram.cli import console, options, sources, spark
 from bayesgram.engines.choices import EngineName
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.public.opening import Opened
+    from bayesgram.public.public_model import PublicModel
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokens import Tokenizer
 
 Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
+
+
+@dataclass(frozen=True)
+class ModelWish:
+    """The public model that is to stand beside a vocabulary, if any."""
+
+    output: Path | None
+    order: int | None
+    size: int | None
+    memory: int
+
+    def check(self, vocabulary: Path, *, force: bool, inputs: list[str], on_spark: bool) -> None:
+        """Refuse what can't be made, before any text is read."""
+        if self.output is None:
+            if self.order is not None or self.size is not None:
+                raise UsageError("--model-order and --model-size: are for a public model; add --model PATH.")
+            return
+        from bayesgram.public.public_model import ORDER, check_order, check_place
+
+        if on_spark:
+            raise UsageError("--model: is made on this machine; leave --engine spark or --model out.")
+        if self.output.resolve() == vocabulary.resolve():
+            raise UsageError(f"--model {self.output}: is the --output too; give the model a path of its own.")
+        check_order(ORDER if self.order is None else self.order)
+        check_place(self.output, force=force, inputs=inputs)
+
+    def made(self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]") -> "PublicModel | None":
+        """The model of a vocabulary's sources."""
+        if self.output is None:
+            return None
+        from bayesgram.public.public_model import ORDER, PublicModel
+
+        order = ORDER if self.order is None else self.order
+        return PublicModel.from_sources(vocabulary, opened, order=order, size=self.size, memory=self.memory)
 
 
 def vocab(
@@ -39,6 +76,16 @@ def vocab(
     boundaries: Annotated[
         bool, typer.Option("--boundaries", help="N-grams may begin with <s> and end with </s>.")
     ] = False,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Write a public model here: a language model of each source's text.", show_default=False),
+    ] = None,
+    model_order: Annotated[
+        int | None, typer.Option(help="Words in the longest n-grams of --model, 2 to 6.", show_default="3")
+    ] = None,
+    model_size: Annotated[
+        int | None, typer.Option(help="How many n-grams --model keeps for each source.", show_default="all")
+    ] = None,
     text_column: options.TextColumn = "text",
     tokenizer: options.TokenizerOption = None,
     keep_case: options.KeepCase = None,
@@ -54,6 +101,9 @@ def vocab(
     Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by the mean of their
     frequencies, and the counts of each source are kept. A source is text, an ARPA file, a release, or a vocabulary.
 
+    --model keeps what the list of n-grams leaves out: all n-grams of each source (text only), as a language model over
+    the words of the vocabulary.
+
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
     from bayesgram.files import left_out
@@ -64,23 +114,28 @@ def vocab(
     from bayesgram.public.vocabulary import Vocabulary
 
     given = sources.by_name(public)
-    check_free(output, force=force, inputs=[*sources.paths(given), *([listed] if listed else [])])
+    inputs = [*sources.paths(given), *([str(listed)] if listed else [])]
+    check_free(output, force=force, inputs=inputs)
+    on_spark = spark.chosen(engine, master)
+    wish = ModelWish(model, model_order, model_size, options.memory(memory))
+    wish.check(output, force=force, inputs=inputs, on_spark=on_spark)
     cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if listed is None:
         choice: dict[str, Any] = {"order": _orders(order, orders), "size": 50_000 if size is None else size}
-        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=cut, memory=options.memory(memory))
+        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=cut, memory=wish.memory)
     else:
         if order is not None or orders is not None or size is not None:
             raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
         stated = tokenizer is None and keep_case is None and not boundaries
         ngrams, cut = read_list(listed, None if stated else cut)
         choice, make = {"ngrams": ngrams}, partial(Vocabulary.of_counted_list, ngrams, tokenizer=cut)
-    if spark.chosen(engine, master):
+    modelled: PublicModel | None = None
+    if on_spark:
         made, bad_rows = spark.vocabulary(given, master, tokenizer=cut, **choice, **rows)
     else:
-        made, bad_rows = _made(given, make, cut, **rows)
-    made.save(output, force=force)
+        made, modelled, bad_rows = _made(given, make, wish, cut, **rows)
+    _save(made, output, modelled, wish.output, force=force)
     if listed and made.finder.repeated:
         console.say(
             f"warning: {made.finder.repeated} n-grams stand in {listed} more than once; only the first is counted."
@@ -103,6 +158,7 @@ def vocab(
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
+            **_told(modelled, wish.output),
             **(for_machines if json else {}),
         },
         json=json,
@@ -112,17 +168,54 @@ def vocab(
 
 
 def _made(
-    given: dict[str, list[str]], make: "Make", tokenizer: "Tokenizer", *, text_column: str, skip_bad_rows: bool
-) -> "tuple[Vocabulary, dict[str, int]]":
-    """The vocabulary, made on this machine, and why rows were skipped."""
-    from bayesgram.public.opening import open_sources
+    given: dict[str, list[str]],
+    make: "Make",
+    wish: ModelWish,
+    tokenizer: "Tokenizer",
+    *,
+    text_column: str,
+    skip_bad_rows: bool,
+) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
+    """The vocabulary and the public model, made on this machine, and why rows were skipped."""
+    from bayesgram.public.opening import open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
-    with console.reading("Reading public text", then="Choosing n-grams") as bar:
-        read = partial(bar.records, **rows, refuse_nothing=len(given) == 1)
+    then = "Choosing n-grams" if wish.output is None else "Making the model"
+    with console.reading("Reading public text", then=then) as bar:
+        times = 1 if wish.output is None else 2
+        read = partial(bar.records, **rows, times=times, refuse_nothing=len(given) == 1)
         opened = open_sources(given, tokenizer, text_column, read)
+        if wish.output is not None:
+            text_of(opened)
         made = make(sources=opened)
-    return made, sources.skipped_rows(opened.values())
+        modelled = wish.made(made, opened)
+    return made, modelled, sources.skipped_rows(opened.values())
+
+
+def _save(
+    made: "Vocabulary", output: Path, modelled: "PublicModel | None", model_output: Path | None, *, force: bool
+) -> None:
+    """Both are written before either takes its place; then the model does, and the vocabulary."""
+    if modelled is None or model_output is None:
+        made.save(output, force=force)
+        return
+    from bayesgram.files.writing import publish_file, publish_folder, published
+    from bayesgram.public.public_model import CONTENTS
+
+    before = len(published)
+    try:
+        with ExitStack() as places:
+            made.write(places.enter_context(publish_file(output, force=force)))
+            modelled.write(places.enter_context(publish_folder(model_output, contents=CONTENTS, force=force)))
+    except BayesgramError as error:
+        if len(published) == before + 1:
+            raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
+        raise
+
+
+def _told(modelled: "PublicModel | None", model_output: Path | None) -> dict[str, Any]:
+    """What there is of a public model."""
+    return {"model": str(model_output), "model_ngrams": modelled.sizes} if modelled else {}
 
 
 def _orders(order: int | None, orders: str | None) -> list[int]:

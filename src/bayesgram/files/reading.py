@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 class RecordReader:
     """An iterable of `Records`. `bad_rows` fills while iterating; iterating again starts over.
 
-    Logs which sources gave no record. If none did and `refuse_nothing` is set, the end of the iteration is an error.
+    Logs which sources gave no record, once. If none did and `refuse_nothing` is set, the iteration ends with an error.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class RecordReader:
         self._skip = skip_bad_rows
         self._on_progress = on_progress
         self._refuse_nothing = refuse_nothing
+        self._said = False
 
     @property
     def size(self) -> int:
@@ -72,8 +73,10 @@ class RecordReader:
                 (empty if self.bad_rows.total == bad else skipped).append(source.name)
         if self._refuse_nothing and len(empty) + len(skipped) == len(self.sources):
             raise nothing_read(self.bad_rows)
-        _say(empty, "no row in it.")
-        _say(skipped, "every row was skipped.")
+        if not self._said:
+            _say(empty, "no row in it.")
+            _say(skipped, "every row was skipped.")
+        self._said = True
 
     def _report(self, reported: int, position: int) -> int:
         if self._on_progress is not None and position > reported:

@@ -22,12 +22,14 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.files import RecordReader, Records
 from bayesgram.public import stored
+from bayesgram.public.sources import UNNAMED
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokens import Tokenizer
 
 UNITS = 10**8  # what probabilities are counted in
 ARPA = (".arpa", ".arpa.gz")
 CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
+PUBLIC_MODEL = "public.json"  # what a public model has, which holds a model folder for each of its sources
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +71,17 @@ def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None
     return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0])
 
 
+def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
+    """The sources, if all of them are text."""
+    for name, source in sources.items():
+        if isinstance(source, Listed):
+            raise UsageError(
+                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
+                " made of text; give its text, or leave --model out."
+            )
+    return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
+
+
 def is_text(path: str, text_column: str) -> bool:
     """Whether a path is read as text, if it can be read."""
     return not _paths(path) or _opener(Path(path), text_column) is None
@@ -82,6 +95,11 @@ def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
 
 def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
     """What opens a path that is no text."""
+    if _has(path, PUBLIC_MODEL):
+        raise UsageError(
+            f"{path}: a public model holds a model of each of its sources; export the one that is meant with"
+            f" `bayesgram export {path} --source NAME --format model`, and give that."
+        )
     if path.name.lower().endswith(ARPA) or _has(path, MODEL):
         return _of_model
     if _has(path, CARD):

@@ -260,6 +260,11 @@ class Vocabulary:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
+        with publish_file(path, force=force) as aside:
+            self.write(aside)
+
+    def write(self, file: Path) -> None:
+        """Write a new file."""
         metadata = {
             "bayesgram.format": str(FORMAT),
             "bayesgram.tokenizer": self.tokenizer.name,
@@ -267,9 +272,7 @@ class Vocabulary:
         }
         columns = {"count": self.counts, **{COUNT_OF + source.name: source.counts for source in self.sources}}
         arrays = {"ngram": self.ngrams, **{name: pa.array(counts) for name, counts in columns.items()}}
-        table = pa.table(arrays).replace_schema_metadata(metadata)
-        with publish_file(path, force=force) as aside:
-            pq.write_table(table, aside, compression="zstd")
+        pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), file, compression="zstd")
 
     @classmethod
     def load(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "Vocabulary":

@@ -31,6 +31,7 @@ from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.version import VERSION
 
 ABOUT = "model.json"
+PUBLIC = "public.json"  # what a public model has (see `public.public_model`), which holds several such folders
 FORMAT = 1
 ARRAYS = {
     "word_bytes": np.uint8,
@@ -209,19 +210,28 @@ class LanguageModel:
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
+        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+            self.write(folder)
+
+    def write(self, folder: Path) -> None:
+        """Fill an empty folder."""
         words = self.trie.words
         arrays: dict[str, Any] = {**vars(self.trie), "word_bytes": words.data, "word_ends": words.ends}
         about = {"format": FORMAT, "order": self.order, "ngrams": self.sizes, "tokenizer": self.tokenizer.name}
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            for name in ARRAYS:
-                np.save(folder / f"{name}.npy", arrays[name])
-            text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
-            (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+        for name in ARRAYS:
+            np.save(folder / f"{name}.npy", arrays[name])
+        text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
+        (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
         folder = Path(path)
+        if (folder / PUBLIC).is_file():
+            raise UsageError(
+                f"{path}: a public model, which has a model of each of its sources; write one of them with"
+                f" `bayesgram export {path} --source NAME --format model`, and give that."
+            )
         if not (folder / ABOUT).is_file():
             raise UsageError(
                 f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."

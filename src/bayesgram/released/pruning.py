@@ -38,9 +38,11 @@ def worth_of(trie: Trie) -> Floats:
     probability = 10 ** trie.log_probability.astype(np.float64)
     nodes = np.arange(1 + words, probability.size)
     parents, p, lower = trie.parents[nodes], probability[nodes], probability[trie.suffix[nodes]]
-    left = (1 - np.bincount(parents, p, trie.contexts))[parents]
-    below = (1 - np.bincount(parents, lower, trie.contexts))[parents]
-    log_alpha, log_later = np.log(left / below), np.log((left + p) / (below + lower))
+    left = np.maximum(1 - np.bincount(parents, p, trie.contexts), 0)[parents]
+    below = np.maximum(1 - np.bincount(parents, lower, trie.contexts), 0)[parents]
+    alpha = 10 ** trie.log_backoff[parents].astype(np.float64)
+    np.divide(left, below, out=alpha, where=(left > 0) & (below > 0))  # both are 0 where every word follows
+    log_alpha, log_later = np.log(alpha), np.log((left + p) / (below + lower))
     change = p * (np.log(lower) + log_later - np.log(p)) + left * (log_later - log_alpha)
     return np.concatenate([np.zeros(1 + words), -_how_often(trie, probability)[parents] * change])
 

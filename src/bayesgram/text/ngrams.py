@@ -57,6 +57,9 @@ class NgramCounter:
     Several texts can be counted apart in the same token numbers: each has a counter and a scratch folder of its own,
     they share `tokens`, and `texts` says how many share the memory. Their text is never counted as it comes, so that it
     can be asked as often as one likes.
+
+    With `unknown`, the number of one of the `tokens`, these are all there are: every other token of the text is that
+    one, and so are a <s> and a </s> that stand in it.
     """
 
     def __init__(
@@ -69,8 +72,9 @@ class NgramCounter:
         cores: int = CORES,
         tokens: StringTable | None = None,
         texts: int = 1,
+        unknown: int | None = None,
     ) -> None:
-        self.tokenizer = tokenizer
+        self.tokenizer, self._unknown = tokenizer, unknown
         self.tokens = StringTable() if tokens is None else tokens
         self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
@@ -86,7 +90,7 @@ class NgramCounter:
         few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
         for some in (parts[:few], parts[few:]):
             for found in on_cores(self._found, some, cores=self._cores):
-                stream = self.tokens.complete(found)
+                stream = self._numbered(found)
                 self._streams.add(_with_boundaries(stream, *self._marks)[0] if self._marks else stream)
         if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
             self._make_room()
@@ -95,6 +99,16 @@ class NgramCounter:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
         data, offsets, _ = self.tokenizer.cut(texts)
         return self.tokens.look_up(data, offsets)
+
+    def _numbered(self, found: Found) -> Ids:
+        """The numbers of all tokens of a chunk."""
+        if self._unknown is None:
+            return self.tokens.complete(found)
+        numbers = found.numbers
+        numbers[found.unknown] = self._unknown
+        for mark in self._marks or ():
+            numbers[numbers == mark] = self._unknown
+        return numbers
 
     def _make_room(self) -> None:
         """Count the text that is in memory, or move it to disk: decided by the first text there is too much of."""

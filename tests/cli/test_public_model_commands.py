@@ -1,0 +1,131 @@
+"""vocab --model and export of a public model, through the installed entry point and in this process."""
+
+import contextlib
+import json
+from functools import partial
+
+import pytest
+
+from bayesgram.cli.app import app
+from bayesgram.errors import BayesgramError
+from bayesgram.public.public_model import PublicModel
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.arpa import read_arpa
+from commands import failing, succeed
+
+fail = partial(failing, secret="\0")
+
+
+def inside(*arguments, cwd):
+    """The same command in this process, which need not start."""
+    with contextlib.chdir(cwd):
+        app([*map(str, arguments)], standalone_mode=False)
+
+
+def refused(*arguments, cwd, code=2):
+    with pytest.raises(BayesgramError) as caught:
+        inside(*arguments, cwd=cwd)
+    assert caught.value.exit_code == code
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("public model")
+    (folder / "wiki.txt").write_text("the red fish swims. the blue fish sleeps.\nthe green fish swims.\n")
+    (folder / "talk.txt").write_text("i like the red fish\n")
+    given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--orders", "1,2", "--json")
+    said = succeed(*given, "-o", "vocab.parquet", "--model", "public.model", cwd=folder)
+    (folder / "said.json").write_text(said)
+    return folder
+
+
+def test_the_model_stands_beside_the_vocabulary(work):
+    told = json.loads((work / "said.json").read_text())
+    vocabulary, model = Vocabulary.load(work / "vocab.parquet"), PublicModel.load(work / "public.model")
+    assert told["model"] == "public.model"
+    assert told["model_ngrams"] == model.sizes
+    assert model.source_names == vocabulary.source_names
+    again = PublicModel.from_public(vocabulary, {name: str(work / f"{name}.txt") for name in ("wiki", "talk")})
+    assert again.sizes == model.sizes
+    assert again["talk"].score("the red fish") == model["talk"].score("the red fish")
+
+
+def test_options_of_the_model(work, tmp_path):
+    given = ("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v.parquet", "--model", tmp_path / "m")
+    inside(*given, "--model-order", 4, cwd=work)
+    whole = PublicModel.load(tmp_path / "m")
+    assert whole.order == 4
+    inside(*given, "--model-order", 4, "--model-size", 12, "--force", cwd=work)
+    assert sum(PublicModel.load(tmp_path / "m")["public"].sizes) == 12
+    inside(
+        "vocab", "wiki.txt", "--list", tmp_path / "v.parquet", "-o", tmp_path / "l", "--model", tmp_path / "n", cwd=work
+    )
+    assert PublicModel.load(tmp_path / "n").order == 3
+
+
+def test_export_of_one_source(work, tmp_path):
+    told = json.loads(
+        succeed(
+            *("export", "public.model", "--source", "wiki", "--format", "arpa", "--json"),
+            *("-o", tmp_path / "wiki.arpa"),
+            cwd=work,
+        )
+    )
+    model = PublicModel.load(work / "public.model")["wiki"]
+    assert told["source"] == "wiki"
+    assert told["ngrams"] == model.sizes
+    assert read_arpa(tmp_path / "wiki.arpa").score("the red fish") == model.score("the red fish")
+    inside("export", "public.model", "--source", "talk", "--format", "model", "-o", tmp_path / "talk", cwd=work)
+    inside(
+        "vocab", f"a={tmp_path / 'talk'}", f"b={tmp_path / 'wiki.arpa'}", "-o", tmp_path / "v", "--order", 2, cwd=work
+    )
+    assert Vocabulary.load(tmp_path / "v").source_names == ["a", "b"]
+
+
+def test_the_only_source_needs_no_name(work, tmp_path):
+    inside("vocab", "wiki.txt", "-o", tmp_path / "v.parquet", "--model", tmp_path / "m", cwd=work)
+    inside("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "m.arpa", cwd=work)
+    assert (tmp_path / "m.arpa").is_file()
+
+
+def test_what_export_refuses(work, tmp_path):
+    given = ("export", "public.model", "-o", tmp_path / "x")
+    assert "has the sources wiki, talk; name one with --source" in refused(*given, "--format", "arpa", cwd=work)
+    assert "source='news'" in refused(*given, "--format", "arpa", "--source", "news", cwd=work)
+    assert "choose arpa or model" in refused(*given, "--format", "tsv", "--source", "wiki", cwd=work)
+    assert "leave them out" in refused(*given, "--format", "arpa", "--source", "wiki", "--prune", 20, cwd=work)
+    told = refused("export", work, "--format", "arpa", "--source", "wiki", "-o", tmp_path / "x", cwd=work)
+    assert "no public model; leave it out" in told
+    assert not (tmp_path / "x").exists()
+
+
+def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
+    given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--order", 1, "-o", tmp_path / "v.parquet")
+    model = ("--model", tmp_path / "m")
+    assert "add --model PATH" in refused(*given, "--model-order", 3, cwd=work)
+    assert "model_order=1" in refused(*given, *model, "--model-order", 1, cwd=work)
+    assert "model_size=3" in refused(*given, *model, "--model-size", 3, cwd=work)
+    assert "is the --output too" in refused(*given, "--model", tmp_path / "v.parquet", cwd=work)
+    assert "is a file; choose another" in refused(*given, "--model", "wiki.txt", "--force", cwd=work)
+    assert "leave --engine spark or --model out" in refused(*given, *model, "--engine", "spark", cwd=work)
+    listed = ("vocab", "wiki=wiki.txt", "old=vocab.parquet", "--order", 1, "-o", tmp_path / "v.parquet", *model)
+    assert "counted before" in fail(*listed, cwd=work, code=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_when_the_second_can_not_take_its_place_the_first_does_not(work, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(PublicModel, "write", full)
+    given = ("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v.parquet", "--model", tmp_path / "m")
+    assert "nothing was left behind" in refused(*given, cwd=work, code=1)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_damaged_model_is_refused(work, tmp_path):
+    inside("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "m", cwd=work)
+    (tmp_path / "m" / "public.json").write_text("{}")
+    given = ("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "x")
+    assert "the public model is damaged; make it again" in refused(*given, cwd=work, code=1)
