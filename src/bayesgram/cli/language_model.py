@@ -53,10 +53,11 @@ def export(
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
     from bayesgram.files.writing import check_free
-    from bayesgram.released.language_model import CONTENTS, LanguageModel
+    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.released.model_files import REPLACED
     from bayesgram.released.release import Release
 
-    contents = CONTENTS if format_ is Format.MODEL else None
+    contents = REPLACED if format_ is Format.MODEL else None
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
@@ -110,9 +111,9 @@ def import_arpa(
     """
     from bayesgram.files.writing import check_free
     from bayesgram.released.arpa import read_arpa
-    from bayesgram.released.language_model import CONTENTS
+    from bayesgram.released.model_files import REPLACED
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[file])
+    check_free(output, force=force, contents=REPLACED, inputs=[file])
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=options.tokenizer(tokenizer, keep_case=keep_case))
     model.save(output, force=force)
@@ -135,7 +136,8 @@ def predict(
     """
     from time import perf_counter
 
-    from bayesgram.released.language_model import ABOUT, LanguageModel
+    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.released.model_files import ABOUT
 
     start = perf_counter()
     opened = LanguageModel.open(model)
