@@ -1,6 +1,7 @@
 """bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from bayesgram.cli import console, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.released.fitting import Build
     from bayesgram.released.language_model import LanguageModel
 
 
@@ -45,6 +47,18 @@ def export(
     prune: Annotated[
         int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
     ] = None,
+    quantize: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help="Round probabilities to so many bits in a model folder: 8 halve it.",
+            show_default="exact, or 8 with --max-size",
+        ),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(help="How large a model folder may be, such as 10MB: pruned to fit.", show_default=False),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -61,12 +75,19 @@ def export(
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if format_ is not Format.MODEL and (quantize is not None or max_size):
+        raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
+    if max_size and prune is not None:
+        raise UsageError("--max-size and --prune both say how many n-grams stay; leave one of them out.")
+    limit = options.size("max size", max_size) if max_size else None
     loaded = Release.load(release)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
     if format_ in MODELS:
         with console.step("Building the model"):
-            model = LanguageModel.from_release(loaded, public=_table(public), prune=prune)
+            build = partial(LanguageModel.from_release, loaded, public=_table(public))
+            model = _fitted(lambda most: build(prune=prune if most is None else most), quantize, limit)
         report |= {"order": model.order, "ngrams": model.sizes}
+        report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
     with console.step("Writing"):
         if format_ in MODELS:
             _write_model(model, output, format_, force=force)
@@ -78,6 +99,16 @@ def export(
             )
             report["ngrams"] = len(loaded.ngrams)
     console.report(report, json=json)
+
+
+def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":
+    """The model that the options ask for."""
+    from bayesgram.released.fitting import fitted
+    from bayesgram.released.quantisation import BITS
+
+    if limit is not None:
+        return fitted(build, limit, bits=BITS if bits is None else bits)
+    return build(None) if bits is None else build(None).quantised(bits)
 
 
 def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is imported late

@@ -108,7 +108,10 @@ def read_model(path: str | Path) -> Opened:
         about = read_json(folder / ABOUT)
         number = check_format(path, "a model", about["format"], FORMAT)
         trie = _read_packed(folder, about) if number == FORMAT else _read_format_1(folder)
-        opened = Opened(trie, str(about["tokenizer"]), dict(about["about"]))
+        require(isinstance(about["tokenizer"], str))
+        opened = Opened(trie, about["tokenizer"], dict(about["about"]))
+    except UsageError:  # of a newer version
+        raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise BayesgramError(f"{path}: the model is damaged; export it again.") from None
     return opened

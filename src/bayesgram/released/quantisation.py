@@ -68,7 +68,7 @@ def _rounded(trie: Trie, order: int, book: Singles, rounded: Floats, backoffs: F
     codes = nearest(book, logs)
     values = 10 ** book.astype(np.float64)
     short = 1 - np.bincount(parents, values[codes], size) < LEAST_LEFT * left
-    codes = np.where(short[parents], np.searchsorted(book, logs, side="right") - 1, codes)
+    codes[short[parents]] = np.searchsorted(book, logs[short[parents]], side="right") - 1
     rounded[nodes] = values[codes]
     remaining = 1 - np.bincount(parents, values[codes], size)
     below = 1 - np.bincount(parents, rounded[trie.suffix[nodes]], size)
@@ -88,11 +88,12 @@ def _children(trie: Trie, order: int) -> Integers:
     if order == trie.order:
         return np.zeros(0, np.int64)
     nodes = trie.nodes(order)
-    return trie.first_child[nodes.start : nodes.stop + 1].astype(np.int64) - nodes.stop
+    children: Integers = trie.first_child[nodes.start : nodes.stop + 1].astype(np.int64) - nodes.stop
+    return children
 
 
 def codebook(values: Floats | Singles, size: int) -> Singles:
-    """This many values, ascending, that all others are near; the least of them is one, so that any can be rounded down.
+    """As many values, ascending, as all others are near; the least of all is one, so that any can be rounded down.
 
     >>> codebook(np.array([-3.0, -1.0, -1.0]), 4).tolist()
     [-3.0, -1.0, -1.0, -1.0]
@@ -132,4 +133,4 @@ def _backoff_book(logs: Floats, size: int) -> Singles:
 def nearest(book: Singles, values: Floats | Singles) -> Integers:
     """Where the nearest value stands in a codebook."""
     exact = book.astype(np.float64)
-    return np.searchsorted((exact[1:] + exact[:-1]) / 2, values)
+    return np.searchsorted((exact[1:] + exact[:-1]) / 2, values).astype(np.int64)

@@ -223,7 +223,7 @@ def _add_values(found: Ids, trie: Packed, scores: Floats, orders: Ids) -> None:
 
 @kernel
 def suffixes(trie: Packed) -> Ids:
-    """The node of every n-gram without its first word."""
+    """The node of every n-gram without its first word; its last word, where a forged model lacks that."""
     found = np.zeros(trie.level_starts[-1], np.int32)
     for order in range(2, trie.layout.shape[0]):
         row, shorter = trie.layout[order - 1], trie.level_starts[order - 1]
@@ -234,7 +234,7 @@ def suffixes(trie: Packed) -> Ids:
                 first_child_at(parent, row, trie.records, trie.bases),
                 first_child_at(parent + 1, row, trie.records, trie.bases),
             ):
-                place = child_of(order - 2, context, words[child], trie)
+                place = child_of(order - 2, context, words[child], trie) if context >= 0 else MISSING
                 found[trie.level_starts[order] + child] = shorter + place if place >= 0 else 1 + words[child]
     return found
 

@@ -63,7 +63,8 @@ class Words:
             texts.validate(full=True)
         except pa.ArrowInvalid:
             return False
-        return bool(pc.all(pc.less(texts[:-1].cast(pa.large_binary()), texts[1:].cast(pa.large_binary()))).as_py())
+        ordered = pc.less(texts[:-1].cast(pa.large_binary()), texts[1:].cast(pa.large_binary()))
+        return bool(pc.all(ordered, min_count=0).as_py())
 
     @cached_property
     def _slots(self) -> Ids:
