@@ -12,7 +12,7 @@ from bayesgram.errors import UsageError
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.quantisation import BITS
 
-TRIES = 6
+TRIES = 9
 CLOSE_ENOUGH = 0.98  # of the size that is allowed
 
 Build = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
@@ -32,12 +32,12 @@ def fitted(build: Build, size: int, *, bits: int = BITS) -> LanguageModel:
             " allow that much, or make the vocabulary smaller."
         )
     most = total
-    for _ in range(TRIES):
+    for attempt in range(TRIES):
         if smallest >= CLOSE_ENOUGH * size or most - fewest <= 1:
             break
-        share = (CLOSE_ENOUGH + 1) / 2 * size - smallest
-        tried = fewest + int((most - fewest) * max(share, 0.0) / (largest - smallest))
-        tried = min(max(tried, fewest + 1), most - 1)
+        share = ((CLOSE_ENOUGH + 1) / 2 * size - smallest) / (largest - smallest)
+        share = share if attempt % 3 < 2 else 0.5  # where the size grows by leaps, halving is sure
+        tried = min(max(fewest + int((most - fewest) * share), fewest + 1), most - 1)
         model = build(tried).quantised(bits)
         if model.size_on_disk <= size:
             found, fewest, smallest = model, tried, model.size_on_disk
