@@ -179,6 +179,27 @@ def test_more_words_are_asked_for_than_are_ranked():
     assert scores.tolist() == pytest.approx((logs[right] - 1).tolist(), abs=1e-6)
 
 
+@pytest.mark.parametrize("how_many", [1, 3, 40, 64, 100, 700])
+def test_after_a_large_context_the_likeliest_are_known(how_many):
+    """With the likeliest children kept and without: the same words, also where more are asked for than are kept."""
+    rng = np.random.default_rng(how_many)
+    words = vocabulary(2500)
+    numbers = np.arange(len(words), dtype=np.int32)
+    rows = [
+        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1) for at, size in ((5, 1500), (9, 700))
+    ]
+    longer = np.insert(rows[1], 0, 5, axis=1)
+    second = np.unique(np.concatenate([*rows, longer[:, :-1], longer[:, 1:]]), axis=0).astype(np.int32)
+    levels = [numbers[:, None], second, np.unique(longer, axis=0).astype(np.int32)]
+    logs = [np.round(-5 * rng.random(len(level)), 1) for level in levels]
+    trie = connect(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
+    assert trie.suggested.large.size == 3
+    for model in (trie, quantised(trie)):
+        for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
+            plain = search.best(state, how_many, 0, len(words), model.searched)
+            assert [each.tolist() for each in model.best(state, how_many)] == [each.tolist() for each in plain]
+
+
 @given(models, st.integers(4, 14))
 @settings(max_examples=20, deadline=None)
 def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made, bits):

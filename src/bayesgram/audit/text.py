@@ -102,7 +102,7 @@ def next_word_hits(model: LanguageModel, words: Ids, states: Ids) -> Bools:
 
 
 def _searched(model: LanguageModel) -> tuple[Bytes, Integers | Ends, Packed]:
-    return model.trie.words.data, model.trie.words.ends, model.trie.searched
+    return model.trie.words.data, model.trie.words.ends, model.trie.suggested
 
 
 @kernel

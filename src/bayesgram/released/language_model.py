@@ -180,7 +180,8 @@ class LanguageModel:
     def _context(self, text: str) -> Ids:
         """The words since the last sentence began: a word is added and taken off, so that a full stop counts."""
         probe = "x" if self.tokenizer.kind is TokenizerKind.CHARACTERS else " x"
-        numbers = self.stream(pa.array([(text + probe).encode()], pa.large_binary()))[:-2]
+        tokens, offsets, _ = self.tokenizer.cut(pa.array([(text + probe).encode()], pa.large_binary()))
+        numbers = self.numbers(tokens, offsets)[:-2]
         ends = np.flatnonzero(numbers == SENTENCE_END)
         return numbers[ends[-1] + 1 :] if ends.size else numbers
 

@@ -52,6 +52,8 @@ class Packed(NamedTuple):
     codebooks: Singles  # one after the other
     special: Ids  # the numbers of <s>, </s> and <unk>
     ranked: Ids  # the likeliest words, best first
+    large: Ids  # contexts with many children, ascending
+    likeliest: Ids  # a row for each of these: the places of its likeliest children, best first
 
 
 @dataclass(frozen=True)
@@ -238,11 +240,11 @@ def unpack_words(row: Integers, size: int, records: Bytes) -> Ids:
 
 
 @kernel
-def unpack_values(row: Integers, size: int, records: Bytes, codebooks: Singles) -> Singles:
-    """log10 p of every n-gram of an order."""
-    values = np.empty(size, np.float32)
-    for place in range(size):
-        values[place] = value_at(place, row, records, codebooks)
+def unpack_values(row: Integers, first: int, last: int, records: Bytes, codebooks: Singles) -> Singles:
+    """log10 p of a run of n-grams of an order."""
+    values = np.empty(last - first, np.float32)
+    for place in range(first, last):
+        values[place - first] = value_at(place, row, records, codebooks)
     return values
 
 

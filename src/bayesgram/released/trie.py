@@ -23,6 +23,7 @@ UNKNOWN = "<unk>"
 TOLERANCE = 1e-4  # of a context's sum: seven digits, as other tools write them, stay well below
 NEVER = -99.0  # log10 of what is given, never predicted: <s>
 MOST_NODES = 2**31 - 2
+LIKELIEST = 64  # children of a large context whose rank is kept
 RANKED = 4096  # words whose rank is kept: more than are ever looked through, but for odd models
 
 
@@ -51,10 +52,23 @@ class Trie:
             self.codebooks,
             np.array(self.special, np.int32),
             self.ranked,
+            np.zeros(0, np.int32),
+            np.zeros((0, LIKELIEST), np.int32),
         )
-        for array in found:
-            array.setflags(write=False)
-        return found
+        return _read_only(found)
+
+    @cached_property
+    def suggested(self) -> Packed:
+        """The same with the likeliest words after contexts that have many: found once, some bytes a context."""
+        rows = self.layout.rows()
+        rows.setflags(write=False)
+        large, likeliest = [], [np.zeros((0, LIKELIEST), np.int32)]
+        for order, place, first, last in search.large_contexts(self.searched).tolist():
+            values = packed.unpack_values(rows[order + 1], first, last, self.records, self.codebooks)
+            large.append(int(self.level_starts[order]) + place)
+            likeliest.append(first + _likeliest(values, LIKELIEST)[None])
+        found = self.searched._replace(large=np.array(large, np.int32), likeliest=np.concatenate(likeliest))
+        return _read_only(found)
 
     @property
     def order(self) -> int:
@@ -94,7 +108,7 @@ class Trie:
     @cached_property
     def log_probability(self) -> Singles:
         """log10 p(last word | the words before); 0 for the root."""
-        levels = [packed.unpack_values(row, size, self.records, self.codebooks) for row, size in self._levels()]
+        levels = [packed.unpack_values(row, 0, size, self.records, self.codebooks) for row, size in self._levels()]
         return np.concatenate([np.zeros(1, np.float32), *levels])
 
     @cached_property
@@ -126,12 +140,7 @@ class Trie:
     def ranked(self) -> Ids:
         """The likeliest words, best first, of equal ones the first in byte order: some thousand of them."""
         row, size = self._levels()[0]
-        values = packed.unpack_values(row, size, self.records, self.codebooks)
-        if size > RANKED:
-            enough = np.flatnonzero(values >= np.partition(values, size - RANKED)[size - RANKED])
-        else:
-            enough = np.arange(size)
-        return enough[np.argsort(-values[enough], kind="stable")][:RANKED].astype(np.int32)
+        return _likeliest(packed.unpack_values(row, 0, size, self.records, self.codebooks), RANKED)
 
     def _levels(self) -> list[tuple[Integers, int]]:
         """How the n-grams of each order are laid out, and how many there are."""
@@ -163,14 +172,26 @@ class Trie:
     def best(self, state: int, how_many: int, among: tuple[int, int] | None = None) -> tuple[Ids, Floats]:
         """The likeliest next words after a context, of a range of words; <s>, </s> and <unk> are none."""
         low, high = among or (0, len(self.words))
-        words, scores = search.best(state, how_many, low, high, self.searched)
+        words, scores = search.best(state, how_many, low, high, self.suggested)
         found = int((words >= 0).sum())
         return words[:found], scores[:found]
 
     def best_after(self, states: Ids, how_many: int) -> Ids:
         """The likeliest next words after each of these contexts, a row each; −1 where there are no more."""
-        found: Ids = search.best_after(states, how_many, len(self.words), self.searched)
+        found: Ids = search.best_after(states, how_many, len(self.words), self.suggested)
         return found
+
+
+def _read_only(arrays: Packed) -> Packed:
+    for array in arrays:
+        array.setflags(write=False)
+    return arrays
+
+
+def _likeliest(logs: Singles, most: int) -> Ids:
+    """Where the greatest stand, the greatest first, of equal ones the first."""
+    enough = np.flatnonzero(logs >= np.partition(logs, -most)[-most]) if logs.size > most else np.arange(logs.size)
+    return enough[np.argsort(-logs[enough], kind="stable")][:most].astype(np.int32)
 
 
 def context_sums(trie: Trie) -> Floats:

@@ -1,8 +1,8 @@
 """The words of a model: distinct byte strings in byte order, numbered by their rows.
 
 In:  byte strings end to end.   Out: their numbers, and the range of those that begin with a prefix.
-What is stored can be memory-mapped. The table that finds a word is made when the first one is asked for: six bytes a
-word, and a few milliseconds for a hundred thousand. Does not know what a word means.
+What is stored can be memory-mapped. The table that finds a word is made when the first one is asked for: eight bytes
+a word, and a few milliseconds for a hundred thousand. Does not know what a word means.
 """
 
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Words:
         return self.ends.size - 1
 
     def __getitem__(self, number: int) -> str:
-        return self.data[self.ends[number] : self.ends[number + 1]].tobytes().decode()
+        return str(self.data.data[int(self.ends[number]) : int(self.ends[number + 1])], "utf-8")
 
     @classmethod
     def narrow(cls, data: Bytes, ends: Integers | Ends) -> "Words":
@@ -96,8 +96,8 @@ def _compare(data: Bytes, start: int, end: int, other: Bytes, other_start: int, 
 
 @kernel
 def _fill_slots(known: Bytes, known_ends: Integers | Ends) -> Ids:
-    """A hash table of word numbers, two thirds full; −1 is empty."""
-    slots = np.full((known_ends.size - 1) * 3 // 2 + 2, -1, np.int32)
+    """A hash table of word numbers, half full; −1 is empty."""
+    slots = np.full(2 * known_ends.size, -1, np.int32)
     for number in range(known_ends.size - 1):
         first, second = string_key(known, signed(known_ends[number]), signed(known_ends[number + 1]))
         place = _slot(key_hash(first, second), slots.size)
