@@ -5,9 +5,10 @@
 The model is made from random trigrams with Zipf-like words, so it needs no data. Each program is measured in a process
 of its own: loading includes no import; scoring includes cutting the text into words (ours in lower case); scoring and
 predicting are processor time, the middle one of some passes; memory is what the process holds more after loading and
-scoring than before. The programs take turns, and the best of each counts: other work on the machine hits them all. KenLM is measured where it is installed (`make test` builds it): from the ARPA file, which makes it
-fast and large; and as a trie of 8 bits, which makes it small and slow, where its program `build_binary` is given. What
-that trie takes is computed from its layout in any case.
+scoring than before. The programs take turns, and the best of each counts: other work on the machine hits them all.
+KenLM is measured where it is installed (`make test` builds it): from the ARPA file, which makes it fast and large; and
+as a trie of 8 bits, which makes it small and slow, where its program `build_binary` is given. What that trie takes is
+computed from its layout in any case.
 """
 
 import argparse
