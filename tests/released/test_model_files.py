@@ -129,6 +129,7 @@ def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
         ("bases", lambda array: array.astype(np.int64)),
         ("codebooks", lambda array: array + 10),
         ("codebooks", lambda array: array * np.nan),
+        ("codebooks", lambda array: np.where(array == 0, np.float32(100), array)),  # a back-off weight of 10¹⁰⁰
         ("word_ends", lambda array: array[:0]),
         ("word_ends", lambda array: np.concatenate([array[:-2], array[-2:] - np.uint32([1, 0])])),  # within é
         ("word_bytes", lambda array: np.where(array == ord("r"), ord("b"), array).astype(np.uint8)),

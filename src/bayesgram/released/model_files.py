@@ -21,7 +21,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released import format_1
-from bayesgram.released.packed import EXACT, Layout, is_consistent
+from bayesgram.released.packed import EXACT, MOST_BACKOFF, Layout, is_consistent
 from bayesgram.released.trie import MOST_NODES, Trie
 from bayesgram.released.words import Words
 from bayesgram.text.ngrams import MAX_ORDER
@@ -132,7 +132,7 @@ def _read_packed(folder: Path, about: dict[str, Any]) -> Trie:
     require(arrays["word_ends"].size == layout.sizes[0] + 1)
     words = Words(arrays["word_bytes"], arrays["word_ends"])
     require(words.are_in_order())
-    require(np.isfinite(codebooks).all())
+    require(np.isfinite(codebooks).all() and (codebooks <= MOST_BACKOFF).all())
     trie = Trie(words, layout, records, bases, codebooks)
     require(min(trie.special) >= 0 and _codebooks_are_probabilities(trie))
     require(is_consistent(trie.searched))

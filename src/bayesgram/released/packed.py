@@ -23,6 +23,7 @@ Codes: TypeAlias = NDArray[np.uint32]
 
 EXACT = 32  # bits of a value that is the number itself
 BLOCK = 64  # neighbours whose children are counted from one base
+MOST_BACKOFF = 50.0  # log10: of real weights none has 20, and five of these are still a number
 PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
 
 # What a row of `Packed.layout` says of an order
@@ -282,7 +283,7 @@ def is_consistent(packed: Packed) -> bool:
             break
         if row[BACKOFF_BITS] == EXACT:
             for place in range(size):
-                if not np.isfinite(backoff_at(place, row, packed.records, packed.codebooks)):
+                if not -np.inf < backoff_at(place, row, packed.records, packed.codebooks) <= MOST_BACKOFF:
                     return False
         if not _children_ascend(row, packed.layout[order + 1], size, sizes[order + 1] - sizes[order], words, packed):
             return False
