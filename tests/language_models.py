@@ -1,5 +1,6 @@
 """Small language models, and slow, literal ones to compare with: dictionaries and loops, as the definitions say."""
 
+import json
 import math
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
 from bayesgram.released.estimate import END_PROBABILITY, LEAST, LOST, LOST_BESIDE_MEASURED
+from bayesgram.released.format_1 import ARRAYS as ARRAYS_1
 from bayesgram.released.release import Release
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
@@ -44,6 +46,24 @@ def tables(draw, *, orders=None, boundaries=None):
                 ngram[-1] = END
             table[tuple(ngram)] = draw(st.sampled_from([1e-9, 0.5, 1.0, 3.0, 20.0, 1e4, 1e9]))
     return table
+
+
+def plain_arrays(model):
+    """A model as format 1 has it."""
+    trie = model.trie
+    ranked = np.argsort(-trie.log_probability[trie.nodes(1)], kind="stable").astype(np.int32)
+    ends = trie.words.ends.astype(np.int64)
+    own = {"word_bytes": trie.words.data, "word_ends": ends, "ranked": ranked}
+    return {name: own[name] if name in own else getattr(trie, name) for name in ARRAYS_1}
+
+
+def save_format_1(model, folder):
+    """A model folder as 0.1 wrote it."""
+    folder.mkdir()
+    for name, array in plain_arrays(model).items():
+        np.save(folder / f"{name}.npy", array)
+    about = {"format": 1, "order": model.order, "ngrams": model.sizes, "tokenizer": model.tokenizer.name}
+    (folder / "model.json").write_text(json.dumps({**about, "about": model.about, "written_by": "bayesgram 0.1.0"}))
 
 
 class Literal:

@@ -102,6 +102,12 @@ def on_arrays(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 
 @inlined
+def signed(number: Any) -> int:  # noqa: ANN401 - any whole number
+    """A whole number as one of 64 bits with a sign: together with one without, Numba would make it a float."""
+    return np.int64(number)  # type: ignore[return-value]
+
+
+@inlined
 def mix(value: np.uint64) -> np.uint64:
     """Spread 64 bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

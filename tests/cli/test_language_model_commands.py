@@ -3,6 +3,7 @@
 import contextlib
 import gzip
 import json
+import re
 from functools import partial
 
 import numpy as np
@@ -123,6 +124,41 @@ def test_pruned_and_with_public_ngrams(work, tmp_path, capsys):
     assert sum(sizes["small"]) == 12 < sum(sizes["public"])
 
 
+def test_a_model_of_so_many_bytes(tmp_path, capsys):
+    """As large as was allowed, and of use."""
+    rng = np.random.default_rng(3)
+    table = {("the", f"w{a}", f"w{b}"): float(rng.integers(1, 50)) for a, b in rng.integers(0, 90, (9000, 2)).tolist()}
+    release_of(table, tokenizer="words").save(tmp_path / "out")
+
+    def export(name, *extra):
+        inside("export", "out", "--format", "model", "--json", "-o", name, *extra, cwd=tmp_path)
+        told = json.loads(capsys.readouterr().out)
+        assert sum(path.stat().st_size for path in (tmp_path / name).iterdir()) == told["bytes"]
+        return told
+
+    whole, rounded = export("whole"), export("rounded", "--quantize", 8)
+    assert rounded["ngrams"] == whole["ngrams"]
+    assert rounded["bytes"] < whole["bytes"]
+    fitting = export("fitting", "--max-size", "32KB")
+    assert 31_000 < fitting["bytes"] <= 32_000 < rounded["bytes"]
+    assert sum(fitting["ngrams"]) < sum(whole["ngrams"])
+    models = [bg.LanguageModel.load(tmp_path / name) for name in ("whole", "rounded", "fitting")]
+    predicted = [[each.word for each in model.predict("the w7", 3)] for model in models]
+    assert predicted[0] == predicted[1]
+    assert len(predicted[2]) == 3
+    finer = export("finer", "--max-size", "32KB", "--quantize", 6)
+    assert sum(finer["ngrams"]) > sum(fitting["ngrams"])
+
+
+def test_sizes_through_the_program(work, tmp_path):
+    told = fail("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", "1KB", cwd=work, code=2)
+    smallest = re.search(r"max size 1KB: the smallest model of these 6 words takes (\d+KB); allow that much,", told)
+    assert not (tmp_path / "x").exists()
+    arguments = ("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", smallest[1], "--json")
+    done = json.loads(succeed(*arguments, cwd=work))
+    assert done["bytes"] <= 1000 * int(smallest[1].removesuffix("KB"))
+
+
 def test_evaluate_on_text(work, tmp_path, capsys):
     inside("export", "vocab out", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
     arguments = (
@@ -183,6 +219,12 @@ def test_wrong_use(work, tmp_path):
         (("evaluate", "nowhere", "--text", "public.txt", "--against", "vocab counts"), "--against needs a release folder or --vocab"),
         (("evaluate", "vocab out", "few out", "--against", "vocab counts"), "vocabularies of different sizes"),
         (("export", "several", "--format", "tsv", "--prune", 5, *new), "are for models, not for --format tsv; leave them out."),
+        (("export", "several", "--format", "arpa", "--quantize", 8, *new), "are for --format model, not for arpa; leave them out."),
+        (("export", "several", "--format", "tsv", "--max-size", "1MB", *new), "are for --format model, not for tsv; leave them out."),
+        (("export", "several", "--format", "model", "--max-size", "1MB", "--prune", 9, *new), "both say how many n-grams stay; leave one of"),
+        (("export", "several", "--format", "model", "--max-size", "much", *new), "max size='much': give a size from 1KB to 10000GB, such as 10MB."),
+        (("export", "several", "--format", "model", "--max-size", "12", *new), "max size='12': give a size from 1KB"),
+        (("export", "several", "--format", "model", "--quantize", 3, *new), "bits=3: of a probability is a whole number from 4 to 14."),
         (("export", "several", "--format", "tsv", "-o", "vocab counts"), "exists already"),
         (("export", "several", "--format", "model", "-o", "several", "--force"), "holds files that are not ours"),
         (("predict", "several", "the", "-k", 0), "k=0: the number of predictions is a whole number from 1 to 1,000."),

@@ -11,6 +11,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import read_arpa
+from bayesgram.released.language_model import LanguageModel
 from commands import failing, succeed
 
 fail = partial(failing, secret="\0")
@@ -83,6 +84,15 @@ def test_export_of_one_source(work, tmp_path):
     assert Vocabulary.load(tmp_path / "v").source_names == ["a", "b"]
 
 
+def test_a_quantised_source(work, tmp_path):
+    given = ("--source", "wiki", "--format", "model", "--quantize", 4, "--json")
+    told = json.loads(succeed("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work))
+    assert told["bytes"] == sum(file.stat().st_size for file in (tmp_path / "wiki").iterdir())
+    model = LanguageModel.load(tmp_path / "wiki")
+    assert model.sizes == told["ngrams"]
+    assert model.trie.layout.value_bits == 4
+
+
 def test_the_only_source_needs_no_name(work, tmp_path):
     inside("vocab", "wiki.txt", "-o", tmp_path / "v.parquet", "--model", tmp_path / "m", cwd=work)
     inside("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "m.arpa", cwd=work)
@@ -95,6 +105,8 @@ def test_what_export_refuses(work, tmp_path):
     assert "source='news'" in refused(*given, "--format", "arpa", "--source", "news", cwd=work)
     assert "choose arpa or model" in refused(*given, "--format", "tsv", "--source", "wiki", cwd=work)
     assert "leave them out" in refused(*given, "--format", "arpa", "--source", "wiki", "--prune", 20, cwd=work)
+    smaller = (*given, "--format", "model", "--source", "wiki", "--max-size", "1MB")
+    assert "vocab --model-size" in refused(*smaller, cwd=work)
     told = refused("export", work, "--format", "arpa", "--source", "wiki", "-o", tmp_path / "x", cwd=work)
     assert "no public model; leave it out" in told
     assert not (tmp_path / "x").exists()

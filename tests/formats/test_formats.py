@@ -26,8 +26,8 @@ from bayesgram.privacy.ledger import read_ledger
 from bayesgram.private.store import FORMAT as COUNTS_FORMAT
 from bayesgram.public.vocabulary import FORMAT as VOCABULARY_FORMAT
 from bayesgram.released.arpa import read_arpa
-from bayesgram.released.language_model import FORMAT as MODEL_FORMAT
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.model_files import FORMAT as MODEL_FORMAT
 from bayesgram.released.release import FORMAT as RELEASE_FORMAT
 from bayesgram.released.release import Release
 from commands import failing, succeed

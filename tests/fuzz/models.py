@@ -7,6 +7,7 @@ same. A damaged folder may neither crash a kernel nor keep one busy, and whateve
 import io
 import json
 import math
+import zlib
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,14 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
+from bayesgram.errors import BayesgramError
+from bayesgram.released import format_1
 from bayesgram.released.arpa import TOLERANCE, read_arpa, write_arpa
-from bayesgram.released.language_model import ABOUT, ARRAYS, CONTENTS, LanguageModel
+from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.model_files import ABOUT, CONTENTS
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
+from language_models import save_format_1
 
 TABLES = [
     {"red fish": 4, "blue fish": 2, "fish swim": 3},
@@ -32,12 +37,13 @@ def models() -> list[LanguageModel]:
     return [LanguageModel.from_counts(pa.array([*table]), [*table.values()]) for table in TABLES]
 
 
-def use(model: LanguageModel) -> None:
-    """Everything that commands ask of a model."""
+def use(model: LanguageModel, *, forged: bool = False) -> None:
+    """Everything that commands ask of a model; whoever forges one may say of its words what they like."""
     for text in TEXTS:
-        score = model.score(text)
-        must(score <= 0 or math.isclose(score, 0, abs_tol=1e-3), f"log10 of a probability is {score}")
-        must(all(0 <= word.probability <= 1 + 1e-3 for word in model.predict(text, 4)), "no probability")
+        score, predicted = model.score(text), model.predict(text, 4)
+        sound = score <= 0 or math.isclose(score, 0, abs_tol=1e-3)
+        must(forged or sound, f"log10 of a probability is {score}")
+        must(forged or all(0 <= word.probability <= 1 + 1e-3 for word in predicted), "no probability")
         must(len(model.score_words(text)) >= 0, "no words")
     model.predict("a", 1000, typed="f")
 
@@ -99,25 +105,48 @@ def check_arpa(data: bytes, folder: Path) -> None:
 # Model folders: the first byte of an input says which file it is
 
 
+HEAD = 128  # bytes before the numbers of an array
+CONTENTS_1 = (ABOUT, *(f"{name}.npy" for name in format_1.ARRAYS))
+
+
+@cache
+def saved_model_1() -> list[bytes]:
+    with scratch() as folder:
+        save_format_1(models()[1], Path(folder) / "model")
+        return [(Path(folder) / "model" / name).read_bytes() for name in CONTENTS_1]
+
+
 @cache
 def saved_model() -> list[bytes]:
     with scratch() as folder:
-        models()[1].save(Path(folder) / "model")
+        models()[1].quantised(4).save(Path(folder) / "model")
         return [(Path(folder) / "model" / name).read_bytes() for name in CONTENTS]
+
+
+def made_model_1() -> list[bytes]:
+    return [bytes([at]) + content for at, content in enumerate(saved_model_1())]
 
 
 def made_model() -> list[bytes]:
     return [bytes([at]) + content for at, content in enumerate(saved_model())]
 
 
+def mutated_model_1(random: Random, seeds: Sequence[bytes]) -> bytes:
+    return _mutated_model(random, seeds, CONTENTS_1, saved_model_1())
+
+
 def mutated_model(random: Random, seeds: Sequence[bytes]) -> bytes:
+    return _mutated_model(random, seeds, CONTENTS, saved_model())
+
+
+def _mutated_model(random: Random, seeds: Sequence[bytes], contents: Sequence[str], saved: list[bytes]) -> bytes:
     data = random.choice(seeds)
     which, content = data[:1], data[1:]
-    if random.random() < 0.2 or which[0] >= len(CONTENTS):
+    if random.random() < 0.2 or which[0] >= len(contents):
         return which + mutated(random, content, [seed[1:] for seed in seeds])
-    if CONTENTS[which[0]] == ABOUT:
-        return which + mutated_json(random, json.loads(saved_model()[which[0]]))
-    return which + _mutated_array(random, np.load(io.BytesIO(saved_model()[which[0]])))
+    if contents[which[0]] == ABOUT:
+        return which + mutated_json(random, json.loads(saved[which[0]]))
+    return which + _mutated_array(random, np.load(io.BytesIO(saved[which[0]])))
 
 
 def _mutated_array(random: Random, array: np.ndarray) -> bytes:
@@ -152,17 +181,47 @@ def _mutated_array(random: Random, array: np.ndarray) -> bytes:
     return out.getvalue()
 
 
+def check_model_1(data: bytes, folder: Path) -> None:
+    use(LanguageModel.load(_put(data, folder, CONTENTS_1, saved_model_1())))
+
+
 def check_model(data: bytes, folder: Path) -> None:
+    """Refused, or as it was; and with checksums that somebody forged, refused or harmless."""
+    place = _put(data, folder, CONTENTS, saved_model())
+    _forge_checksums(place)
+    try:
+        forged = LanguageModel.load(place)
+    except BayesgramError:
+        forged = None
+    if forged is not None:
+        use(forged, forged=True)
+    use(LanguageModel.load(_put(data, folder, CONTENTS, saved_model())))
+
+
+def _put(data: bytes, folder: Path, contents: Sequence[str], saved: list[bytes]) -> Path:
     place = folder / "model"
     place.mkdir(exist_ok=True)
-    for at, (name, content) in enumerate(zip(CONTENTS, saved_model(), strict=True)):
+    for at, (name, content) in enumerate(zip(contents, saved, strict=True)):
         (place / name).unlink(missing_ok=True)  # it may be mapped into memory
         (place / name).write_bytes(data[1:] if data[:1] == bytes([at]) else content)
-    use(LanguageModel.load(place))
+    return place
+
+
+def _forge_checksums(place: Path) -> None:
+    """Let `model.json` say what is there, as far as there is anything."""
+    try:
+        about = json.loads((place / ABOUT).read_bytes())
+        for name in about["crc32"]:
+            about["crc32"][name] = zlib.crc32((place / f"{name}.npy").read_bytes()[HEAD:])
+        text = json.dumps(about)
+    except (ValueError, KeyError, TypeError, OSError, RecursionError):
+        return
+    (place / ABOUT).unlink()
+    (place / ABOUT).write_text(text)
 
 
 def targets() -> Iterator[Target]:
     """Models."""
-    must(len(CONTENTS) == 1 + len(ARRAYS), "CONTENTS are the arrays and the file about them")
     yield Target("arpa", 100, made_arpa, check_arpa)
-    yield Target("model", 15, made_model, check_model, mutated_model)
+    yield Target("model", 15, made_model_1, check_model_1, mutated_model_1)
+    yield Target("packed-model", 15, made_model, check_model, mutated_model)

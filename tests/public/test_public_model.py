@@ -164,8 +164,8 @@ DAMAGES = {
     "one too many": change(ABOUT, sources=["wiki", "talk", "news"]),
     "far too many": change(ABOUT, sources=[f"s{n}" for n in range(21)]),
     "a folder is gone": lambda folder: shutil.rmtree(folder / "source-1"),
-    "a file is gone": lambda folder: (folder / "source-1" / "word.npy").unlink(),
-    "a file is cut": lambda folder: (folder / "source-1" / "word.npy").write_bytes(b"\x93NUMPY"),
+    "a file is gone": lambda folder: (folder / "source-1" / "records.npy").unlink(),
+    "a file is cut": lambda folder: (folder / "source-1" / "records.npy").write_bytes(b"\x93NUMPY"),
 }
 
 

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 
 from bayesgram.errors import BayesgramError
 from bayesgram.released.arpa import context_sums, read_arpa, write_arpa
-from bayesgram.released.language_model import ARRAYS, LanguageModel
+from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
-from language_models import release_of, tables
+from language_models import plain_arrays, release_of, tables
 
 ALREADY = "this n-gram stands there already."
 GOOD = """\\data\\
@@ -33,8 +33,7 @@ ngram 2=2
 
 
 def arrays(model):
-    flat = {**vars(model.trie), "word_bytes": model.trie.words.data, "word_ends": model.trie.words.ends}
-    return {name: flat[name].tolist() for name in ARRAYS}
+    return {name: array.tolist() for name, array in plain_arrays(model).items()}
 
 
 @given(tables())

@@ -12,6 +12,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release
+from language_models import save_format_1
 
 EMPTY = {"a": None}
 GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
@@ -97,7 +98,7 @@ def test_columns_of_other_types_are_damaged(tmp_path, card, columns):
         Release.load(put(tmp_path / "out", card, WORDS | columns))
 
 
-# Models
+# Models as 0.1 wrote them; test_model_files.py has the others
 
 
 def model():
@@ -108,7 +109,7 @@ def model():
 @pytest.mark.parametrize("value", [0.5, -200.0, np.nan, np.inf, -np.inf, 1e30])
 @pytest.mark.parametrize("name", ["log_probability", "log_backoff"])
 def test_a_number_that_is_no_probability_is_damage(tmp_path, name, value):
-    model().save(tmp_path / "model")
+    save_format_1(model(), tmp_path / "model")
     array = np.load(tmp_path / "model" / f"{name}.npy")
     array[4] = value
     np.save(tmp_path / "model" / f"{name}.npy", array)
@@ -132,7 +133,7 @@ def test_a_number_that_is_no_probability_is_damage(tmp_path, name, value):
 )
 def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
     """A word that is not found where halving looks for it would be <unk>, without a word."""
-    model().save(tmp_path / "model")
+    save_format_1(model(), tmp_path / "model")
     path = tmp_path / "model" / f"{name}.npy"
     np.save(path, change(np.load(path)))
     with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
@@ -143,7 +144,7 @@ def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
     "head", [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("]
 )
 def test_heads_that_lead_numpy_astray(tmp_path, head):
-    model().save(tmp_path / "model")
+    save_format_1(model(), tmp_path / "model")
     path = tmp_path / "model" / "word.npy"
     path.write_bytes(head + path.read_bytes()[len(head) :])
     with pytest.raises(BayesgramError, match=r"the model is damaged"):

@@ -15,7 +15,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.arpa import context_sums
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
-from language_models import END, START, UNKNOWN, WORDS, Literal, everything, release_of, tables
+from language_models import END, START, UNKNOWN, WORDS, Literal, everything, release_of, save_format_1, tables
 
 FISH = {
     ("red", "fish", "swim"): 8.0,
@@ -244,7 +244,7 @@ def _bend(folder, name, at, value):
     ],
 )  # fmt: skip
 def test_a_damaged_model_is_refused_and_crashes_nothing(tmp_path, name, at, value):
-    LanguageModel.from_release(release_of(FISH)).save(tmp_path / "model")
+    save_format_1(LanguageModel.from_release(release_of(FISH)), tmp_path / "model")
     _bend(tmp_path / "model", name, at, value)
     with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
         LanguageModel.load(tmp_path / "model")
@@ -253,7 +253,7 @@ def test_a_damaged_model_is_refused_and_crashes_nothing(tmp_path, name, at, valu
 @pytest.mark.parametrize("damage", ["json", "format", "missing", "kind", "cut"])
 def test_damaged_files(tmp_path, damage):
     folder = tmp_path / "model"
-    LanguageModel.from_release(release_of(FISH)).save(folder)
+    save_format_1(LanguageModel.from_release(release_of(FISH)), folder)
     if damage == "json":
         (folder / "model.json").write_text("[]")
     elif damage == "format":

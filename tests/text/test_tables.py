@@ -49,7 +49,7 @@ SAME_KEY = (b"sixteen letters!", with_key_of(b"sixteen letters!", b"anything"))
 
 def key_of(text, after=b""):
     """The key of a string, with other bytes after it."""
-    return tuple(map(int, module._key(np.frombuffer(text + after, np.uint8), 0, len(text))))
+    return tuple(map(int, module.string_key(np.frombuffer(text + after, np.uint8), 0, len(text))))
 
 
 def flat(values):

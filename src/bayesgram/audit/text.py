@@ -18,9 +18,11 @@ import pyarrow as pa
 
 from bayesgram.arrays import Bools, Bytes, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.kernels import kernel
+from bayesgram.kernels import kernel, signed
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.trie import SENTENCE_END, Searched, best, prefix_range
+from bayesgram.released.packed import Packed
+from bayesgram.released.search import SENTENCE_END, best
+from bayesgram.released.words import Ends, prefix_range
 
 SUGGESTIONS = 3
 SAMPLE = 20_000  # words, evenly spread, whose keystrokes are counted
@@ -99,12 +101,12 @@ def next_word_hits(model: LanguageModel, words: Ids, states: Ids) -> Bools:
     return hits
 
 
-def _searched(model: LanguageModel) -> tuple[Bytes, Integers, Searched]:
-    return model.trie.words.data, model.trie.words.ends, model.trie.searched
+def _searched(model: LanguageModel) -> tuple[Bytes, Integers | Ends, Packed]:
+    return model.trie.words.data, model.trie.words.ends, model.trie.suggested
 
 
 @kernel
-def _keystrokes(stream: Ids, letters: Ids, states: Ids, data: Bytes, ends: Integers, trie: Searched) -> Ids:
+def _keystrokes(stream: Ids, letters: Ids, states: Ids, data: Bytes, ends: Integers | Ends, trie: Packed) -> Ids:
     """What typing each word costs."""
     typed = np.empty(stream.size, np.int32)
     for at in range(stream.size):
@@ -112,13 +114,14 @@ def _keystrokes(stream: Ids, letters: Ids, states: Ids, data: Bytes, ends: Integ
         word = stream[at]
         if word == trie.special[2]:
             continue
-        low, high, end = 0, ends.size - 1, ends[word]
+        low, high, begun = 0, ends.size - 1, signed(ends[word])
+        end, last = begun, signed(ends[word + 1])
         for letter in range(letters[at]):
             if (best(states[at], SUGGESTIONS, low, high, trie)[0] == word).any():
                 typed[at] = letter + 1
                 break
             end += 1
-            while end < ends[word + 1] and data[end] & 0xC0 == 0x80:
+            while end < last and data[end] & 0xC0 == 0x80:
                 end += 1
-            low, high = prefix_range(data, ends[word], end, data, ends, low, high)
+            low, high = prefix_range(data, begun, end, data, ends, low, high)
     return typed

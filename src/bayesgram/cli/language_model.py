@@ -1,6 +1,7 @@
 """bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
 
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ from bayesgram.cli import console, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.released.fitting import Build
     from bayesgram.released.language_model import LanguageModel
 
 
@@ -50,6 +52,18 @@ def export(
     source: Annotated[
         str | None, typer.Option(help="Which source of a public model.", show_default="its only one")
     ] = None,
+    quantize: Annotated[
+        int | None,
+        typer.Option(
+            metavar="BITS",
+            help="Round probabilities to so many bits in a model folder: 8 halve it.",
+            show_default="exact, or 8 with --max-size",
+        ),
+    ] = None,
+    max_size: Annotated[
+        str | None,
+        typer.Option(help="How large a model folder may be, such as 10MB: pruned to fit.", show_default=False),
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -61,15 +75,22 @@ def export(
     """
     from bayesgram.files.writing import check_free
     from bayesgram.public.public_model import is_public_model
-    from bayesgram.released.language_model import CONTENTS, LanguageModel
+    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.released.model_files import REPLACED
     from bayesgram.released.release import Release
 
-    contents = CONTENTS if format_ is Format.MODEL else None
+    contents = REPLACED if format_ is Format.MODEL else None
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if format_ is not Format.MODEL and (quantize is not None or max_size):
+        raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
+    if max_size and prune is not None:
+        raise UsageError("--max-size and --prune both say how many n-grams stay; leave one of them out.")
+    limit = options.size("max size", max_size) if max_size else None
     if is_public_model(release):
-        _export_public(release, source, output, format_, unused=public or prune, force=force, json=json)
+        unused = any(each is not None for each in (public, prune, limit))
+        _export_public(release, source, output, format_, bits=quantize, unused=unused, force=force, json=json)
         return
     if source is not None:
         raise UsageError(f"--source {source}: {release} is no public model; leave it out.")
@@ -77,8 +98,10 @@ def export(
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
     if format_ in MODELS:
         with console.step("Building the model"):
-            model = LanguageModel.from_release(loaded, public=_table(public), prune=prune)
+            build = partial(LanguageModel.from_release, loaded, public=_table(public))
+            model = _fitted(lambda most: build(prune=prune if most is None else most), quantize, limit)
         report |= {"order": model.order, "ngrams": model.sizes}
+        report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
     with console.step("Writing"):
         if format_ in MODELS:
             _write_model(model, output, format_, force=force)
@@ -93,26 +116,46 @@ def export(
 
 
 def _export_public(
-    path: Path, source: str | None, output: Path, format_: Format, *, unused: Path | int | None, force: bool, json: bool
+    path: Path,
+    source: str | None,
+    output: Path,
+    format_: Format,
+    *,
+    bits: int | None,
+    unused: bool,
+    force: bool,
+    json: bool,
 ) -> None:
     """Export the model of one public source."""
     from bayesgram.public.public_model import PublicModel
 
     if format_ not in MODELS:
         raise UsageError(f"--format {format_}: a public model is a language model; choose arpa or model.")
-    if unused is not None:
+    if unused:
         raise UsageError(
-            "--public and --prune: a public model is made smaller by `vocab --model-size`; leave them out."
+            "--public, --prune and --max-size: a public model is made smaller by `vocab --model-size`; leave them out."
         )
     loaded = PublicModel.load(path)
     if source is None and len(loaded.models) > 1:
         raise UsageError(f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source.")
     name = loaded.source_names[0] if source is None else source
-    model = loaded[name]
+    model = loaded[name] if bits is None else loaded[name].quantised(bits)
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
-    told = {"output": str(output), "format": str(format_), "source": name, "order": model.order, "ngrams": model.sizes}
-    console.report(told, json=json)
+    report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
+    report |= {"order": model.order, "ngrams": model.sizes}
+    report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
+    console.report(report, json=json)
+
+
+def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":
+    """The model that the options ask for."""
+    from bayesgram.released.fitting import fitted
+    from bayesgram.released.quantisation import BITS
+
+    if limit is not None:
+        return fitted(build, limit, bits=BITS if bits is None else bits)
+    return build(None) if bits is None else build(None).quantised(bits)
 
 
 def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is imported late
@@ -146,9 +189,9 @@ def import_arpa(
     """
     from bayesgram.files.writing import check_free
     from bayesgram.released.arpa import read_arpa
-    from bayesgram.released.language_model import CONTENTS
+    from bayesgram.released.model_files import REPLACED
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[file])
+    check_free(output, force=force, contents=REPLACED, inputs=[file])
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=options.tokenizer(tokenizer, keep_case=keep_case))
     model.save(output, force=force)
@@ -171,7 +214,8 @@ def predict(
     """
     from time import perf_counter
 
-    from bayesgram.released.language_model import ABOUT, LanguageModel
+    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.released.model_files import ABOUT
 
     start = perf_counter()
     opened = LanguageModel.open(model)

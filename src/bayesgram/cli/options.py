@@ -68,14 +68,31 @@ def memory(text: str) -> int:
     >>> memory("2GB"), memory("1.5gb"), memory("100 MB")
     (2000000000, 1500000000, 100000000)
     """
-    found = re.fullmatch(r"([0-9.]+)\s*([MG])B?", text.strip(), re.IGNORECASE)
-    try:
-        size = float(found[1]) * {"M": 1e6, "G": 1e9}[found[2].upper()] if found else 0
-    except ValueError:
-        size = 0
-    if not 1e8 <= size <= 1e13:
+    found = _bytes(text, "MG")
+    if not 1e8 <= found <= 1e13:
         raise UsageError(f"memory={text!r}: give a size from 100MB to 10000GB, such as 2GB.")
-    return int(size)
+    return int(found)
+
+
+def size(name: str, text: str) -> int:
+    """The bytes that a file may have, from 800KB, 10MB and the like.
+
+    >>> size("max size", "10MB"), size("max size", "1.5 kb")
+    (10000000, 1500)
+    """
+    found = _bytes(text, "KMG")
+    if not 1e3 <= found <= 1e13:
+        raise UsageError(f"{name}={text!r}: give a size from 1KB to 10000GB, such as 10MB.")
+    return int(found)
+
+
+def _bytes(text: str, units: str) -> float:
+    """A size as a number; 0 if it is none."""
+    found = re.fullmatch(rf"([0-9.]+)\s*([{units}])B?", text.strip(), re.IGNORECASE)
+    try:
+        return float(found[1]) * {"K": 1e3, "M": 1e6, "G": 1e9}[found[2].upper()] if found else 0
+    except ValueError:
+        return 0
 
 
 def tokenizer(kind: TokenizerKind | None, *, keep_case: bool | None) -> "Tokenizer":

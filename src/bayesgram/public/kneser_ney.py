@@ -33,7 +33,8 @@ from bayesgram.arrays import Bools, Floats, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
 from bayesgram.kernels import inlined, kernel
 from bayesgram.released.pruning import pruned
-from bayesgram.released.trie import MOST_NODES, NEVER, Trie, Words, find_special, frozen
+from bayesgram.released.trie import MOST_NODES, NEVER, Trie, find_special, from_nodes
+from bayesgram.released.words import Words
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of a = 0, 1, 2 and 3 or more
 
@@ -184,26 +185,21 @@ def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Fl
 
 def _smaller(text: Counts, log_probability: Singles, log_weight: Singles, kept: Bools) -> Trie:
     """A trie of the n-grams that stay; with each of them stay its context and its suffix."""
-    ranked = np.argsort(-log_probability[1 : 1 + len(text.words)], kind="stable").astype(np.int32)
     if kept.all():
-        arrays = (text.level_starts, text.word, text.first_child, text.suffix, log_probability, log_weight)
-        return frozen(Trie(text.words, *arrays, ranked))
+        return from_nodes(text.words, text.level_starts, text.word, text.first_child, log_probability, log_weight)
     before = np.concatenate([[0], np.cumsum(kept)])  # how many of those that stay come before a node
     level_starts = before[text.level_starts]
     longest = max(2, int(np.flatnonzero(np.diff(level_starts)).max()))
     contexts = np.flatnonzero(kept[: text.level_starts[longest]])
     ends = np.append(text.first_child[contexts], text.first_child[text.level_starts[longest]])
-    trie = Trie(
+    return from_nodes(
         text.words,
         level_starts[: longest + 2],
         text.word[kept],
         before[ends].astype(np.int32),
-        before[text.suffix[kept]].astype(np.int32),
         log_probability[kept],
         log_weight[contexts],
-        ranked,
     )
-    return frozen(trie)
 
 
 @inlined

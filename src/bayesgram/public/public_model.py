@@ -30,7 +30,7 @@ from bayesgram.public.kneser_ney import Counts, kneser_ney
 from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
 from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
-from bayesgram.released import language_model
+from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.trie import UNKNOWN
@@ -172,7 +172,7 @@ class PublicModel:
             )
         models = {}
         for name, own in zip(_names(folder), FOLDERS, strict=False):
-            if not (folder / own / language_model.ABOUT).is_file():
+            if not (folder / own / model_files.ABOUT).is_file():
                 raise damaged(path)
             models[name] = LanguageModel.load(folder / own)
         try:
@@ -213,7 +213,7 @@ def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] =
     target = check_free(path, force=force, contents=CONTENTS, inputs=inputs)
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
-            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(language_model.CONTENTS)
+            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)
         ):
             raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another --model.")
 

@@ -35,7 +35,8 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.released.pruning import pruned
-from bayesgram.released.trie import NEVER, UNKNOWN, Index, Trie, Words, connect, find_special
+from bayesgram.released.trie import NEVER, UNKNOWN, Index, Trie, connect, find_special
+from bayesgram.released.words import Words
 from bayesgram.text.ngrams import END, START, ngram_orders
 from bayesgram.text.tokens import buffers
 
@@ -116,7 +117,7 @@ def _numbered(ngrams: pa.LargeStringArray, expected: Floats) -> tuple[Words, dic
 def words_of(ordered: pa.LargeBinaryArray) -> Words:
     """Distinct strings that are in byte order already."""
     data, ends = buffers(ordered)
-    return Words(data[ends[0] : ends[-1]].copy(), ends - ends[0])
+    return Words.narrow(data[ends[0] : ends[-1]].copy(), ends - ends[0])
 
 
 def _matches(ngrams: pa.LargeStringArray, pattern: str) -> Bools:

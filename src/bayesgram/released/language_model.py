@@ -5,10 +5,8 @@ The estimate is in `estimate`, the arrays in `trie`, other people's format in `a
 above 0: words that the model lacks are <unk>, which stands for all of them together.
 """
 
-import json
-import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -18,38 +16,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError, whole_number
-from bayesgram.files.formats import check_format, read_json
-from bayesgram.files.writing import publish_folder
+from bayesgram.errors import UsageError, whole_number
 from bayesgram.released.estimate import estimate
+from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
+from bayesgram.released.quantisation import BITS, quantised
 from bayesgram.released.release import CARD, Release
-from bayesgram.released.trie import SENTENCE_END, Trie, Words, frozen
+from bayesgram.released.search import SENTENCE_END, settle
+from bayesgram.released.trie import Trie
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import END, ngram_orders
-from bayesgram.text.strings import StringTable
-from bayesgram.text.tokens import Tokenizer, buffers
-from bayesgram.version import VERSION
+from bayesgram.text.tokens import Tokenizer, chunks
 
-ABOUT = "model.json"
 PUBLIC = "public.json"  # what a public model has (see `public.public_model`), which holds several such folders
-FORMAT = 1
-ARRAYS = {
-    "word_bytes": np.uint8,
-    "word_ends": np.int64,
-    "level_starts": np.int64,
-    "word": np.int32,
-    "first_child": np.int32,
-    "suffix": np.int32,
-    "log_probability": np.float32,
-    "log_backoff": np.float32,
-    "ranked": np.int32,
-}
-CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
 MOST_PREDICTIONS = 1000
-_LONGEST_HEAD = 256
-_HEAD = re.compile(
-    rb"\x93NUMPY\x01\x00(..)\{'descr': '[<|][uif]\d', 'fortran_order': False, 'shape': \(\d{1,18},\), \} *\n", re.DOTALL
-)
 
 
 class NgramTable(Protocol):
@@ -169,24 +148,23 @@ class LanguageModel:
     def predict(self, context: str | Sequence[str], k: int = 5, *, typed: str = "") -> list[Prediction]:
         """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin."""
         how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
-        words = self._context(context) if isinstance(context, str) else list(context)
-        state = self.trie.state(np.append(self.trie.special[0], self._find(words)).astype(np.int32))
+        words = self._context(context) if isinstance(context, str) else self._find(context)
+        state = self.trie.state(np.concatenate([self.trie.searched.special[:1], words]))
         found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(typed) if typed else None)
-        return [
-            Prediction(self.trie.words[int(word)], float(10**score)) for word, score in zip(found, scores, strict=True)
-        ]
+        rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
+        return [Prediction(self.trie.words[word], probability) for word, probability in rows]
 
     def stream(self, texts: pa.LargeBinaryArray) -> Ids:
         """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
-        parts = [self.numbers(data, offsets) for data, offsets, _ in self.tokenizer.scan(texts)]
-        return np.concatenate([np.zeros(0, np.int32), *parts])
+        parts = [np.zeros(0, np.int32)]
+        for chunk in chunks(texts):
+            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            parts.append(self.numbers(tokens, offsets))
+        return np.concatenate(parts)
 
     def numbers(self, tokens: Bytes, offsets: Ids) -> Ids:
         """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
-        distinct = StringTable()  # each word is looked up once
-        which = distinct.add(tokens, offsets)
-        found = self._known(self.trie.words.find(*buffers(distinct.strings())))
-        return np.append(found, np.int32(SENTENCE_END))[which]  # an empty token is number −1: the last
+        return settle(self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special)
 
     def _numbers(self, sentence: str | Sequence[str]) -> Ids:
         if isinstance(sentence, str):
@@ -194,63 +172,52 @@ class LanguageModel:
         return np.append(self._find(sentence), SENTENCE_END).astype(np.int32)
 
     def _find(self, words: Sequence[str]) -> Ids:
+        """The numbers of words; <unk> for what is not known, and for a <s> or </s>: boundaries are ours to set."""
         encoded = [word.encode() for word in words]
-        ends = np.cumsum([0, *map(len, encoded)])
-        return self._known(self.trie.words.find(np.frombuffer(b"".join(encoded), np.uint8), ends))
+        ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+        numbers = self.numbers(np.frombuffer(b"".join(encoded), np.uint8), ends)
+        return np.where(numbers == SENTENCE_END, np.int32(self.trie.special[2]), numbers)
 
-    def _known(self, numbers: Ids) -> Ids:
-        """<unk> for what is not known, and for a <s> or </s> that stands in a text: boundaries are ours to set."""
-        start, end, unknown = self.trie.special
-        return np.where((numbers < 0) | (numbers == start) | (numbers == end), np.int32(unknown), numbers)
-
-    def _context(self, text: str) -> list[str]:
+    def _context(self, text: str) -> Ids:
         """The words since the last sentence began: a word is added and taken off, so that a full stop counts."""
         probe = "x" if self.tokenizer.kind is TokenizerKind.CHARACTERS else " x"
-        return self.tokenizer.sentences(text + probe)[-1][:-1]
+        tokens, offsets, _ = self.tokenizer.cut(pa.array([(text + probe).encode()], pa.large_binary()))
+        numbers = self.numbers(tokens, offsets)[:-2]
+        ends = np.flatnonzero(numbers == SENTENCE_END)
+        return numbers[ends[-1] + 1 :] if ends.size else numbers
+
+    def quantised(self, bits: int = BITS) -> "LanguageModel":
+        """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""
+        return replace(self, trie=quantised(self.trie, bits))
+
+    @property
+    def opened(self) -> Opened:
+        """What a model folder of it holds."""
+        return Opened(self.trie, self.tokenizer.name, self.about)
+
+    @property
+    def size_on_disk(self) -> int:
+        """The bytes of a model folder of it."""
+        return size_on_disk(self.opened)
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            self.write(folder)
+        write_model(path, self.opened, force=force)
 
     def write(self, folder: Path) -> None:
         """Fill an empty folder."""
-        words = self.trie.words
-        arrays: dict[str, Any] = {**vars(self.trie), "word_bytes": words.data, "word_ends": words.ends}
-        about = {"format": FORMAT, "order": self.order, "ngrams": self.sizes, "tokenizer": self.tokenizer.name}
-        for name in ARRAYS:
-            np.save(folder / f"{name}.npy", arrays[name])
-        text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
-        (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+        fill_folder(folder, self.opened)
 
     @classmethod
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
-        folder = Path(path)
-        if (folder / PUBLIC).is_file():
+        if (Path(path) / PUBLIC).is_file():
             raise UsageError(
                 f"{path}: a public model, which has a model of each of its sources; write one of them with"
                 f" `bayesgram export {path} --source NAME --format model`, and give that."
             )
-        if not (folder / ABOUT).is_file():
-            raise UsageError(
-                f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."
-            )
-        try:
-            about = read_json(folder / ABOUT)
-            check_format(path, "a model", about["format"], FORMAT)
-            arrays = {name: _mapped(folder / f"{name}.npy") for name in ARRAYS}
-            known = all(arrays[name].dtype == kind for name, kind in ARRAYS.items())
-            words = Words(arrays.pop("word_bytes"), arrays.pop("word_ends"))
-            trie = frozen(Trie(words, **arrays))
-            tokenizer, described = Tokenizer.from_name(about["tokenizer"]), dict(about["about"])
-        except UsageError:  # of a newer version, as a whole or in its tokenizer
-            raise
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            known = False
-        if not known or not trie.is_sound():
-            raise BayesgramError(f"{path}: the model is damaged; export it again.")
-        return cls(trie, tokenizer, described)
+        opened = read_model(path)
+        return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about)
 
     @classmethod
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
@@ -261,15 +228,6 @@ class LanguageModel:
         if (folder / CARD).is_file():
             return cls.from_release(Release.load(folder))
         return cls.load(folder) if folder.is_dir() else read_arpa(folder, tokenizer=tokenizer or Tokenizer())
-
-
-def _mapped(path: Path) -> NDArray[Any]:
-    """A file of ours as an array: NumPy's own reader takes many others, and gets lost in the heads of damaged ones."""
-    with path.open("rb") as file:
-        head = _HEAD.match(file.read(_LONGEST_HEAD))
-        if not head or int.from_bytes(head[1], "little") != head.end() - head.end(1):
-            raise ValueError("not a row of numbers, as np.save writes them")
-    return np.asarray(np.load(path, mmap_mode="r"))
 
 
 def expected_counts(release: Release) -> Floats:

@@ -49,7 +49,7 @@ def _low_bytes(number: int) -> np.uint64:
 
 
 @inlined
-def _key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]:
+def string_key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]:
     """What a string is known by: itself, with its length in the top byte, if it has up to 15 bytes; or a LONG hash.
 
     Keys of different short strings differ; only equal keys of long strings need another look.
@@ -73,7 +73,7 @@ def _key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]:
 
 
 @inlined
-def _hash_of(first: np.uint64, second: np.uint64) -> np.uint64:
+def key_hash(first: np.uint64, second: np.uint64) -> np.uint64:
     """Where the search for a key begins: as `hash_key` has it."""
     return mix(mix(first) ^ second)
 
@@ -127,8 +127,9 @@ def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, s
         rows, left = min(AHEAD, numbers.size - begin), 0
         for row in range(rows):
             at = np.uint64(row)
-            firsts[at], seconds[at] = _key(data, offsets[np.uint64(begin + row)], offsets[np.uint64(begin + row + 1)])
-            places[at] = _hash_of(firsts[at], seconds[at]) & last
+            start, end = offsets[np.uint64(begin + row)], offsets[np.uint64(begin + row + 1)]
+            firsts[at], seconds[at] = string_key(data, start, end)
+            places[at] = key_hash(firsts[at], seconds[at]) & last
             prefetch(slots, places[at])
         for row in range(rows):  # most are short, and where they are looked for first: no branch, so none is guessed
             at = np.uint64(row)
@@ -156,7 +157,7 @@ def _add_strings(
     first_before = second_before = np.uint64(0)  # the key of an empty string
     for row in range(offsets.size - 1):
         start, end = offsets[row], offsets[row + 1]
-        first, second = _key(data, start, end)
+        first, second = string_key(data, start, end)
         again = first == first_before and second == second_before and second < LONG
         first_before, second_before = first, second
         if not second:
@@ -165,7 +166,7 @@ def _add_strings(
         if again:
             numbers[row] = numbers[row - 1]  # users often write several texts in a row
             continue
-        place = _slot_of_string(first, second, _hash_of(first, second) & last, data, start, end, known, ends, slots)
+        place = _slot_of_string(first, second, key_hash(first, second) & last, data, start, end, known, ends, slots)
         if not slots[place, 2]:
             ends[size + 1] = ends[size] + end - start
             known[ends[size] : ends[size + 1]] = data[start:end]

@@ -130,9 +130,10 @@ def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
 
 def _normalised(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     """Unicode NFC, applied only to the rows that it may change."""
-    rows = pa.array(rows_to_normalise(*buffers(texts), character_table().classes))
-    if not rows.true_count:
+    found = rows_to_normalise(*buffers(texts), character_table().classes)
+    if not found.any():
         return texts
+    rows = pa.array(found)
     changed = pc.utf8_normalize(texts.filter(rows).cast(pa.large_string()), form="NFC").cast(pa.large_binary())
     return pc.replace_with_mask(texts, rows, changed)
 

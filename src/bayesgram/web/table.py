@@ -17,7 +17,7 @@ from bayesgram.released.certainty import interval
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.release import Release
 from bayesgram.released.report import Row, printable
-from bayesgram.released.trie import Words
+from bayesgram.released.words import Words
 from bayesgram.text.tokens import buffers
 
 KEPT_SEARCHES = 16  # each holds up to 4 bytes an n-gram

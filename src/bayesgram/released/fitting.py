@@ -1,0 +1,55 @@
+"""The best model that has at most so many bytes.
+
+In:  a way to build a model with at most so many n-grams, and a size.   Out: a quantised model whose folder fits.
+All words stay, so the smallest model is that of the words and one n-gram more. Between it and the whole one the size
+grows almost evenly with the number of n-grams, so a few tries find how many fit. Does not choose the n-grams: see
+`pruning`.
+"""
+
+from collections.abc import Callable
+
+from bayesgram.errors import UsageError
+from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.quantisation import BITS
+
+TRIES = 9
+CLOSE_ENOUGH = 0.98  # of the size that is allowed
+
+Build = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
+
+
+def fitted(build: Build, size: int, *, bits: int = BITS) -> LanguageModel:
+    """The model with the most n-grams that is written in `size` bytes."""
+    whole = build(None).quantised(bits)
+    if whole.size_on_disk <= size:
+        return whole
+    words, total, largest = whole.sizes[0], sum(whole.sizes), whole.size_on_disk
+    fewest, found = words + 1, build(words + 1).quantised(bits)
+    smallest = found.size_on_disk
+    if smallest > size:
+        raise UsageError(
+            f"max size {_told(size)}: the smallest model of these {words:,} words takes {_told(smallest)};"
+            " allow that much, or make the vocabulary smaller."
+        )
+    most = total
+    for attempt in range(TRIES):
+        if smallest >= CLOSE_ENOUGH * size or most - fewest <= 1:
+            break
+        share = ((CLOSE_ENOUGH + 1) / 2 * size - smallest) / (largest - smallest)
+        share = share if attempt % 3 < 2 else 0.5  # where the size grows by leaps, halving is sure
+        tried = min(max(fewest + int((most - fewest) * share), fewest + 1), most - 1)
+        model = build(tried).quantised(bits)
+        if model.size_on_disk <= size:
+            found, fewest, smallest = model, tried, model.size_on_disk
+        else:
+            most, largest = tried, model.size_on_disk
+    return found
+
+
+def _told(size: int) -> str:
+    """Bytes for people, rounded up: what is said is enough.
+
+    >>> _told(999), _told(1001), _told(12_345_678)
+    ('1KB', '2KB', '12.4MB')
+    """
+    return f"{-(-size // 1000)}KB" if size < 1_000_000 else f"{-(-size // 100_000) / 10:g}MB"

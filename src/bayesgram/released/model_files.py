@@ -1,0 +1,182 @@
+"""Model folders: what is in them, written and read.
+
+In:  a `Trie` and what is said about it.   Out: a folder of arrays that are mapped into memory, and back.
+Nothing is built when a model is opened. Two things are looked at: a checksum of every array, which finds what went
+wrong on the way, and whether the records lead nowhere outside, so that not even a forged file can crash a kernel or
+keep it busy. Both are a pass over the file, as fast as memory. Does not check that contexts add up to one: whoever
+makes a model does. Format 1, which 0.1 wrote, is read by `format_1`.
+"""
+
+import json
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.writing import publish_folder
+from bayesgram.released import format_1
+from bayesgram.released.packed import EXACT, MOST_BACKOFF, Layout, is_consistent
+from bayesgram.released.trie import MOST_NODES, Trie
+from bayesgram.released.words import Words
+from bayesgram.text.ngrams import MAX_ORDER
+from bayesgram.version import VERSION
+
+ABOUT = "model.json"
+FORMAT = 2
+ARRAYS = {
+    "word_bytes": np.uint8,
+    "word_ends": np.uint32,
+    "records": np.uint8,
+    "bases": np.uint32,
+    "codebooks": np.float32,
+}
+CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
+REPLACED = (*CONTENTS, *(f"{name}.npy" for name in format_1.ARRAYS))  # what a folder may hold that is written over
+MOST_BITS = 16  # of a place in a codebook
+_LONGEST_HEAD = 256
+_HEAD = re.compile(
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '[<|][uif]\d', 'fortran_order': False, 'shape': \(\d{1,18},\), \} *\n", re.DOTALL
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Opened:
+    """What a model folder holds."""
+
+    trie: Trie
+    tokenizer: str  # its name
+    about: dict[str, Any]  # where it is from
+
+
+def arrays_of(trie: Trie) -> dict[str, NDArray[Any]]:
+    """What is written of a model, by name."""
+    words = {"word_bytes": trie.words.data, "word_ends": trie.words.ends}
+    return words | {"records": trie.records, "bases": trie.bases, "codebooks": trie.codebooks}
+
+
+def _described(opened: Opened) -> dict[str, Any]:
+    """What `model.json` says."""
+    layout = opened.trie.layout
+    bits = {"probability": layout.value_bits, "backoff": layout.backoff_bits, "children": list(layout.child_bits)}
+    return {
+        "format": FORMAT,
+        "order": layout.order,
+        "ngrams": list(layout.sizes),
+        "tokenizer": opened.tokenizer,
+        "bits": bits,
+        "crc32": {name: zlib.crc32(array.data) for name, array in arrays_of(opened.trie).items()},
+        "about": opened.about,
+        "written_by": f"bayesgram {VERSION}",
+    }
+
+
+def _text(opened: Opened) -> str:
+    return json.dumps(_described(opened), indent=2) + "\n"
+
+
+def size_on_disk(opened: Opened) -> int:
+    """The bytes of all files of a model folder."""
+    arrays = sum(array.nbytes + _head_size(array) for array in arrays_of(opened.trie).values())
+    return arrays + len(_text(opened).encode())
+
+
+def _head_size(array: NDArray[Any]) -> int:
+    """NumPy's head of a row of numbers: a multiple of 64 bytes, and of ours always two of them."""
+    return 128 if array.ndim == 1 else 0
+
+
+def write_model(path: str | Path, opened: Opened, *, force: bool = False) -> None:
+    """Write a model folder."""
+    with publish_folder(path, contents=REPLACED, force=force) as folder:
+        fill_folder(folder, opened)
+
+
+def fill_folder(folder: Path, opened: Opened) -> None:
+    """Write all files of a model into an empty folder, which may be a part of something larger."""
+    for name, array in arrays_of(opened.trie).items():
+        np.save(folder / f"{name}.npy", array)
+    (folder / ABOUT).write_text(_text(opened), encoding="utf-8")
+
+
+def read_model(path: str | Path) -> Opened:
+    """Map a model folder into memory."""
+    folder = Path(path)
+    if not (folder / ABOUT).is_file():
+        raise UsageError(f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`.")
+    try:
+        about = read_json(folder / ABOUT)
+        number = check_format(path, "a model", about["format"], FORMAT)
+        trie = _read_packed(folder, about) if number == FORMAT else _read_format_1(folder)
+        require(isinstance(about["tokenizer"], str))
+        opened = Opened(trie, about["tokenizer"], dict(about["about"]))
+    except UsageError:  # of a newer version
+        raise
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
+        raise BayesgramError(f"{path}: the model is damaged; export it again.") from None
+    return opened
+
+
+def _read_format_1(folder: Path) -> Trie:
+    return format_1.trie_of({name: mapped(folder / f"{name}.npy", kind) for name, kind in format_1.ARRAYS.items()})
+
+
+def _read_packed(folder: Path, about: dict[str, Any]) -> Trie:
+    """The trie of a folder of ours; a ValueError if it is another."""
+    layout = _layout(about)
+    arrays = {name: mapped(folder / f"{name}.npy", kind) for name, kind in ARRAYS.items()}
+    for name, array in arrays.items():
+        require(zlib.crc32(array.data) == about["crc32"][name])
+    records, bases, codebooks = arrays["records"], arrays["bases"], arrays["codebooks"]
+    require((records.size, bases.size, codebooks.size) == layout.array_sizes())
+    require(arrays["word_ends"].size == layout.sizes[0] + 1)
+    words = Words(arrays["word_bytes"], arrays["word_ends"])
+    require(words.are_in_order())
+    require(np.isfinite(codebooks).all() and (codebooks <= MOST_BACKOFF).all())
+    trie = Trie(words, layout, records, bases, codebooks)
+    require(min(trie.special) >= 0 and _codebooks_are_probabilities(trie))
+    require(is_consistent(trie.searched))
+    return trie
+
+
+def _codebooks_are_probabilities(trie: Trie) -> bool:
+    """Whether no codebook of probabilities has one above 1."""
+    size = 0 if trie.layout.value_bits == EXACT else 1 << trie.layout.value_bits
+    return all((trie.codebooks[start : start + size] <= 0).all() for start in trie.layout.value_books())
+
+
+def _layout(about: dict[str, Any]) -> Layout:
+    """The layout that `model.json` tells of, if there can be such a one."""
+    bits, sizes = about["bits"], about["ngrams"]
+    told = Layout(tuple(sizes), bits["probability"], bits["backoff"], tuple(bits["children"]))
+    numbers = (*told.sizes, told.value_bits, told.backoff_bits, *told.child_bits)
+    require(all(type(number) is int and number >= 0 for number in numbers))
+    require(2 <= told.order <= MAX_ORDER and len(told.child_bits) == told.order - 1)
+    require(told.sizes[0] >= 3 and sum(told.sizes) < MOST_NODES)
+    require(max(told.child_bits) < EXACT)
+    require(all(1 <= each <= MOST_BITS or each == EXACT for each in (told.value_bits, told.backoff_bits)))
+    return told
+
+
+def require(condition: object) -> None:
+    """A ValueError if something is not as we write it."""
+    if not condition:
+        raise ValueError("not a model of ours")
+
+
+def mapped(path: Path, kind: Any) -> NDArray[Any]:  # noqa: ANN401 - a type of numbers
+    """A file of ours as an array: NumPy's own reader takes many others, and gets lost in the heads of damaged ones."""
+    with path.open("rb") as file:
+        head = _HEAD.match(file.read(_LONGEST_HEAD))
+        require(head and int.from_bytes(head[1], "little") == head.end() - head.end(1))
+    try:
+        array = np.asarray(np.load(path, mmap_mode="r"))
+    except ValueError:  # an empty array can't be mapped
+        array = np.load(path)
+    require(array.dtype == kind)
+    return array

@@ -1,0 +1,310 @@
+"""The n-grams of a model as bits, the way they are stored, mapped into memory and searched.
+
+In:  word numbers, children and values of every order.   Out: `Packed`, and the same numbers back.
+Each order has the last words of its n-grams, which are searched, and beside them as many records: log10 p, log10 of
+the back-off weight, and where the children begin; all without gaps. A word takes as many bits as the largest number
+needs. Values are single-precision numbers (32 bits) or
+numbers in a codebook of the order (fewer); those of single words are always exact. Children are counted from a base
+that 64 neighbours share. The words of order 1 are their places, and the longest n-grams have no back-off and no
+children. Orders that have children end with one more record, for where the last children end. Nothing says which
+n-gram is the suffix of another: `search` finds it.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bayesgram.arrays import Bytes, Ids, Integers, Singles
+from bayesgram.kernels import eight_bytes, kernel, signed
+
+Codes: TypeAlias = NDArray[np.uint32]
+
+EXACT = 32  # bits of a value that is the number itself
+BLOCK = 64  # neighbours whose children are counted from one base
+MOST_BACKOFF = 50.0  # log10: of real weights none has 20, and five of these are still a number
+PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
+
+# What a row of `Packed.layout` says of an order
+(
+    WORDS,
+    WORD_BITS,
+    START,
+    RECORD,
+    VALUE_BITS,
+    BACKOFF,
+    BACKOFF_BITS,
+    CHILD,
+    CHILD_BITS,
+    BASE,
+    VALUE_BOOK,
+    BACKOFF_BOOK,
+) = range(12)
+
+
+class Packed(NamedTuple):
+    """What kernels search."""
+
+    level_starts: Integers  # nodes of order k: level_starts[k] to level_starts[k + 1]; order 0 is the root
+    layout: Integers  # a row for each order from 0, of which the first says nothing
+    records: Bytes
+    bases: Codes
+    codebooks: Singles  # one after the other
+    special: Ids  # the numbers of <s>, </s> and <unk>
+    ranked: Ids  # the likeliest words, best first
+    large: Ids  # contexts with many children, ascending
+    likeliest: Ids  # a row for each of these: the places of its likeliest children, best first
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How wide everything is: what it takes to find a record."""
+
+    sizes: tuple[int, ...]  # n-grams of each order, from 1
+    value_bits: int  # of log10 p, from order 2 on
+    backoff_bits: int  # of log10 back-off weights, from order 2 on
+    child_bits: tuple[int, ...]  # of each order but the longest
+
+    @property
+    def order(self) -> int:
+        """The number of words in the longest n-grams."""
+        return len(self.sizes)
+
+    @property
+    def level_starts(self) -> Integers:
+        """Where the nodes of each order begin, the root first; and where they end."""
+        return np.concatenate([[0], np.cumsum([1, *self.sizes])]).astype(np.int64)
+
+    def rows(self) -> Integers:
+        """What kernels need to know."""
+        word_bits = bits_for(self.sizes[0] - 1)
+        rows = np.zeros((self.order + 1, 12), np.int64)
+        start = base = book = 0
+        for order, size in enumerate(self.sizes, start=1):
+            row, longest, words = rows[order], order == self.order, order == 1
+            row[WORDS], row[BASE] = start, base
+            row[WORD_BITS] = 0 if words else word_bits
+            row[VALUE_BITS] = EXACT if words else self.value_bits
+            row[BACKOFF_BITS] = 0 if longest else EXACT if words else self.backoff_bits
+            row[CHILD_BITS] = 0 if longest else self.child_bits[order - 1]
+            row[START] = start + _whole_bytes(row[WORD_BITS] * size)
+            row[BACKOFF] = row[VALUE_BITS]
+            row[CHILD] = row[BACKOFF] + row[BACKOFF_BITS]
+            row[RECORD] = row[CHILD] + row[CHILD_BITS]
+            row[VALUE_BOOK] = book
+            book += 0 if row[VALUE_BITS] == EXACT else 1 << row[VALUE_BITS]
+            row[BACKOFF_BOOK] = book
+            book += 0 if row[BACKOFF_BITS] in (0, EXACT) else 1 << row[BACKOFF_BITS]
+            start = row[START] + _whole_bytes(row[RECORD] * (size + (not longest)))
+            base += 0 if longest else size // BLOCK + 1
+        rows[0, [WORDS, BASE, VALUE_BOOK]] = start, base, book  # how much there is in all
+        return rows
+
+    def value_books(self) -> list[int]:
+        """Where the codebooks of probabilities begin."""
+        rows = self.rows()[1:]
+        return [int(row[VALUE_BOOK]) for row in rows if row[VALUE_BITS] != EXACT]
+
+    def array_sizes(self) -> tuple[int, int, int]:
+        """Bytes of records, number of bases, number of values in codebooks."""
+        bits, bases, values = self.rows()[0, [WORDS, BASE, VALUE_BOOK]].tolist()
+        return bits // 8 + PADDING, bases, values
+
+
+def _whole_bytes(bits: int) -> int:
+    """As many bits, or up to seven more."""
+    return -(-int(bits) // 8) * 8
+
+
+def bits_for(number: int) -> int:
+    """How many bits it takes to write any number from 0 to this one.
+
+    >>> [bits_for(number) for number in (0, 1, 2, 255, 256)]
+    [0, 1, 2, 8, 9]
+    """
+    return int(number).bit_length()
+
+
+def child_bits(first_child: Integers) -> int:
+    """How many bits it takes to say where the children of nodes begin (and the last ones end), from their bases."""
+    starts = np.arange(0, first_child.size, BLOCK)
+    return bits_for(int((np.maximum.reduceat(first_child, starts) - first_child[starts]).max()))
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The n-grams of one order, unpacked."""
+
+    word: Ids
+    values: Codes  # log10 p: places in a codebook, or the bits of single-precision numbers
+    backoffs: Codes  # the same; empty for the longest
+    first_child: Integers  # places among the next order, and where the last ones end; empty for the longest
+
+
+def packed_arrays(layout: Layout, levels: list[Level]) -> tuple[Bytes, Codes]:
+    """The records and the bases."""
+    size, bases_size, _ = layout.array_sizes()
+    records, bases = np.zeros(size, np.uint8), np.zeros(bases_size, np.uint32)
+    rows = layout.rows()
+    for row, level in zip(rows[1:], levels, strict=True):
+        _pack(row, level.word, level.values, level.backoffs, level.first_child, records, bases)
+    return records, bases
+
+
+def as_codes(values: Singles) -> Codes:
+    """Single-precision numbers as their bits."""
+    return np.ascontiguousarray(values, np.float32).view(np.uint32)
+
+
+@kernel
+def mask_of(bits: int) -> np.uint64:
+    """As many ones."""
+    return (np.uint64(1) << np.uint64(bits)) - np.uint64(1)
+
+
+@kernel
+def read_bits(records: Bytes, at: int, mask: np.uint64) -> np.uint64:
+    """The field that begins at a bit, of up to 57."""
+    return (eight_bytes(records, at >> 3) >> np.uint64(at & 7)) & mask
+
+
+@kernel
+def value_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
+    """log10 p of an n-gram."""
+    code = read_bits(records, row[START] + place * row[RECORD], mask_of(row[VALUE_BITS]))
+    return float(as_number(code) if row[VALUE_BITS] == EXACT else codebooks[row[VALUE_BOOK] + signed(code)])
+
+
+@kernel
+def backoff_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
+    """log10 of the back-off weight of a context."""
+    code = read_bits(records, row[START] + place * row[RECORD] + row[BACKOFF], mask_of(row[BACKOFF_BITS]))
+    return float(as_number(code) if row[BACKOFF_BITS] == EXACT else codebooks[row[BACKOFF_BOOK] + signed(code)])
+
+
+@kernel
+def as_number(code: np.uint64) -> np.float32:
+    """The number with these 32 bits."""
+    return np.uint32(code).view(np.float32)
+
+
+@kernel
+def word_at(place: int, row: Integers, records: Bytes) -> int:
+    """The last word of an n-gram of order 2 or more."""
+    return signed(read_bits(records, row[WORDS] + place * row[WORD_BITS], mask_of(row[WORD_BITS])))
+
+
+@kernel
+def first_child_at(place: int, row: Integers, records: Bytes, bases: Codes) -> int:
+    """Where the children of a context begin among the next order; those of the one before end there."""
+    field = read_bits(records, row[START] + place * row[RECORD] + row[CHILD], mask_of(row[CHILD_BITS]))
+    return signed(bases[row[BASE] + place // BLOCK]) + signed(field)
+
+
+@kernel
+def _put(records: Bytes, at: int, value: np.uint64) -> None:
+    """Write a field into bits that are 0."""
+    byte, value = at >> 3, value << np.uint64(at & 7)
+    while value:
+        records[byte] |= np.uint8(value & np.uint64(0xFF))
+        value >>= np.uint64(8)
+        byte += 1
+
+
+@kernel
+def _pack(
+    row: Integers, word: Ids, values: Codes, backoffs: Codes, first_child: Integers, records: Bytes, bases: Codes
+) -> None:
+    for place in range(word.size):
+        at = row[START] + place * row[RECORD]
+        if row[WORD_BITS]:
+            _put(records, row[WORDS] + place * row[WORD_BITS], np.uint64(word[place]))
+        _put(records, at, np.uint64(values[place]))
+        if backoffs.size:
+            _put(records, at + row[BACKOFF], np.uint64(backoffs[place]))
+    for place in range(first_child.size):
+        base = row[BASE] + place // BLOCK
+        if place % BLOCK == 0:
+            bases[base] = first_child[place]
+        at = row[START] + place * row[RECORD] + row[CHILD]
+        _put(records, at, np.uint64(first_child[place] - signed(bases[base])))
+
+
+@kernel
+def unpack_words(row: Integers, size: int, records: Bytes) -> Ids:
+    """The last word of every n-gram of an order from 2."""
+    word = np.empty(size, np.int32)
+    for place in range(size):
+        word[place] = word_at(place, row, records)
+    return word
+
+
+@kernel
+def unpack_values(row: Integers, first: int, last: int, records: Bytes, codebooks: Singles) -> Singles:
+    """log10 p of a run of n-grams of an order."""
+    values = np.empty(last - first, np.float32)
+    for place in range(first, last):
+        values[place - first] = value_at(place, row, records, codebooks)
+    return values
+
+
+@kernel
+def unpack_backoffs(row: Integers, size: int, records: Bytes, codebooks: Singles) -> Singles:
+    """log10 back-off weight of every n-gram of an order below the longest."""
+    values = np.empty(size, np.float32)
+    for place in range(size):
+        values[place] = backoff_at(place, row, records, codebooks)
+    return values
+
+
+@kernel
+def unpack_children(row: Integers, size: int, records: Bytes, bases: Codes) -> Integers:
+    """Where the children of every n-gram of an order begin among the next, and where the last ones end."""
+    places = np.empty(size + 1, np.int64)
+    for place in range(size + 1):
+        places[place] = first_child_at(place, row, records, bases)
+    return places
+
+
+@kernel
+def is_consistent(packed: Packed) -> bool:
+    """Whether the records lead nowhere outside, words ascend after each context, and exact values are log10 p ≤ 0."""
+    sizes = packed.level_starts[1:]
+    words = sizes[1] - sizes[0]
+    for order in range(1, packed.layout.shape[0]):
+        row, size = packed.layout[order], sizes[order] - sizes[order - 1]
+        longest = order == packed.layout.shape[0] - 1
+        if row[VALUE_BITS] == EXACT:
+            for place in range(size):
+                if not -np.inf < value_at(place, row, packed.records, packed.codebooks) <= 0:
+                    return False
+        if longest:
+            break
+        if row[BACKOFF_BITS] == EXACT:
+            for place in range(size):
+                if not -np.inf < backoff_at(place, row, packed.records, packed.codebooks) <= MOST_BACKOFF:
+                    return False
+        if not _children_ascend(row, packed.layout[order + 1], size, sizes[order + 1] - sizes[order], words, packed):
+            return False
+    return True
+
+
+@kernel
+def _children_ascend(row: Integers, below: Integers, size: int, children: int, words: int, packed: Packed) -> bool:
+    """Whether every context has its own run of the next order, in which words ascend."""
+    child = first_child_at(0, row, packed.records, packed.bases)
+    if child != 0 or first_child_at(size, row, packed.records, packed.bases) != children:
+        return False
+    for place in range(size):
+        last = first_child_at(place + 1, row, packed.records, packed.bases)
+        if not child <= last <= children:
+            return False
+        before = -1
+        while child < last:
+            word = word_at(child, below, packed.records)
+            if not before < word < words:
+                return False
+            before = word
+            child += 1
+    return True

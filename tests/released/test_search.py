@@ -1,0 +1,261 @@
+"""Packed n-grams against plain ones: the same words, children, suffixes, scores and suggestions, however wide they are.
+
+The plain side is dictionaries and loops over what `connect` was given.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.released import search
+from bayesgram.released.estimate import words_of
+from bayesgram.released.packed import BLOCK, Layout, bits_for, child_bits
+from bayesgram.released.quantisation import quantised
+from bayesgram.released.search import SENTENCE_END
+from bayesgram.released.trie import RANKED, connect
+from bayesgram.released.words import Words
+
+
+class Plain:
+    """N-grams in dictionaries: log10 p and back-off weights by tuples of word numbers."""
+
+    def __init__(self, levels, logs, backoffs):
+        self.order = len(levels)
+        self.log = {}
+        self.backoff = {}
+        for rows, values in zip(levels, logs, strict=True):
+            self.log |= dict(zip(map(tuple, rows.tolist()), values.tolist(), strict=True))
+        for rows, values in zip(levels, backoffs, strict=False):
+            self.backoff |= dict(zip(map(tuple, rows.tolist()), values.tolist(), strict=True))
+
+    def context(self, words):
+        """The longest n-gram below the highest order that these words end with."""
+        words = tuple(words)[-(self.order - 1) :]
+        while words and words not in self.log:
+            words = words[1:]
+        return words
+
+    def score(self, context, word):
+        """log10 p and the order of the n-gram used."""
+        total = 0.0
+        while (*context, word) not in self.log:
+            total += self.backoff[context]
+            context = context[1:]
+        return total + self.log[*context, word], len(context) + 1
+
+    def walk(self, stream, special):
+        start, end, _ = special
+        context, found = self.context([start]), []
+        for number in stream:
+            word = end if number == SENTENCE_END else number
+            found.append((*self.score(context, word), context))
+            context = self.context([start] if number == SENTENCE_END else [*context, word])
+        return found
+
+    def best(self, context, words, how_many):
+        scores = sorted((-self.score(context, word)[0], word) for word in words)
+        return [(word, -score) for score, word in scores[:how_many]]
+
+
+def vocabulary(size):
+    names = sorted({b"<s>", b"</s>", b"<unk>", *(f"w{at:x}".encode() for at in range(size))})
+    return words_of(pa.array(names, pa.large_binary()))
+
+
+def closed(rows, words):
+    """The levels of a model that has these n-grams: with all prefixes and suffixes."""
+    levels = [rows]
+    for order in range(rows.shape[1] - 1, 0, -1):
+        above = levels[0]
+        parts = [above[:, :-1], above[:, 1:]] + ([np.arange(words, dtype=np.int32)[:, None]] if order == 1 else [])
+        levels.insert(0, np.unique(np.concatenate(parts), axis=0).astype(np.int32))
+    return levels
+
+
+def model_of(seed, order, size, ngrams):
+    """A trie with any values, and the same in dictionaries."""
+    rng = np.random.default_rng(seed)
+    words = vocabulary(size)
+    skewed = (len(words) * rng.random((ngrams, order)) ** 3).astype(np.int32)  # some contexts have many children
+    levels = closed(np.unique(skewed, axis=0), len(words))
+    logs = [np.round(-3 * rng.random(len(rows)), 1).astype(np.float32).astype(float) for rows in levels]  # with ties
+    backoffs = [np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float) for rows in levels[:-1]]
+    return connect(levels, words, logs, backoffs), Plain(levels, logs, backoffs), levels
+
+
+models = st.builds(
+    model_of, st.integers(0, 10**6), st.integers(2, 6), st.sampled_from([2, 20, 300]), st.sampled_from([1, 40, 600])
+)
+
+
+@given(models)
+@settings(max_examples=40, deadline=None)
+def test_what_is_unpacked_is_what_was_packed(made):
+    trie, plain, levels = made
+    for order, rows in enumerate(levels, start=1):
+        assert np.array_equal(trie.rows(order), rows)
+        nodes = trie.nodes(order)
+        assert trie.log_probability[nodes].tolist() == [plain.log[tuple(row)] for row in rows.tolist()]
+        if order < trie.order:
+            assert trie.log_backoff[nodes].tolist() == [plain.backoff[tuple(row)] for row in rows.tolist()]
+        if order > 1:
+            suffixes = trie.suffix[nodes] - trie.nodes(order - 1).start
+            assert np.array_equal(levels[order - 2][suffixes], rows[:, 1:])
+            parents = trie.parents[nodes] - trie.nodes(order - 1).start
+            assert np.array_equal(levels[order - 2][parents], rows[:, :-1])
+    assert trie.first_child[0] == 1
+    assert trie.first_child[-1] == trie.level_starts[-1] == trie.word.size
+
+
+@given(models, st.integers(0, 10**6))
+@settings(max_examples=40, deadline=None)
+def test_walks_are_those_of_the_dictionaries(made, seed):
+    trie, plain, levels = made
+    rng = np.random.default_rng(seed)
+    seen = levels[-1][rng.integers(0, len(levels[-1]), 40)].ravel()
+    noise = rng.integers(SENTENCE_END, len(trie.words), seen.size)
+    stream = np.where(rng.random(seen.size) < 0.7, seen, noise).astype(np.int32)
+    scores, orders, states = trie.walk(stream)
+    right = plain.walk(stream.tolist(), trie.special)
+    assert scores.tolist() == pytest.approx([score for score, _, _ in right], abs=1e-12)
+    assert orders.tolist() == [order for _, order, _ in right]
+    for at, (_, _, context) in enumerate(right):
+        order = len(context)
+        assert tuple(trie.rows(order)[states[at] - trie.nodes(order).start]) == context
+
+
+def test_a_long_walk_is_that_of_its_sentences():
+    trie, _, levels = model_of(3, 4, 50, 900)
+    rng = np.random.default_rng(1)
+    sentences = [
+        np.append(levels[-1][rng.integers(0, len(levels[-1]), size)].ravel(), SENTENCE_END).astype(np.int32)
+        for size in rng.integers(1, 200, 60)
+    ]
+    whole = trie.walk(np.concatenate(sentences))
+    for kind, parts in enumerate(zip(*map(trie.walk, sentences), strict=True)):
+        assert np.array_equal(whole[kind], np.concatenate(parts))
+    assert whole[0].size > 10 * search.AT_ONCE
+
+
+@given(models, st.integers(0, 10**6), st.sampled_from([1, 3, 7, 1000]))
+@settings(max_examples=40, deadline=None)
+def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
+    trie, plain, levels = made
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        before = levels[-1][rng.integers(0, len(levels[-1]))][: rng.integers(1, trie.order)]
+        context = plain.context(before.tolist())
+        state = trie.state(before)
+        low, high = np.sort(rng.integers(0, len(trie.words) + 1, 2)).tolist()
+        for among in (None, (low, high)):
+            words = set(range(*(among or (0, len(trie.words))))) - set(trie.special)
+            found, scores = trie.best(state, how_many, among)
+            right = plain.best(context, words, how_many)
+            assert scores.tolist() == pytest.approx([score for _, score in right], abs=1e-12)
+            exact = {word: plain.score(context, word)[0] for word in found.tolist()}
+            assert list(exact.values()) == pytest.approx(scores.tolist(), abs=1e-12)
+            assert set(found.tolist()) <= words
+            assert len(exact) == found.size == len(right)
+        first = trie.best(state, 3)[0].tolist()
+        assert trie.best_after(np.array([state], np.int32), 3)[0].tolist() == [*first, *[-1] * (3 - len(first))]
+
+
+def test_more_words_are_asked_for_than_are_ranked():
+    """When the likeliest words all stand after the context, the others are looked through."""
+    words = vocabulary(3 * RANKED)
+    numbers = np.arange(len(words), dtype=np.int32)
+    rng = np.random.default_rng(2)
+    logs = np.sort(-6 * rng.random(len(words)))[::-1]
+    likely = np.argsort(-logs, kind="stable")[: RANKED + 50].astype(np.int32)
+    rows = np.unique(np.stack([np.full(likely.size, 7, np.int32), likely], axis=1), axis=0)
+    seen = np.full(len(rows), -9.0)
+    trie = connect([numbers[:, None], rows], words, [logs, seen], [np.full(len(words), -1.0)])
+    found, scores = trie.best(8, 5)
+    others = np.setdiff1d(numbers, [*likely, *trie.special])
+    right = others[np.argsort(-logs[others].astype(np.float32), kind="stable")][:5]
+    assert found.tolist() == right.tolist()
+    assert scores.tolist() == pytest.approx((logs[right] - 1).tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize("how_many", [1, 3, 40, 64, 100, 700])
+def test_after_a_large_context_the_likeliest_are_known(how_many):
+    """With the likeliest children kept and without: the same words, also where more are asked for than are kept."""
+    rng = np.random.default_rng(how_many)
+    words = vocabulary(2500)
+    numbers = np.arange(len(words), dtype=np.int32)
+    rows = [
+        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1) for at, size in ((5, 1500), (9, 700))
+    ]
+    longer = np.insert(rows[1], 0, 5, axis=1)
+    second = np.unique(np.concatenate([*rows, longer[:, :-1], longer[:, 1:]]), axis=0).astype(np.int32)
+    levels = [numbers[:, None], second, np.unique(longer, axis=0).astype(np.int32)]
+    logs = [np.round(-5 * rng.random(len(level)), 1) for level in levels]
+    trie = connect(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
+    assert trie.suggested.large.size == 3
+    for model in (trie, quantised(trie)):
+        for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
+            plain = search.best(state, how_many, 0, len(words), model.searched)
+            assert [each.tolist() for each in model.best(state, how_many)] == [each.tolist() for each in plain]
+
+
+@given(models, st.integers(4, 14))
+@settings(max_examples=20, deadline=None)
+def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made, bits):
+    trie, _, levels = made
+    smaller = quantised(trie, bits)
+    for order, rows in enumerate(levels, start=1):
+        assert np.array_equal(smaller.rows(order), rows)
+    logs = [smaller.log_probability[smaller.nodes(order)].astype(float) for order in range(1, trie.order + 1)]
+    weights = [smaller.log_backoff[smaller.nodes(order)].astype(float) for order in range(1, trie.order)]
+    plain = Plain(levels, logs, weights)
+    stream = levels[-1][:50].ravel()
+    right = [score for score, _, _ in plain.walk(stream.tolist(), trie.special)]
+    assert smaller.walk(stream)[0].tolist() == pytest.approx(right, abs=1e-12)
+
+
+# How wide it all is
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=300))
+def test_children_are_told_from_their_base_in_as_few_bits_as_it_takes(counts):
+    first = np.concatenate([[0], np.cumsum(counts)])
+    spans = [first[at : at + BLOCK].max() - first[at] for at in range(0, first.size, BLOCK)]
+    assert child_bits(first) == int(max(spans)).bit_length()
+
+
+def test_a_layout_without_gaps():
+    layout = Layout((1000, 5000, 70_000), 8, 10, (9, 11))
+    words = bits_for(999)
+    bits = 1001 * (32 + 32 + 9), 5000 * words, 5001 * (8 + 10 + 11), 70_000 * words, 70_000 * 8
+    records, bases, values = layout.array_sizes()
+    assert records == sum(-(-each // 8) for each in bits) + 8
+    assert bases == 1000 // BLOCK + 1 + 5000 // BLOCK + 1
+    assert values == 256 + 1024 + 256
+
+
+# Words
+
+texts = st.one_of(st.text(min_size=1, max_size=40), st.sampled_from(["a" * size for size in range(1, 40)]))
+
+
+@given(st.lists(texts, min_size=1, max_size=60), st.lists(texts, max_size=60))
+def test_words_are_found_and_others_are_not(known, others):
+    encoded = sorted({text.encode() for text in known if text.isprintable()} | {b"x"})
+    words = words_of(pa.array(encoded, pa.large_binary()))
+    asked = [*encoded, *(text.encode() for text in others if text.isprintable())]
+    found = words.find(np.frombuffer(b"".join(asked), np.uint8), np.cumsum([0, *map(len, asked)]))
+    assert found.tolist() == [encoded.index(text) if text in encoded else -1 for text in asked]
+    assert words.are_in_order()
+    assert words.all() == encoded
+    for text in asked[:10]:
+        prefix = text.decode()[:2]
+        low, high = words.starting_with(prefix)
+        assert encoded[low:high] == [each for each in encoded if each.startswith(prefix.encode())]
+
+
+def test_words_out_of_order_are_seen():
+    for names in ([b"b", b"a"], [b"a", b"a"], [b"\xff"]):
+        data, ends = np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)]).astype(np.uint32)
+        assert not Words(data, ends).are_in_order()
