@@ -7,5 +7,6 @@ class TokenizerKind(StrEnum):
     """How text is cut."""
 
     WORDS = "words"
+    MESSAGES = "messages"
     WHITESPACE = "whitespace"
     CHARACTERS = "characters"

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text.characters import character_table
+from bayesgram.text.characters import character_table, message_classes, message_fold
 from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.messages import scan_messages
 from bayesgram.text.scan import Scanned, room_for, rows_to_normalise, scan_characters, scan_whitespace, scan_words
 
 CHUNK_BYTES = 1 << 18  # tokens of one chunk stay in the processor's cache
@@ -27,6 +28,7 @@ _ROOMS = local()
 
 SCANNERS = {
     TokenizerKind.WORDS: scan_words,
+    TokenizerKind.MESSAGES: scan_messages,
     TokenizerKind.WHITESPACE: scan_whitespace,
     TokenizerKind.CHARACTERS: scan_characters,
 }
@@ -38,6 +40,8 @@ class Tokenizer:
 
     >>> Tokenizer().sentences("Don't stop! The café's open, O'Hara.")
     [["don't", 'stop'], ['the', "café's", 'open', "o'hara"]]
+    >>> Tokenizer("messages").sentences("So cute :-))) 👍🏽❤️ Love it!")
+    [['so', 'cute', ':-)', '👍🏽', '❤', 'love', 'it']]
     >>> Tokenizer("whitespace").sentences("ACG TTA\nGGC")
     [['ACG', 'TTA'], ['GGC']]
     >>> Tokenizer("characters").sentences("Hi you")
@@ -95,10 +99,8 @@ class Tokenizer:
         if self.kind is not TokenizerKind.WHITESPACE:
             texts = _normalised(texts)
         data, offsets = buffers(texts)
-        fold = _fold(untouched=self.kind is TokenizerKind.WHITESPACE, lowercase=bool(self.lowercase))
-        return SCANNERS[self.kind](
-            data, offsets, character_table().classes, fold, *_room(int(offsets[-1] - offsets[0]))
-        )
+        classes, fold = _tables(self.kind, lowercase=bool(self.lowercase))
+        return SCANNERS[self.kind](data, offsets, classes, fold, *_room(int(offsets[-1] - offsets[0])))
 
 
 def _room(size: int) -> tuple[Bytes, Ids]:
@@ -111,12 +113,14 @@ def _room(size: int) -> tuple[Bytes, Ids]:
 
 
 @cache
-def _fold(*, untouched: bool, lowercase: bool) -> Ids:
-    """What each code point becomes in a token."""
+def _tables(kind: TokenizerKind, *, lowercase: bool) -> tuple[Bytes, Ids]:
+    """The class of each code point, and what it becomes in a token."""
     table = character_table()
+    if kind is TokenizerKind.MESSAGES:
+        return message_classes(), message_fold(lowercase=lowercase)
     if lowercase:
-        return table.lower
-    return np.arange(0x110000, dtype=np.int32) if untouched else table.keep
+        return table.classes, table.lower
+    return table.classes, np.arange(0x110000, dtype=np.int32) if kind is TokenizerKind.WHITESPACE else table.keep
 
 
 def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
