@@ -258,12 +258,15 @@ def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
 def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_their_kind():
     assert len({Tokenizer(*case).name for case in CASES}) == len({Tokenizer(*case) for case in CASES}) == 8
     assert [Tokenizer(kind).name for kind in KINDS] == list(KINDS)
-    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, False, True]
+    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, True, False, True]
     assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)
 
 
 def test_an_unknown_kind_is_refused_with_the_choice():
-    with pytest.raises(UsageError, match=r"^tokenizer='bytes': choose one of words, whitespace, characters\.$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^tokenizer='bytes': choose one of words, messages, whitespace, characters; or file:PATH, a tokenizer\.json\.$",
+    ):
         Tokenizer("bytes")
 
 

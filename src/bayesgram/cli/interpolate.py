@@ -100,7 +100,7 @@ def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageMode
     """The models; an ARPA file is cut as stated, or else as the first model that says how."""
     from bayesgram.released.language_model import LanguageModel
 
-    found = {path: LanguageModel.open(path) for path in paths if path.is_dir()}
+    found = {path: LanguageModel.open(path, tokenizer=stated) for path in paths if path.is_dir()}
     cut = stated or next((model.tokenizer for model in found.values()), None)
     found |= {path: LanguageModel.open(path, tokenizer=cut) for path in paths if path not in found}
     return [found[path] for path in paths]

@@ -10,3 +10,8 @@ class TokenizerKind(StrEnum):
     MESSAGES = "messages"
     WHITESPACE = "whitespace"
     CHARACTERS = "characters"
+    FILE = "file"  # a tokenizer.json, named by its hash
+
+
+NAMED = tuple(kind for kind in TokenizerKind if kind is not TokenizerKind.FILE)
+FILE_PREFIX = "file:"

@@ -64,7 +64,7 @@ def _code(data: Bytes, at: int, stop: int) -> tuple[int, int]:
 def _is_kind(data: Bytes, at: int, stop: int, classes: Bytes, wanted: int) -> bool:
     if at >= stop:
         return False
-    return classes[decode(data, at)[0]] & CLASS == wanted
+    return bool(classes[decode(data, at)[0]] & CLASS == wanted)
 
 
 @inlined
@@ -253,7 +253,7 @@ def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
     """Whether a full stop or colon stands between two digits: 3.14, 10:30."""
     if data[at] not in (ord("."), ord(":")) or at == begin or at + 1 == stop:
         return False
-    return ord("0") <= data[at - 1] <= ord("9") and ord("0") <= data[at + 1] <= ord("9")
+    return bool(ord("0") <= data[at - 1] <= ord("9") and ord("0") <= data[at + 1] <= ord("9"))
 
 
 @kernel
