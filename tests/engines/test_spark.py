@@ -104,6 +104,7 @@ def same(first, second):
         (3, 50, Tokenizer()),
         ([1, 2], 20, Tokenizer(boundaries=True)),
         (2, 10**6, Tokenizer("whitespace")),
+        (2, 10**6, Tokenizer("messages")),
         (1, 7, Tokenizer("characters", lowercase=False)),
     ],
     ids=str,

@@ -1,13 +1,18 @@
 """The words of the current text in what is suggested, and capitals where they belong."""
 
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.cache import MOST_CACHED
+from bayesgram.released.casing import CaseCounter
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
 from language_models import END, WORDS, everything, release_of, tables
@@ -96,6 +101,45 @@ def test_a_keyboard_goes_on_with_what_is_typed(text, word):
     assert model_of(FISH).suggest(text, 1)[0].word == word
 
 
+def test_names_are_written_as_in_public_text(tmp_path):
+    counter = CaseCounter(Tokenizer())
+    counter.add(
+        pa.array([b"The RED fish? No, a red fish. We saw Red once; Fish swim. In Fish", b"so McFish and McFish", b""])
+    )
+    assert counter.casing() == {"mcfish": "McFish"}
+    assert counter.casing(["red"]) == {}
+    model = replace(model_of(FISH | {("mcfish", "swim"): 9.0}), casing=counter.casing())
+    model.save(tmp_path / "model")
+    read = LanguageModel.load(tmp_path / "model")
+    assert read.casing == model.casing
+    assert [read.suggest(text, 1)[0].word for text in ("m", "Fish. M", "so MC")] == ["McFish", "McFish", "MCFISH"]
+    assert read.predict("", 1, typed="m")[0].word == "mcfish"
+    (tmp_path / "model" / "casing.json").write_text('{"a": 1}')
+    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
+        LanguageModel.load(tmp_path / "model")
+    with pytest.raises(
+        UsageError, match=r"^tokenizer='whitespace': keeps case already; only lower-case words are cased\.$"
+    ):
+        CaseCounter(Tokenizer("whitespace"))
+
+
+@given(st.lists(st.text(st.sampled_from("aAbB. "), max_size=30), max_size=4), st.integers(0, 3))
+@settings(deadline=None)
+def test_casing_is_the_most_frequent_spelling_inside_sentences(rows, cut):
+    counter = CaseCounter(Tokenizer())
+    for part in (rows[:cut], rows[cut:]):
+        counter.add(pa.array([row.encode() for row in part], pa.large_binary()))
+    seen = Counter(
+        word for row in rows for sentence in Tokenizer(lowercase=False).sentences(row) for word in sentence[1:]
+    )
+    wanted = {}
+    for word in {word.lower() for word in seen}:
+        most = max((count, spelled == word, spelled) for spelled, count in seen.items() if spelled.lower() == word)
+        if most[0] > 1 and not most[1]:
+            wanted[word] = most[2]
+    assert counter.casing() == wanted
+
+
 def test_emoji_and_emoticons_are_suggested():
     texts = ["see you :)", "see you :-)", "love you ❤️", "love it 👍🏽"] * 9
     vocabulary = bg.Vocabulary.from_public(
@@ -106,5 +150,5 @@ def test_emoji_and_emoticons_are_suggested():
     assert {each.word for each in model.predict("See you", 3)} == {":)", ":-)", "❤"}
     assert model.suggest("Love it ", 1)[0].word == "👍🏽"
     assert model.predict("See you", 2, typed=":-")[0].word == ":-)"
-    assert bg.Vocabulary(pa.array(["a :D B"]), [1], 3, Tokenizer("messages")).never_found == 1
-    assert bg.Vocabulary(pa.array(["a :D >;-P"]), [1], 3, Tokenizer("messages")).never_found == 0
+    assert bg.Vocabulary(pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")).never_found == 1
+    assert bg.Vocabulary(pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")).never_found == 0

@@ -1,5 +1,6 @@
 """bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
 
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -42,6 +43,13 @@ def export(
         Path | None,
         typer.Option(help="A larger vocabulary, whose other n-grams a model gets too; it is free.", show_default=False),
     ] = None,
+    case_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Public text that shows which words are names: suggestions are written so.", show_default=False
+        ),
+    ] = None,
+    text_column: options.TextColumn = "text",
     prune: Annotated[
         int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
     ] = None,
@@ -60,11 +68,16 @@ def export(
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if case_from and format_ is not Format.MODEL:
+        raise UsageError(f"--case-from is for model folders, not for --format {format_}; leave it out.")
     loaded = Release.load(release)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
     if format_ in MODELS:
         with console.step("Building the model"):
             model = LanguageModel.from_release(loaded, public=_table(public), prune=prune)
+        if case_from:
+            model = _cased(model, case_from, text_column)
+            report["cased_words"] = len(model.casing)
         report |= {"order": model.order, "ngrams": model.sizes}
     with console.step("Writing"):
         if format_ in MODELS:
@@ -83,6 +96,17 @@ def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is i
     from bayesgram.public.vocabulary import Vocabulary
 
     return None if path is None else Vocabulary.load(path)
+
+
+def _cased(model: "LanguageModel", source: str, text_column: str) -> "LanguageModel":
+    """The model, and how public text writes its words."""
+    from bayesgram.released.casing import CaseCounter
+
+    counter = CaseCounter(model.tokenizer)
+    with console.reading("Reading text", then="Casing words") as bar:
+        for batch in bar.records([source], text_column=text_column, user_column=None, skip_bad_rows=False):
+            counter.add(batch.text)
+    return replace(model, casing=counter.casing([word.decode() for word in model.trie.words.all()]))
 
 
 def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force: bool) -> None:

@@ -22,7 +22,7 @@ from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
-from bayesgram.released.capitals import as_written
+from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.trie import SENTENCE_END, Trie, Words, frozen
@@ -45,7 +45,8 @@ ARRAYS = {
     "log_backoff": np.float32,
     "ranked": np.int32,
 }
-CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
+CASING = "casing.json"  # only where a model has it
+CONTENTS = (ABOUT, CASING, *(f"{name}.npy" for name in ARRAYS))
 MOST_PREDICTIONS = 1000
 _LONGEST_HEAD = 256
 _HEAD = re.compile(
@@ -96,6 +97,7 @@ class LanguageModel:
     trie: Trie
     tokenizer: Tokenizer
     about: dict[str, Any] = field(default_factory=dict)  # where it is from and what that is worth
+    casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case (`casing`)
 
     @classmethod
     def from_release(
@@ -179,7 +181,7 @@ class LanguageModel:
         """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin.
 
         `cache` is the share that the words of the text itself have in what is expected (see `cache`); the text is not
-        kept. With `capitals`, a model of lower-case words writes them as the place and what is typed ask for.
+        kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
         """
         sentences = self._sentences(context) if isinstance(context, str) else [list(context)]
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
@@ -207,7 +209,7 @@ class LanguageModel:
         if not self.tokenizer.lowercase:
             return found
         begins = not sentences[-1]
-        return [Prediction(as_written(word, typed, begins_sentence=begins), p) for word, p in found]
+        return [Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p) for word, p in found]
 
     def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
         state = self.trie.state(np.append(self.trie.special[0], self._find(words)).astype(np.int32))
@@ -277,6 +279,9 @@ class LanguageModel:
                 np.save(folder / f"{name}.npy", arrays[name])
             text = json.dumps({**about, "about": self.about, "written_by": f"bayesgram {VERSION}"}, indent=2)
             (folder / ABOUT).write_text(text + "\n", encoding="utf-8")
+            if self.casing:
+                casing = json.dumps(self.casing, indent=0, ensure_ascii=False)
+                (folder / CASING).write_text(casing + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> "LanguageModel":
@@ -294,13 +299,15 @@ class LanguageModel:
             words = Words(arrays.pop("word_bytes"), arrays.pop("word_ends"))
             trie = frozen(Trie(words, **arrays))
             tokenizer, described = Tokenizer.from_name(about["tokenizer"]), dict(about["about"])
+            casing = dict(read_json(folder / CASING)) if (folder / CASING).is_file() else {}
+            known &= all(isinstance(text, str) for text in casing.values())
         except UsageError:  # of a newer version, as a whole or in its tokenizer
             raise
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             known = False
         if not known or not trie.is_sound():
             raise BayesgramError(f"{path}: the model is damaged; export it again.")
-        return cls(trie, tokenizer, described)
+        return cls(trie, tokenizer, described, casing)
 
     @classmethod
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":

@@ -55,25 +55,25 @@ def _byte(data: Bytes, at: int, stop: int) -> int:
     return int(data[at]) if at < stop else _NOTHING
 
 
-@inlined
+@kernel
 def _code(data: Bytes, at: int, stop: int) -> tuple[int, int]:
     return decode(data, at) if at < stop else (_NOTHING, at)
 
 
-@inlined
+@kernel
 def _is_kind(data: Bytes, at: int, stop: int, classes: Bytes, wanted: int) -> bool:
     if at >= stop:
         return False
     return bool(classes[decode(data, at)[0]] & CLASS == wanted)
 
 
-@inlined
+@kernel
 def _is_letter(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
     """Whether a letter, a digit or a mark stands here."""
     return _is_kind(data, at, stop, classes, WORD) or _is_kind(data, at, stop, classes, MARK)
 
 
-@inlined
+@kernel
 def _follows_letter(data: Bytes, used: int, at: int, classes: Bytes) -> bool:
     """Whether a letter, a digit or a mark stands before this place, after what is used already."""
     if at == used:
@@ -84,7 +84,7 @@ def _follows_letter(data: Bytes, used: int, at: int, classes: Bytes) -> bool:
     return _is_letter(data, before, at, classes)
 
 
-@inlined
+@kernel
 def _skip_styles(data: Bytes, at: int, stop: int) -> int:
     code, after = _code(data, at, stop)
     while code in (TEXT_STYLE, EMOJI_STYLE):
@@ -93,7 +93,7 @@ def _skip_styles(data: Bytes, at: int, stop: int) -> int:
     return at
 
 
-@inlined
+@kernel
 def _copy_tags(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int]:
     """A flag's tags, if they come to an end."""
     ahead, written = at, size
@@ -160,7 +160,7 @@ def _copy_emoticon(
     return end, written
 
 
-@inlined
+@kernel
 def _sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
     """>? eyes '? nose? mouth+."""
     ahead = at
@@ -191,7 +191,7 @@ def _sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[i
     return ahead, size + 1, PARTS[mouth] & CLOSE_MOUTH != 0
 
 
-@inlined
+@kernel
 def _heart(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
     """<3 and </3."""
     if data[at] != ord("<"):
@@ -211,7 +211,7 @@ def _heart(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int,
     return ahead, size + 1, True
 
 
-@inlined
+@kernel
 def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
     """^^ ^_^ ^.^ ^-^ -_- >_< >.<: of several underscores one is kept."""
     left = data[at]
@@ -236,7 +236,7 @@ def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[in
     return ahead + 1, size + 1, False
 
 
-@inlined
+@kernel
 def _keycap_begins(data: Bytes, used: int, at: int) -> int:
     """Where the digit, # or * stands that a keycap at this place encloses; −1 if nothing like that does."""
     before = at
@@ -248,7 +248,7 @@ def _keycap_begins(data: Bytes, used: int, at: int) -> int:
     return before - 1 if ord("0") <= key <= ord("9") or key in (ord("#"), ord("*")) else _NOTHING
 
 
-@inlined
+@kernel
 def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
     """Whether a full stop or colon stands between two digits: 3.14, 10:30."""
     if data[at] not in (ord("."), ord(":")) or at == begin or at + 1 == stop:
