@@ -1,6 +1,7 @@
 """Models mixed into one: against a slow reference, normalised, the same to KenLM."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -222,6 +223,12 @@ def test_boundaries_are_no_other_way_to_cut():
     one = LanguageModel.from_counts(pa.array(["a b"]), [1], Tokenizer(boundaries=True))
     two = LanguageModel.from_counts(pa.array(["a c"]), [1])
     assert interpolate([two, one]).tokenizer == Tokenizer(boundaries=True)
+
+
+def test_names_of_all_models_are_written_as_the_first_one_says():
+    one, two = model_of({("a", "b"): 1.0}), model_of({("a", "c"): 1.0})
+    mixed = interpolate([replace(one, casing={"a": "A"}), replace(two, casing={"a": "Á", "c": "C"})])
+    assert mixed.casing == {"a": "A", "c": "C"}
 
 
 def test_kenlm_agrees(tmp_path):

@@ -49,7 +49,8 @@ def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floa
     about: dict[str, Any] = {"interpolated": parts}
     boundaries = any(model.tokenizer.boundaries for model in models)
     tokenizer = replace(models[0].tokenizer, boundaries=boundaries)
-    return LanguageModel(mixed([model.trie for model in models], shares), tokenizer, about)
+    casing = {word: written for model in reversed(models) for word, written in model.casing.items()}
+    return LanguageModel(mixed([model.trie for model in models], shares), tokenizer, about, casing)
 
 
 def tune_weights(models: Sequence[LanguageModel], texts: Iterable[pa.LargeBinaryArray]) -> Floats:

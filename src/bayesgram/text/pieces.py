@@ -110,7 +110,7 @@ class Pieces:
 
     def _encoded(self, lines: list[str]) -> list[list[int]]:
         try:
-            return [each.ids for each in self._tokenizer.encode_batch(lines, add_special_tokens=False)]
+            return [each.ids for each in self._tokenizer.encode_batch_fast(lines, add_special_tokens=False)]
         except Exception:  # noqa: BLE001 - the library raises nothing narrower
             raise BayesgramError(
                 "the tokenizer file can't cut this text: perhaps it has no piece for what it doesn't know (unk_token)."
