@@ -97,7 +97,16 @@ def test_predict_for_people(work, tmp_path, capsys):
 def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
     (tmp_path / "names.txt").write_text("we saw Red and Red. the fish of Red\n", encoding="utf-8")
     inside(
-        "export", work / "several", "--format", "model", "--case-from", "names.txt", "-o", "model", "--json", cwd=tmp_path
+        "export",
+        work / "several",
+        "--format",
+        "model",
+        "--case-from",
+        "names.txt",
+        "-o",
+        "model",
+        "--json",
+        cwd=tmp_path,
     )
     assert json.loads(capsys.readouterr().out)["cased_words"] == 1
     asked = ("predict", "model", "I met Zanzibar. The", "-k", "9", "--json")

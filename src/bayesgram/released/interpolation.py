@@ -297,10 +297,11 @@ def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> 
     """p_k(w|h): the model's own where it has the n-gram, else its back-off weight of h times p_k(w|h′)."""
     trie, last = member.trie, level.rows[:, -1]
     nodes = _children(trie, shorter.node[level.parents], member.own[last], order)
-    known = nodes >= 0
-    backed_off = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
-    own = 10.0 ** trie.log_probability[nodes].astype(np.float64) * member.share[last]
-    return _Answers(nodes, np.where(known, own, backed_off), _own_backoffs(trie, nodes))
+    known = np.flatnonzero(nodes >= 0)
+    probability = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
+    own = 10.0 ** trie.log_probability[nodes[known]].astype(np.float64)
+    probability[known] = own * member.share[last[known]]
+    return _Answers(nodes, probability, _own_backoffs(trie, nodes))
 
 
 def _children(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
@@ -315,8 +316,10 @@ def _children(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integer
 
 
 def _own_backoffs(trie: Trie, nodes: Integers) -> Floats:
-    contexts = (nodes >= 0) & (nodes < trie.contexts)
-    return np.where(contexts, 10.0 ** trie.log_backoff[np.where(contexts, nodes, 0)].astype(np.float64), 1.0)
+    factors = np.ones(nodes.size)
+    contexts = np.flatnonzero((nodes >= 0) & (nodes < trie.contexts))
+    factors[contexts] = 10.0 ** trie.log_backoff[nodes[contexts]].astype(np.float64)
+    return factors
 
 
 def _mix(answers: list[_Answers], weights: Floats) -> Floats:
