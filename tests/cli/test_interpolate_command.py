@@ -1,10 +1,13 @@
 """bayesgram interpolate as people start it."""
 
+import contextlib
 import json
 import math
 
 import pytest
 
+from bayesgram.cli.app import app
+from bayesgram.errors import UsageError
 from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
@@ -57,8 +60,9 @@ def test_tunes_and_writes_arpa(here):
     ],
 )
 def test_wrong_use(here, arguments, message):
-    done = bayesgram("interpolate", "out", "far", *arguments, "-o", "mixed", cwd=here)
-    assert (done.returncode, done.stderr.strip()) == (2, f"error: {message}")
+    with contextlib.chdir(here), pytest.raises(UsageError) as caught:
+        app(["interpolate", "out", "far", *arguments, "-o", "mixed"], standalone_mode=False)
+    assert str(caught.value) == message
     assert not (here / "mixed").exists()
 
 

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram import LanguageModel, Vocabulary, count
+from bayesgram.cli.app import app
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import pieces
 from bayesgram.text.pieces import escaped, unescaped
@@ -19,6 +20,13 @@ from commands import bayesgram, succeed
 
 REASON = "tokenizers is not installed: pip install 'bayesgram[tokenizers]'"
 TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish", "cats and fish"] * 5
+
+
+def refused(*arguments):
+    """What a command in this process says of wrong use."""
+    with pytest.raises(UsageError) as caught:
+        app([*map(str, arguments)], standalone_mode=False)
+    return str(caught.value)
 
 
 @given(st.text())
@@ -182,12 +190,10 @@ def test_files_that_are_no_tokenizers(tmp_path, content):
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    done = bayesgram("vocab", "x.txt", "--tokenizer", "file:nowhere.json", "-o", "v.parquet", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "file:nowhere.json: no such file; give the path of a tokenizer.json." in done.stderr
-    done = bayesgram("vocab", "x.txt", "--tokenizer", "syllables", "-o", "v.parquet", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "tokenizer='syllables': choose one of words, messages, whitespace, characters; or file:PATH" in done.stderr
+    told = refused("vocab", "x.txt", "--tokenizer", f"file:{tmp_path}/nowhere.json", "-o", tmp_path / "v.parquet")
+    assert told == f"tokenizer=file:{tmp_path}/nowhere.json: no such file; give the path of a tokenizer.json."
+    told = refused("vocab", "x.txt", "--tokenizer", "syllables", "-o", tmp_path / "v.parquet")
+    assert told.startswith("tokenizer='syllables': choose one of words, messages, whitespace, characters; or file:PATH")
 
 
 def test_a_text_that_the_file_cannot_cut(files):
@@ -210,5 +216,5 @@ def test_without_the_library(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("option", ["--keep-case", "--lower-case"])
 def test_the_file_says_whether_case_matters(tmp_path, option):
-    done = bayesgram("vocab", "x.txt", "--tokenizer", "file:any.json", option, "-o", "v.parquet", cwd=tmp_path)
-    assert (done.returncode, "the file itself says whether case matters" in done.stderr) == (2, True)
+    told = refused("vocab", "x.txt", "--tokenizer", "file:any.json", option, "-o", tmp_path / "v.parquet")
+    assert told == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."

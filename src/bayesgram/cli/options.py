@@ -88,7 +88,9 @@ def tokenizer(kind: str | None, *, keep_case: bool | None) -> "Tokenizer":
 
     if kind is not None and kind.startswith(FILE_PREFIX):
         if keep_case is not None:
-            raise UsageError("tokenizer=file: the file itself says whether case matters; leave --keep-case out.")
+            raise UsageError(
+                "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+            )
         return Tokenizer.from_file(kind.removeprefix(FILE_PREFIX))
     named: Any = kind or TokenizerKind.WORDS  # it may be none; then that is said
     return Tokenizer(named, lowercase=None if keep_case is None else not keep_case)
