@@ -24,6 +24,7 @@ from bayesgram.private.clip import Coordinates, LostWords, amounts, clip, clippe
 from bayesgram.private.counts import count
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
 from language_models import release_of
@@ -36,6 +37,8 @@ HOSTILE = [
     "👩‍👧 𝒱 ǅ x'",
     "ab\u0301 'tis\nthe END",
     "z" * 40,
+    "👍🏽❤️ 🇩🇪🇫 1️⃣ #⃣ 🏴\U000e0067\U000e007f x\u200d 👍\u200d🇩",
+    "ok:-))) :’( >:/ :p <33 </3 ^__^ -_- >.< http://a 10:30 a:D don`t",
 ]
 TABLE = {("a",): 9.0, ("b",): 5.0, ("é",): 3.0, ("abc",): 2.0, ("a", "b"): 3.0, ("b", "abc"): 1.0, ("a", "b", "é"): 1.0}
 
@@ -50,7 +53,9 @@ def rounded(values):
 
 
 def tokens():
-    cutters = [Tokenizer(kind, lowercase) for kind in ("words", "whitespace", "characters") for lowercase in (0, 1)]
+    cutters = [
+        Tokenizer(kind, lowercase) for kind in ("words", "messages", "whitespace", "characters") for lowercase in (0, 1)
+    ]
     return [[cutter.sentences(text) for text in HOSTILE] for cutter in cutters]
 
 
@@ -93,7 +98,14 @@ def language_model():
     model = LanguageModel.from_release(release_of(TABLE))
     quality = text_quality(model, [pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())])
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
-    return [best, [each.word for each in model.predict([], 3, typed="a")], rounded(list(quality.to_json().values()))]
+    other = LanguageModel.from_release(release_of({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
+    mixed = rounded([each.log10 for each in interpolate([model, other], [2, 1]).score_words(["a", "b", "c", "abc"])])
+    return [
+        best,
+        mixed,
+        [each.word for each in model.predict([], 3, typed="a")],
+        rounded(list(quality.to_json().values())),
+    ]
 
 
 def public_model():

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from bayesgram.private.store import save_counts as save_counts
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
+    from bayesgram.released.interpolation import interpolate as interpolate
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
     from bayesgram.text.tokens import Tokenizer as Tokenizer
@@ -63,6 +64,7 @@ _HOMES = {
     "private.store": ["load_counts", "save_counts"],
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
+    "released.interpolation": ["interpolate"],
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],
     "text.tokens": ["Tokenizer"],

@@ -95,6 +95,36 @@ def test_predict_for_people(work, tmp_path, capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
+    (tmp_path / "names.txt").write_text("we saw Red and Red. the fish of Red\n", encoding="utf-8")
+    inside(
+        "export",
+        work / "several",
+        "--format",
+        "model",
+        "--case-from",
+        "names.txt",
+        "-o",
+        "model",
+        "--json",
+        cwd=tmp_path,
+    )
+    assert json.loads(capsys.readouterr().out)["cased_words"] == 1
+    asked = ("predict", "model", "I met Zanzibar. The", "-k", "9", "--json")
+    inside(*asked, "--capitals", cwd=tmp_path)
+    plain = [each["word"] for each in json.loads(capsys.readouterr().out)["predictions"]]
+    inside(*asked, "--cache", "0.5", cwd=tmp_path)
+    cached = [each["word"] for each in json.loads(capsys.readouterr().out)["predictions"]]
+    assert "Red" in plain
+    assert "zanzibar" not in plain
+    assert {"red", "zanzibar"} <= set(cached)
+    assert refused(*asked, "--cache", "1", cwd=tmp_path, code=2).startswith("cache=1.0: the share of the words")
+    message = refused(
+        "export", work / "several", "--format", "arpa", "--case-from", "names.txt", "-o", "x.arpa", cwd=tmp_path, code=2
+    )
+    assert message == "--case-from is for model folders, not for --format arpa; leave it out."
+
+
 def test_tables(work, tmp_path):
     for kind in ("tsv", "jsonl", "parquet"):
         inside("export", "several", "--format", kind, "-o", tmp_path / kind, cwd=work)

@@ -93,6 +93,13 @@ def test_a_quantised_source(work, tmp_path):
     assert model.trie.layout.value_bits == 4
 
 
+def test_names_of_a_source_are_written_as_in_public_text(work, tmp_path):
+    (tmp_path / "names.txt").write_text("we saw Red and Red\n", encoding="utf-8")
+    given = ("--source", "wiki", "--format", "model", "--case-from", tmp_path / "names.txt")
+    inside("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work)
+    assert LanguageModel.load(tmp_path / "wiki").casing == {"red": "Red"}
+
+
 def test_the_only_source_needs_no_name(work, tmp_path):
     inside("vocab", "wiki.txt", "-o", tmp_path / "v.parquet", "--model", tmp_path / "m", cwd=work)
     inside("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "m.arpa", cwd=work)

@@ -97,6 +97,17 @@ def same(first, second):
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
 
 
+def test_emoji_and_emoticons_are_cut_as_on_one_machine(spark):
+    texts = ["see you :-)))", "👍🏽 ok :D", "❤️‍🔥 <3 :'(", "🇩🇪🇫🇷🇩 don`t", "1️⃣ at 10:30 ^_^"] * 3
+    here = Vocabulary.from_public(
+        pa.table({"body": texts}), order=[1, 2], size=99, text_column="body", tokenizer=Tokenizer("messages")
+    )
+    frame = spark.createDataFrame([{"body": text} for text in texts]).repartition(3)
+    there = engine.vocabulary(frame, order=[1, 2], size=99, text_column="body", tokenizer=Tokenizer("messages"))
+    assert (there.fingerprint, there.counts.tolist()) == (here.fingerprint, here.counts.tolist())
+    assert "👍🏽" in here.ngrams.to_pylist()
+
+
 @pytest.mark.parametrize(
     ("order", "size", "tokenizer"),
     [

@@ -2,6 +2,7 @@
 
 import json
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.model_files import ARRAYS, CONTENTS
+from bayesgram.released.model_files import ARRAYS, CASING, CONTENTS
 from language_models import plain_arrays, release_of, save_format_1, tables
 
 FISH = {
@@ -21,6 +22,7 @@ FISH = {
     ("red", "fish", "swim", "é"): 2.0,
     ("fish", "swim", "é", "red"): 1.0,
 }
+WRITTEN = {"red": "Red", "é": "É"}
 DAMAGED = r"the model is damaged; export it again\.$"
 
 
@@ -48,7 +50,32 @@ def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     assert opened.score(["a", "b", "zzz"]) == model.score(["a", "b", "zzz"])
     assert opened.about == model.about
     assert sum(path.stat().st_size for path in folder.iterdir()) == model.size_on_disk == opened.size_on_disk
+    assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {CASING}
+
+
+def test_how_words_are_written_is_part_of_a_model(tmp_path, model):
+    folder, cased = tmp_path / "model", replace(model, casing=WRITTEN)
+    cased.save(folder)
+    opened = LanguageModel.load(folder)
+    assert opened.casing == WRITTEN
+    assert same(opened, model)
+    assert sum(path.stat().st_size for path in folder.iterdir()) == cased.size_on_disk == opened.size_on_disk
     assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+    model.save(folder, force=True)
+    assert not (folder / CASING).exists()
+    assert LanguageModel.load(folder).casing == {}
+
+
+@pytest.mark.parametrize("content", [b"[]", b'{"red": 1}', b'{"red": "\\ud800"}', b"\xff"])
+def test_a_forged_casing(tmp_path, model, content):
+    replace(model, casing=WRITTEN).save(tmp_path / "model")
+    (tmp_path / "model" / CASING).write_bytes(content)
+    path = tmp_path / "model" / "model.json"
+    about = json.loads(path.read_text())
+    about["crc32"][CASING] = zlib.crc32(content)
+    path.write_text(json.dumps(about))
+    with pytest.raises(BayesgramError, match=DAMAGED):
+        LanguageModel.load(tmp_path / "model")
 
 
 @given(tables())
@@ -60,7 +87,7 @@ def test_a_model_of_format_1_is_the_same_model(tmp_path_factory, table):
     opened = LanguageModel.load(folder)
     assert same(opened, model)
     opened.save(folder, force=True)  # over the old one, of which nothing stays
-    assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+    assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {CASING}
     assert same(LanguageModel.load(folder), model)
 
 
@@ -171,7 +198,7 @@ def test_what_model_json_says_is_checked(tmp_path, path, value):
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_cut_short_or_missing(tmp_path, name):
-    LanguageModel.from_release(release_of(FISH)).quantised().save(tmp_path / "model")
+    replace(LanguageModel.from_release(release_of(FISH)).quantised(), casing=WRITTEN).save(tmp_path / "model")
     path = tmp_path / "model" / name
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(BayesgramError, match=DAMAGED):

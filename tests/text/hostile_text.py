@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 from reference_tokenizer import BREAKS, ENDS, JOINERS, SPACES, is_assigned
 
-KINDS = ("words", "whitespace", "characters")
+KINDS = ("words", "messages", "whitespace", "characters")
 CASES = [(kind, lowercase) for kind in KINDS for lowercase in (True, False)]
 
 
@@ -30,8 +30,10 @@ ALPHABETS = {
     + _between(0x3040, 0x30FF)
     + "ｶﾞ",
     "emoji": "👩👨👧👍🏽🇩🇪❤☺\ufe0f\ufe0e\u200d\u20e3\U000e0067\U000e007f3#" + _between(0xFE00, 0xFE0F) + "\U000e0100",
+    "flags, tones, tags": "🇩🇪🇦🏻🏿👍🏴\u200d\ufe0f\U000e0067\U000e0062\U000e007f\u20e37*a",
+    "emoticons": ":;=-^'’()[]DdPpOsX3/\\|*$@<>_. a1\u0301é",
     "marks in the wrong order": "aeoAñ" + _between(0x300, 0x345) + "\u0591\u05b0\u064b\u0651\u0327\u3099\u0488\u20dd",
-    "joiners": "".join(map(chr, sorted(JOINERS))) + "ab\u0301日\u00ad\u0387ʼ`´",
+    "joiners": "".join(map(chr, sorted(JOINERS))) + "ab\u0301日\u00ad\u0387ʼ`´‘‛′",
     "space, breaks, ends": "".join(map(chr, sorted(SPACES | BREAKS | ENDS))),
     "invisible": "\0\x1c\x1d\x1e\x1f\u00ad\ufeff\u200b\u200c\u200d\u200e\u2060\u061c\u180e\ue000\x7f\x80\u2581",
 }

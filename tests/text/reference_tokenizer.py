@@ -5,6 +5,7 @@ Written from the page alone, one code point at a time, with the running Python's
 that Python does not know: compare on code points for which `is_assigned` only.
 """
 
+import re
 import unicodedata
 from functools import cache
 
@@ -23,6 +24,11 @@ IDEOGRAPHS = [
     (0x20000, 0x3FFFF),
 ]
 SPACE_TOKEN = "\u2581"
+
+# Of messages alone.
+OTHER_APOSTROPHES = "`´ʼ‘‛′"
+PICTOGRAPHS = "⌚⌛⏩-⏺▶◀☀-❚❡-❧➔-➿⬅-⬇⬛⬜⭐⭕\U0001f000-\U0001faff\U0001fc00-\U0001fffd"
+FLAG_HALF, TONE, STYLE, TAG = "[🇦-🇿]", "[🏻-🏿]", "[\ufe0e\ufe0f]", "[\U000e0020-\U000e007e]"
 
 
 def is_assigned(character: str) -> bool:
@@ -57,7 +63,7 @@ def sentences(text: str, kind: str, lowercase: bool) -> list[list[str]]:
     >>> sentences("Don’t stop! 'Tis 3.14", "words", True)
     [["don't", 'stop'], ['tis', '3'], ['14']]
     """
-    cut = {"words": _words, "whitespace": _whitespace, "characters": _characters}[kind]
+    cut = {"words": _words, "messages": _messages, "whitespace": _whitespace, "characters": _characters}[kind]
     return [sentence for sentence in cut(text, lowercase) if sentence]
 
 
@@ -91,6 +97,107 @@ def _words(text: str, lowercase: bool) -> list[list[str]]:  # noqa: C901 - the p
             if kind == "IDEOGRAPH":
                 done[-1].append(character)
             elif kind in ("END", "BREAK"):
+                done.append([])
+    close()
+    return done
+
+
+@cache
+def message_class_of(character: str) -> str:
+    """The classes of messages: the others, changed where the page says so."""
+    if character in OTHER_APOSTROPHES:
+        return "JOINER"
+    if re.match(FLAG_HALF, character):
+        return "FLAG HALF"
+    if re.match(TONE, character):
+        return "TONE"
+    kind = class_of(character)
+    return "EMOJI" if kind == "SEPARATOR" and re.match(f"[{PICTOGRAPHS}]", character) else kind
+
+
+def _emoji(text: str) -> tuple[str, int]:
+    """The emoji that this text begins with, and how long it is in the text; nothing and 0 if it begins with none."""
+    at = 0
+    while True:
+        end = at
+        if re.match(f"{FLAG_HALF}{{2}}", text[end:]):
+            end += 2
+        elif end < len(text) and message_class_of(text[end]) == "EMOJI":
+            end += re.match(f".{STYLE}*{TONE}?{STYLE}*({TAG}+\U000e007f)?", text[end:], re.DOTALL).end()
+        elif end < len(text) and message_class_of(text[end]) == "TONE":
+            end += re.match(f".{STYLE}*", text[end:], re.DOTALL).end()
+        if end == at:
+            at -= at > 0  # the joiner before it is no part
+            return re.sub(STYLE, "", text[:at]), at
+        if text[end : end + 1] != "\u200d":
+            return re.sub(STYLE, "", text[:end]), end
+        at = end + 1
+
+
+def _emoticon(text: str, follows_letter: bool) -> tuple[str, int]:
+    """The emoticon that this text begins with, and how long it is in the text."""
+    sideways = re.match(r">?[:;=]['’]?[-^]?(?P<mouth>[])([*$@DdPpOoSsXx3/\\|])(?P=mouth)*", text)
+    heart = re.match(r"</?(?P<mouth>3)3*", text)
+    upright = re.match(r"\^(_+|[-.])?\^|-_+-|>(_+|\.)<", text)
+    found = sideways or heart or upright
+    if not found or message_class_of(text[found.end() : found.end() + 1] or " ") in ("WORD", "MARK"):
+        return "", 0
+    if found is upright:
+        return re.sub("_+", "_", found[0]), found.end()
+    if follows_letter and found["mouth"] in "DdPpOoSsXx3/\\|":
+        return "", 0
+    face = found[0][: found.start("mouth")].replace("’", "'")
+    return face + found["mouth"].upper(), found.end()
+
+
+def _messages(text: str, lowercase: bool) -> list[list[str]]:  # noqa: C901, PLR0912 - the page's list, line by line
+    text = unicodedata.normalize("NFC", text)
+    done: list[list[str]] = [[]]
+    word, waiting, at, used = "", "", 0, 0
+
+    def folded(character: str) -> str:
+        return "'" if character in OTHER_APOSTROPHES else fold(character, lowercase)
+
+    def close() -> None:
+        nonlocal word, waiting
+        if word:
+            done[-1].append("".join(map(folded, word)))
+        word, waiting = "", ""
+
+    while at < len(text):
+        character = text[at]
+        kind = message_class_of(character)
+        at += 1
+        if character == "\u20e3":
+            key = re.search(r"([0-9#*])\ufe0f?$", text[used : at - 1])
+            if key and word == (key[1] if key[1].isdigit() else ""):
+                word = waiting = ""
+                done[-1].append(key[1] + character)
+                used = at
+        elif kind == "WORD":
+            word, waiting = word + waiting + character, ""
+        elif kind == "MARK":
+            if word:
+                word, waiting = word + character, ""
+        elif kind == "IGNORED":
+            pass
+        elif kind == "JOINER" and word and not waiting:
+            waiting = character
+        else:
+            close()
+            before = text[used : at - 1][-1:]
+            letter_before = bool(before) and message_class_of(before) in ("WORD", "MARK")
+            token, length = _emoji(text[at - 1 :])
+            if not length:
+                token, length = _emoticon(text[at - 1 :], letter_before)
+            if length:
+                done[-1].append(token)
+                at = used = at - 1 + length
+            elif kind == "IDEOGRAPH":
+                done[-1].append(character)
+            elif kind == "BREAK" or (
+                kind == "END" and not re.fullmatch("[0-9][.:][0-9]", text[max(at - 2, 0) : at + 1])
+            ):
                 done.append([])
     close()
     return done

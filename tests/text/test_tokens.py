@@ -64,6 +64,29 @@ def test_words_by_hand(text, expected):
     [
         (Tokenizer("words", False), "Don’t SHOUT", [["Don't", "SHOUT"]]),
         (Tokenizer("words", False), "\u212aelvin e\u0301", [["Kelvin", "é"]]),
+        (Tokenizer("messages"), "hi👍there 👩\u200d👧 ❤\ufe0f", [["hi", "👍", "there", "👩\u200d👧", "❤"]]),
+        (
+            Tokenizer("messages"),
+            "3\ufe0f\u20e3 #\u20e3 10\u20e3 🇩🇪🇫🇷🇦 x",
+            [["3\u20e3", "#\u20e3", "10", "🇩🇪", "🇫🇷", "x"]],
+        ),
+        (Tokenizer("messages"), "👍🏽🏽" + "\u200d" * 3 + "👍\u200d", [["👍🏽", "🏽", "👍"]]),
+        (Tokenizer("messages"), "👍\u200d🇩 👍\u200d🇩🇪", [["👍", "👍\u200d🇩🇪"]]),
+        (Tokenizer("messages"), "🏴\U000e0067\U000e007f 🏴\U000e0067", [["🏴\U000e0067\U000e007f", "🏴"]]),
+        (
+            Tokenizer("messages"),
+            "Ha :-))) :’( :p ;D <333 </3 ok",
+            [["ha", ":-)", ":'(", ":P", ";D", "<3", "</3", "ok"]],
+        ),
+        (Tokenizer("messages"), "^^ ^_^ -__- >.< >:( =] xD", [["^^", "^_^", "-_-", ">.<", ">:(", "=]", "xd"]]),
+        (
+            Tokenizer("messages"),
+            "see http://a.b at 10:30, 3.14 f:(x) 1:3",
+            [["see", "http"], ["a"], ["b", "at", "10", "30", "3", "14", "f"], ["x", "1", "3"]],
+        ),
+        (Tokenizer("messages"), "hello:) C:D :D:D", [["hello", ":)", "c"], ["d", ":D", ":D"]]),
+        (Tokenizer("messages"), "don’t don`t don´t donʼt ‘so’", [["don't", "don't", "don't", "don't", "so"]]),
+        (Tokenizer("messages", False), "Don’t :d XD", [["Don't", ":D", "XD"]]),
         (Tokenizer("whitespace"), "A’c e\u0301\u3000\u212a.x!\ty\u200bz", [["A’c", "e\u0301", "\u212a.x!", "y", "z"]]),
         (
             Tokenizer("whitespace"),
@@ -233,14 +256,17 @@ def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
 
 
 def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_their_kind():
-    assert len({Tokenizer(*case).name for case in CASES}) == len({Tokenizer(*case) for case in CASES}) == 6
+    assert len({Tokenizer(*case).name for case in CASES}) == len({Tokenizer(*case) for case in CASES}) == 8
     assert [Tokenizer(kind).name for kind in KINDS] == list(KINDS)
-    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, False, True]
+    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, True, False, True]
     assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)
 
 
 def test_an_unknown_kind_is_refused_with_the_choice():
-    with pytest.raises(UsageError, match=r"^tokenizer='bytes': choose one of words, whitespace, characters\.$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^tokenizer='bytes': choose one of words, messages, whitespace, characters; or file:PATH, a tokenizer\.json\.$",
+    ):
         Tokenizer("bytes")
 
 
@@ -261,3 +287,21 @@ def test_unknown_names(name, message):
     with pytest.raises(UsageError) as caught:
         Tokenizer.from_name(name)
     assert str(caught.value) == message
+
+
+def test_a_thousand_modifiers_and_an_endless_family():
+    messages = Tokenizer("messages")
+    assert messages.sentences("👍" + "🏽" * 1000) == [["👍🏽", *["🏽"] * 999]]
+    assert messages.sentences("👍" + "\ufe0f" * 1000 + "🏽") == [["👍🏽"]]
+    family = "\u200d".join("👩" * 1000)
+    assert messages.sentences(family + "\u200d") == [[family]]
+    assert messages.sentences("🇩" * 1001) == [["🇩🇩"] * 500]
+    assert messages.sentences(":" + ")" * 1000) == [[":)"]]
+    for lone in ("\u200d", "\ufe0f", "\u20e3", "🇩", "\U000e007f"):
+        assert messages.sentences(lone) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(st.sampled_from("aB é.\n日,!?"), max_size=30))
+def test_messages_are_cut_as_words_where_there_is_nothing_else(text):
+    assert Tokenizer("messages").sentences(text) == Tokenizer("words").sentences(text)

@@ -65,6 +65,17 @@ def test_predictions_side_by_side_with_intervals(ask):
     assert narrow < wide
 
 
+def test_the_words_of_the_text_count_if_that_is_wished(ask):
+    text = "zanzibar zanzibar zanzibar. Thank you "
+    without, after, again = (ask("/api/predict", {"text": text, "cache": wish}).json() for wish in (False, True, False))
+    assert without == again  # nothing is kept
+    for column, before in zip(after["columns"], without["columns"], strict=True):
+        assert "zanzibar" in [word["word"] for word in column["words"]]
+        assert "zanzibar" not in [word["word"] for word in before["words"]]
+        assert all(word["low"] is None for word in column["words"])
+    assert ask("/api/predict", {"text": text, "cache": 0.5}).status_code == 422
+
+
 def test_the_word_being_typed_narrows_the_words(ask):
     told = ask("/api/predict", {"text": "thank you Ve"}).json()
     assert told["typed"] == "ve"

@@ -108,6 +108,18 @@ def test_a_click_or_the_keyboard_alone_puts_a_word_in(opened):
     playwright.expect(page.get_by_label("Your text")).to_have_value(f"{word} 12")
 
 
+def test_what_is_written_comes_again_if_that_is_wished(opened):
+    page = opened("keyboard")
+    page.get_by_label("Your text").fill("zanzibar zanzibar. Thank you ")
+    words = page.locator(".column").nth(1).locator(".word bdi")
+    playwright.expect(words).to_have_count(5)
+    playwright.expect(words.filter(has_text="zanzibar")).to_have_count(0)
+    page.get_by_label("Expect again").check()
+    playwright.expect(words.filter(has_text="zanzibar")).to_have_count(1)
+    page.get_by_label("Expect again").uncheck()
+    playwright.expect(words.filter(has_text="zanzibar")).to_have_count(0)
+
+
 def test_markup_in_ngrams_and_names_is_text(opened):
     page = opened("keyboard")
     page.get_by_label("Your text").fill("thank you ")

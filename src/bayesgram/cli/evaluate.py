@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.released.release import Release
+    from bayesgram.text.tokens import Tokenizer
 
 PUBLIC_ALONE = "public text alone"
 PRIVATE = "private counts (not for publication)"
@@ -37,11 +38,14 @@ def evaluate(
     vocab: Annotated[
         Path | None, typer.Option(help="Adds a row for the public distribution.", show_default=False)
     ] = None,
+    tokenizer: options.TokenizerOption = None,
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
     json: options.Json = False,
 ) -> None:
     """Compare releases with private counts, held-out text or both. For the keeper of the data only.
+
+    --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
 
     --against: KL(p ‖ θ) of the longest n-grams, lower is better. --text: as language models, perplexity (of words and
     sentence ends; without unknown words), next words and keystrokes saved; with --against also a model of the counts.
@@ -64,7 +68,8 @@ def evaluate(
         with console.reading("Reading text", then="Scoring text") as bar:
             records = bar.records([text], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
             texts = [batch.text for batch in records]
-        found["text"] = _qualities([str(path) for path in releases], loaded, texts, counts, vocabulary)
+        cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
+        found["text"] = _qualities([str(path) for path in releases], loaded, texts, counts, vocabulary, cut)
     if json:
         console.print_json(found)
         return
@@ -121,6 +126,7 @@ def _qualities(
     texts: "list[pa.LargeBinaryArray]",
     counts: "UserCounts | None",
     vocabulary: "Vocabulary | None",
+    cut: "Tokenizer | None",
 ) -> list[dict[str, Any]]:
     """How well each model predicts the text, the two baselines first."""
     from bayesgram.audit.text import text_quality
@@ -136,7 +142,7 @@ def _qualities(
     rows = []
     for name in [*models, *names]:
         with console.step(f"Predicting with {name}"):
-            model = models[name] if name in models else LanguageModel.open(name)
+            model = models[name] if name in models else LanguageModel.open(name, tokenizer=cut)
             rows.append({"model": name, **text_quality(model, texts).to_json()})
     return rows
 

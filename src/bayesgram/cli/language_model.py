@@ -1,5 +1,7 @@
 """bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -46,6 +48,13 @@ def export(
         Path | None,
         typer.Option(help="A larger vocabulary, whose other n-grams a model gets too; it is free.", show_default=False),
     ] = None,
+    case_from: Annotated[
+        str | None,
+        typer.Option(
+            help="Public text that shows which words are names: suggestions are written so.", show_default=False
+        ),
+    ] = None,
+    text_column: options.TextColumn = "text",
     prune: Annotated[
         int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
     ] = None,
@@ -83,6 +92,8 @@ def export(
     check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
     if format_ not in MODELS and (public or prune is not None):
         raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if case_from and format_ is not Format.MODEL:
+        raise UsageError(f"--case-from is for model folders, not for --format {format_}; leave it out.")
     if format_ is not Format.MODEL and (quantize is not None or max_size):
         raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
     if max_size and prune is not None:
@@ -90,16 +101,19 @@ def export(
     limit = options.size("max size", max_size) if max_size else None
     if is_public_model(release):
         unused = any(each is not None for each in (public, prune, limit))
-        _export_public(release, source, output, format_, bits=quantize, unused=unused, force=force, json=json)
+        written = partial(_casing, source=case_from, text_column=text_column)
+        _export_public(release, source, output, format_, written, bits=quantize, unused=unused, force=force, json=json)
         return
     if source is not None:
         raise UsageError(f"--source {source}: {release} is no public model; leave it out.")
     loaded = Release.load(release)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
     if format_ in MODELS:
+        casing = _casing(loaded.card.vocabulary["tokenizer"], case_from, text_column)
         with console.step("Building the model"):
             build = partial(LanguageModel.from_release, loaded, public=_table(public))
-            model = _fitted(lambda most: build(prune=prune if most is None else most), quantize, limit)
+            model = _fitted(lambda most: _cased(build(prune=prune if most is None else most), casing), quantize, limit)
+        report |= {"cased_words": len(model.casing)} if case_from else {}
         report |= {"order": model.order, "ngrams": model.sizes}
         report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
     with console.step("Writing"):
@@ -120,6 +134,7 @@ def _export_public(
     source: str | None,
     output: Path,
     format_: Format,
+    written: Callable[[str], dict[str, str]],
     *,
     bits: int | None,
     unused: bool,
@@ -139,7 +154,8 @@ def _export_public(
     if source is None and len(loaded.models) > 1:
         raise UsageError(f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source.")
     name = loaded.source_names[0] if source is None else source
-    model = loaded[name] if bits is None else loaded[name].quantised(bits)
+    model = _cased(loaded[name], written(loaded.tokenizer.name))
+    model = model if bits is None else model.quantised(bits)
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
@@ -162,6 +178,28 @@ def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is i
     from bayesgram.public.vocabulary import Vocabulary
 
     return None if path is None else Vocabulary.load(path)
+
+
+def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
+    """How public text, if some is given, writes words that are not in lower case."""
+    from bayesgram.released.casing import CaseCounter
+    from bayesgram.text.tokens import Tokenizer
+
+    if not source:
+        return {}
+    counter = CaseCounter(Tokenizer.from_name(tokenizer))
+    with console.reading("Reading text", then="Casing words") as bar:
+        for batch in bar.records([source], text_column=text_column, user_column=None, skip_bad_rows=False):
+            counter.add(batch.text)
+    return counter.casing()
+
+
+def _cased(model: "LanguageModel", casing: dict[str, str]) -> "LanguageModel":
+    """The model, and how its words are written."""
+    if not casing:
+        return model
+    words = [word.decode() for word in model.trie.words.all()]
+    return replace(model, casing={word: casing[word] for word in words if word in casing})
 
 
 def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force: bool) -> None:
@@ -206,6 +244,13 @@ def predict(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What stands before the next word.", show_default=False)],
     k: Annotated[int, typer.Option("-k", help="How many words.")] = 5,
     typed: Annotated[str, typer.Option(help="How the next word begins.", show_default=False)] = "",
+    cache: Annotated[
+        float, typer.Option(help="How much the words of TEXT itself count, from 0: 0.15 is a good share.")
+    ] = 0.0,
+    capitals: Annotated[
+        bool, typer.Option("--capitals", help="Write lower-case words as the sentence and --typed ask for.")
+    ] = False,
+    tokenizer: options.TokenizerOption = None,
     json: options.Json = False,
 ) -> None:
     """Show the likeliest next words. A release is made into a model first; `export --format model` saves that.
@@ -218,13 +263,14 @@ def predict(
     from bayesgram.released.model_files import ABOUT
 
     start = perf_counter()
-    opened = LanguageModel.open(model)
+    cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
+    opened = LanguageModel.open(model, tokenizer=cut)
     if not (model / ABOUT).is_file():
         console.say(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
             f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
         )
-    found = opened.predict(text, k, typed=typed)
+    found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
     if json:
         console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
         return

@@ -2,13 +2,13 @@
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
-from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.kinds import FILE_PREFIX, NAMED, TokenizerKind
 
 if TYPE_CHECKING:
     from bayesgram.text.tokens import Tokenizer
@@ -41,8 +41,12 @@ SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping.")
 ]
 TokenizerOption = Annotated[
-    TokenizerKind | None,
-    typer.Option("--tokenizer", help="How text is cut (docs/text.md).", show_default="words"),
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help=f"How text is cut (docs/text.md): {', '.join(NAMED)} or {FILE_PREFIX}PATH, a tokenizer.json.",
+        show_default="words",
+    ),
 ]
 KeepCase = Annotated[
     bool | None,
@@ -95,8 +99,15 @@ def _bytes(text: str, units: str) -> float:
         return 0
 
 
-def tokenizer(kind: TokenizerKind | None, *, keep_case: bool | None) -> "Tokenizer":
+def tokenizer(kind: str | None, *, keep_case: bool | None) -> "Tokenizer":
     """The tokenizer that the options name."""
     from bayesgram.text.tokens import Tokenizer
 
-    return Tokenizer(kind or TokenizerKind.WORDS, lowercase=None if keep_case is None else not keep_case)
+    if kind is not None and kind.startswith(FILE_PREFIX):
+        if keep_case is not None:
+            raise UsageError(
+                "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+            )
+        return Tokenizer.from_file(kind.removeprefix(FILE_PREFIX))
+    named: Any = kind or TokenizerKind.WORDS  # it may be none; then that is said
+    return Tokenizer(named, lowercase=None if keep_case is None else not keep_case)

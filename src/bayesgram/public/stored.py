@@ -17,6 +17,7 @@ from bayesgram.arrays import Integers
 from bayesgram.errors import UsageError, unreadable
 from bayesgram.files.formats import check_format
 from bayesgram.public.sources import check_names
+from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
 from bayesgram.text.tokens import Tokenizer
 
@@ -84,10 +85,12 @@ def ngrams_of(path: str | Path, table: pa.Table, tokenizer: Tokenizer | None) ->
     """The n-grams of a file, and how text is cut for them: as the file says, or as is wished where it doesn't."""
     check_number(path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
     column, stated = table["ngram"], stated_tokenizer(table.schema)
+    if tokenizer and stated and stated.kind is TokenizerKind.FILE:  # a name, to which the file itself is given
+        tokenizer, stated = replace(tokenizer, boundaries=stated.boundaries), stated.known_by(tokenizer)
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
             f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-            " leave --tokenizer, --keep-case and --lower-case out."
+            f" {'give its file' if stated.digest else 'leave --tokenizer, --keep-case and --lower-case out'}."
         )
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not _is_text(column):
         raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")

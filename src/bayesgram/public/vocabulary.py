@@ -31,6 +31,7 @@ from bayesgram.public.opening import Listed, Opened, open_sources
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
+from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
@@ -136,7 +137,10 @@ class Vocabulary:
         """How many n-grams have capitals that the tokenizer would never leave in."""
         if not self.tokenizer.lowercase:
             return 0
-        return int(pc.sum(pc.not_equal(pc.utf8_lower(self.ngrams), self.ngrams)).as_py())
+        ngrams = self.ngrams
+        if self.tokenizer.kind is TokenizerKind.MESSAGES:  # mouths are in upper case
+            ngrams = pc.replace_substring_regex(ngrams, "[:;=]'?[-^]?[DPOSX]", "")
+        return int(pc.sum(pc.not_equal(pc.utf8_lower(ngrams), ngrams)).as_py())
 
     @cached_property
     def finder(self) -> NgramFinder:

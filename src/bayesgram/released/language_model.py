@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
+from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
 from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
 from bayesgram.released.quantisation import BITS, quantised
@@ -74,6 +76,7 @@ class LanguageModel:
     trie: Trie
     tokenizer: Tokenizer
     about: dict[str, Any] = field(default_factory=dict)  # where it is from and what that is worth
+    casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case (`casing`)
 
     @classmethod
     def from_release(
@@ -145,14 +148,72 @@ class LanguageModel:
             raise UsageError("texts: no words in them; give some text.")
         return float(10 ** -scores.mean())
 
-    def predict(self, context: str | Sequence[str], k: int = 5, *, typed: str = "") -> list[Prediction]:
-        """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin."""
+    def predict(
+        self,
+        context: str | Sequence[str],
+        k: int = 5,
+        *,
+        typed: str = "",
+        cache: float = 0.0,
+        capitals: bool = False,
+    ) -> list[Prediction]:
+        """The k likeliest next words after the last, unfinished sentence of a text; `typed` is how they must begin.
+
+        `cache` is the share that the words of the text itself have in what is expected (see `cache`); the text is not
+        kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
+        """
+        sentences = self._sentences(context) if isinstance(context, str) else [list(context)]
+        found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
+        return self._written(found, sentences, typed) if capitals else found
+
+    def suggest(self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True) -> list[Prediction]:
+        """What a keyboard shows while a text is typed: the word that is being typed, or the next one.
+
+        >>> import pyarrow as pa
+        >>> model = LanguageModel.from_counts(pa.array(["red fish", "blue fish", "fish swim"]), [4, 2, 3])
+        >>> model.suggest("Red f", 1)[0].word, model.suggest("Fish swim. B", 1)[0].word
+        ('fish', 'Blue')
+        """
+        sentences, begun = self.tokenizer.unfinished(text)
+        found = self._expected(sentences, begun, k, cache)
+        return self._written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
+
+    def _expected(self, sentences: list[list[str]], begun: str, k: int, cache: float) -> list[Prediction]:
         how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
-        words = self._context(context) if isinstance(context, str) else self._find(context)
-        state = self.trie.state(np.concatenate([self.trie.searched.special[:1], words]))
-        found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(typed) if typed else None)
+        found = self._best(sentences[-1], how_many, begun)
+        return self._with_cache(found, sentences, begun, cache, how_many) if check_weight(cache) else found
+
+    def _written(self, found: list[Prediction], sentences: list[list[str]], typed: str) -> list[Prediction]:
+        """With capitals where they belong; a model with case kept knows them itself."""
+        if not self.tokenizer.lowercase:
+            return found
+        begins = not sentences[-1]
+        return [Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p) for word, p in found]
+
+    def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
+        state = self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+        found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(begun) if begun else None)
         rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
         return [Prediction(self.trie.words[word], probability) for word, probability in rows]
+
+    def _with_cache(
+        self, found: list[Prediction], sentences: list[list[str]], begun: str, weight: float, how_many: int
+    ) -> list[Prediction]:
+        """The best of the model, of which there are enough, and all words of the text, mixed."""
+        shares = cached_shares([word for sentence in sentences for word in sentence], begun)
+        expected = dict(found) | self._probabilities(sentences[-1], list(shares))
+        return [Prediction(*each) for each in mixed_with_cache(expected, shares, weight, how_many)]
+
+    def _probabilities(self, context: list[str], words: list[str]) -> dict[str, float]:
+        """P of each of these words after a context; 0 of those that the model lacks."""
+        if not words:
+            return {}
+        before, numbers = self._find(context), self._find(words)
+        stream = np.full((numbers.size, before.size + 2), SENTENCE_END, np.int32)
+        stream[:, :-2], stream[:, -2] = before, numbers
+        scores = self.trie.walk(stream.ravel())[0].reshape(stream.shape)[:, -2]
+        likely = np.where(numbers == self.trie.special[2], 0.0, 10**scores)
+        return dict(zip(words, likely.tolist(), strict=True))
 
     def stream(self, texts: pa.LargeBinaryArray) -> Ids:
         """The words of rows of valid UTF-8 as numbers, −1 at the end of each sentence."""
@@ -178,13 +239,10 @@ class LanguageModel:
         numbers = self.numbers(np.frombuffer(b"".join(encoded), np.uint8), ends)
         return np.where(numbers == SENTENCE_END, np.int32(self.trie.special[2]), numbers)
 
-    def _context(self, text: str) -> Ids:
-        """The words since the last sentence began: a word is added and taken off, so that a full stop counts."""
-        probe = "x" if self.tokenizer.kind is TokenizerKind.CHARACTERS else " x"
-        tokens, offsets, _ = self.tokenizer.cut(pa.array([(text + probe).encode()], pa.large_binary()))
-        numbers = self.numbers(tokens, offsets)[:-2]
-        ends = np.flatnonzero(numbers == SENTENCE_END)
-        return numbers[ends[-1] + 1 :] if ends.size else numbers
+    def _sentences(self, text: str) -> list[list[str]]:
+        """Those of a text whose last word is finished; the last sentence is not."""
+        ends_words = self.tokenizer.kind not in {TokenizerKind.CHARACTERS, TokenizerKind.FILE}
+        return self.tokenizer.unfinished(f"{text} " if ends_words else text)[0]
 
     def quantised(self, bits: int = BITS) -> "LanguageModel":
         """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""
@@ -193,7 +251,7 @@ class LanguageModel:
     @property
     def opened(self) -> Opened:
         """What a model folder of it holds."""
-        return Opened(self.trie, self.tokenizer.name, self.about)
+        return Opened(self.trie, self.tokenizer.name, self.about, self.casing)
 
     @property
     def size_on_disk(self) -> int:
@@ -217,17 +275,21 @@ class LanguageModel:
                 f" `bayesgram export {path} --source NAME --format model`, and give that."
             )
         opened = read_model(path)
-        return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about)
+        return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about, opened.casing)
 
     @classmethod
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
-        """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer."""
+        """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer.
+
+        Where text is cut by a tokenizer.json, the tokenizer brings it.
+        """
         from bayesgram.released.arpa import read_arpa  # noqa: PLC0415 - it makes models, so it imports this module
 
         folder = Path(path)
-        if (folder / CARD).is_file():
-            return cls.from_release(Release.load(folder))
-        return cls.load(folder) if folder.is_dir() else read_arpa(folder, tokenizer=tokenizer or Tokenizer())
+        if not folder.is_dir():
+            return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
+        found = cls.from_release(Release.load(folder)) if (folder / CARD).is_file() else cls.load(folder)
+        return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
 
 
 def expected_counts(release: Release) -> Floats:

@@ -10,7 +10,7 @@ makes a model does. Format 1, which 0.1 wrote, is read by `format_1`.
 import json
 import re
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ ARRAYS = {
     "bases": np.uint32,
     "codebooks": np.float32,
 }
-CONTENTS = (ABOUT, *(f"{name}.npy" for name in ARRAYS))
+CASING = "casing.json"  # only where a model has it
+CONTENTS = (ABOUT, CASING, *(f"{name}.npy" for name in ARRAYS))
 REPLACED = (*CONTENTS, *(f"{name}.npy" for name in format_1.ARRAYS))  # what a folder may hold that is written over
 MOST_BITS = 16  # of a place in a codebook
 _LONGEST_HEAD = 256
@@ -52,6 +53,7 @@ class Opened:
     trie: Trie
     tokenizer: str  # its name
     about: dict[str, Any]  # where it is from
+    casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case
 
 
 def arrays_of(trie: Trie) -> dict[str, NDArray[Any]]:
@@ -70,10 +72,21 @@ def _described(opened: Opened) -> dict[str, Any]:
         "ngrams": list(layout.sizes),
         "tokenizer": opened.tokenizer,
         "bits": bits,
-        "crc32": {name: zlib.crc32(array.data) for name, array in arrays_of(opened.trie).items()},
+        "crc32": _checksums(opened),
         "about": opened.about,
         "written_by": f"bayesgram {VERSION}",
     }
+
+
+def _checksums(opened: Opened) -> dict[str, int]:
+    """Of every file but `model.json`."""
+    found = {name: zlib.crc32(array.data) for name, array in arrays_of(opened.trie).items()}
+    return found | ({CASING: zlib.crc32(_casing_text(opened))} if opened.casing else {})
+
+
+def _casing_text(opened: Opened) -> bytes:
+    """What `casing.json` says, if there is one."""
+    return f"{json.dumps(opened.casing, indent=0, ensure_ascii=False)}\n".encode() if opened.casing else b""
 
 
 def _text(opened: Opened) -> str:
@@ -83,7 +96,7 @@ def _text(opened: Opened) -> str:
 def size_on_disk(opened: Opened) -> int:
     """The bytes of all files of a model folder."""
     arrays = sum(array.nbytes + _head_size(array) for array in arrays_of(opened.trie).values())
-    return arrays + len(_text(opened).encode())
+    return arrays + len(_casing_text(opened)) + len(_text(opened).encode())
 
 
 def _head_size(array: NDArray[Any]) -> int:
@@ -101,6 +114,8 @@ def fill_folder(folder: Path, opened: Opened) -> None:
     """Write all files of a model into an empty folder, which may be a part of something larger."""
     for name, array in arrays_of(opened.trie).items():
         np.save(folder / f"{name}.npy", array)
+    if opened.casing:
+        (folder / CASING).write_bytes(_casing_text(opened))
     (folder / ABOUT).write_text(_text(opened), encoding="utf-8")
 
 
@@ -114,7 +129,8 @@ def read_model(path: str | Path) -> Opened:
         number = check_format(path, "a model", about["format"], FORMAT)
         trie = _read_packed(folder, about) if number == FORMAT else _read_format_1(folder)
         require(isinstance(about["tokenizer"], str))
-        opened = Opened(trie, about["tokenizer"], dict(about["about"]))
+        casing = _read_casing(folder, about["crc32"]) if number == FORMAT else {}
+        opened = Opened(trie, about["tokenizer"], dict(about["about"]), casing)
     except UsageError:  # of a newer version
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
@@ -142,6 +158,16 @@ def _read_packed(folder: Path, about: dict[str, Any]) -> Trie:
     require(min(trie.special) >= 0 and _codebooks_are_probabilities(trie))
     require(is_consistent(trie.searched))
     return trie
+
+
+def _read_casing(folder: Path, checksums: dict[str, int]) -> dict[str, str]:
+    """How words are written, if the model was made with that."""
+    if CASING not in checksums:
+        return {}
+    require(zlib.crc32((folder / CASING).read_bytes()) == checksums[CASING])
+    casing = read_json(folder / CASING)
+    require(all(isinstance(text, str) for text in casing.values()))
+    return casing
 
 
 def _codebooks_are_probabilities(trie: Trie) -> bool:

@@ -7,5 +7,11 @@ class TokenizerKind(StrEnum):
     """How text is cut."""
 
     WORDS = "words"
+    MESSAGES = "messages"
     WHITESPACE = "whitespace"
     CHARACTERS = "characters"
+    FILE = "file"  # a tokenizer.json, named by its hash
+
+
+NAMED = tuple(kind for kind in TokenizerKind if kind is not TokenizerKind.FILE)
+FILE_PREFIX = "file:"

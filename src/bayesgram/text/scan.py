@@ -35,7 +35,7 @@ FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothin
 
 
 @inlined
-def _decode(data: Bytes, at: int) -> tuple[int, int]:
+def decode(data: Bytes, at: int) -> tuple[int, int]:
     """The code point at a position of valid UTF-8, and the position after it."""
     first = int(data[at])
     if first < 0x80:
@@ -49,7 +49,7 @@ def _decode(data: Bytes, at: int) -> tuple[int, int]:
 
 
 @inlined
-def _encode(code: int, out: Bytes, at: int) -> int:
+def encode(code: int, out: Bytes, at: int) -> int:
     """Write a code point as UTF-8; the position after it."""
     if code < 0x80:
         out[at] = code
@@ -76,7 +76,7 @@ def room_for(size: int) -> tuple[Bytes, Ids]:
 
 
 @inlined
-def _end_sentence(ends: Ids, tokens: int, first: int) -> int:
+def end_sentence(ends: Ids, tokens: int, first: int) -> int:
     """Add an empty token, unless the row has none yet or its last one is empty already."""
     if tokens == first or (tokens > 1 and ends[tokens - 1] == ends[tokens - 2]):
         return tokens
@@ -85,7 +85,7 @@ def _end_sentence(ends: Ids, tokens: int, first: int) -> int:
 
 
 @kernel
-def _plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
+def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
     """What a byte becomes where that is all there is to it: a letter or digit in its case, 0 for what only separates.
 
     Sentence ends, apostrophes and bytes that are not ASCII are SPECIAL.
@@ -105,7 +105,7 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
     data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
 ) -> Scanned:
     """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
-    plain = _plain_bytes(classes, fold)
+    plain = plain_bytes(classes, fold)
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
     size = tokens = 0  # bytes written, tokens written
@@ -129,20 +129,20 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
                 at += 1
             if at == stop:
                 break
-            code, at = _decode(data, at)
+            code, at = decode(data, at)
             kind = classes[code] & CLASS
             if kind == WORD:
                 if joiner:
-                    size = _encode(joiner, out, size)
+                    size = encode(joiner, out, size)
                     joiner = 0
-                size = _encode(fold[code], out, size)
+                size = encode(fold[code], out, size)
                 continue
             if kind == IGNORED:
                 continue
             if kind == MARK:
                 if size > start:
                     joiner = 0
-                    size = _encode(fold[code], out, size)
+                    size = encode(fold[code], out, size)
                 continue
             if kind == JOINER and size > start and not joiner:
                 joiner = fold[code]
@@ -152,15 +152,15 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
                 ends[tokens] = start = size
                 tokens += 1
             if kind == IDEOGRAPH:
-                size = _encode(code, out, size)
+                size = encode(code, out, size)
                 ends[tokens] = start = size
                 tokens += 1
             elif kind >= END:
-                tokens = _end_sentence(ends, tokens, first)
+                tokens = end_sentence(ends, tokens, first)
         if size > start:
             ends[tokens] = size
             tokens += 1
-        tokens = _end_sentence(ends, tokens, first)
+        tokens = end_sentence(ends, tokens, first)
         row_ends[row] = tokens
     return out[:size], bounds[: tokens + 1], row_ends
 
@@ -176,20 +176,20 @@ def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, o
         start = size
         first = tokens
         while at < stop:
-            code, at = _decode(data, at)
+            code, at = decode(data, at)
             kind = classes[code] & CLASS
             if kind not in (SPACE, BREAK):
-                size = _encode(fold[code], out, size)
+                size = encode(fold[code], out, size)
                 continue
             if size > start:
                 ends[tokens] = start = size
                 tokens += 1
             if kind == BREAK:
-                tokens = _end_sentence(ends, tokens, first)
+                tokens = end_sentence(ends, tokens, first)
         if size > start:
             ends[tokens] = size
             tokens += 1
-        tokens = _end_sentence(ends, tokens, first)
+        tokens = end_sentence(ends, tokens, first)
         row_ends[row] = tokens
     return out[:size], bounds[: tokens + 1], row_ends
 
@@ -205,7 +205,7 @@ def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, o
         first = tokens
         space = inside = False  # a space is waiting; the sentence has begun
         while at < stop:
-            code, at = _decode(data, at)
+            code, at = decode(data, at)
             kind = classes[code] & CLASS
             if kind == SPACE:
                 space = True
@@ -213,17 +213,17 @@ def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, o
                 continue
             if kind != BREAK:
                 if space and inside:
-                    size = _encode(SPACE_TOKEN, out, size)
+                    size = encode(SPACE_TOKEN, out, size)
                     ends[tokens] = size
                     tokens += 1
-                size = _encode(fold[code], out, size)
+                size = encode(fold[code], out, size)
                 ends[tokens] = size
                 tokens += 1
             inside = kind < END
             space = False
             if not inside:
-                tokens = _end_sentence(ends, tokens, first)
-        tokens = _end_sentence(ends, tokens, first)
+                tokens = end_sentence(ends, tokens, first)
+        tokens = end_sentence(ends, tokens, first)
         row_ends[row] = tokens
     return out[:size], bounds[: tokens + 1], row_ends
 
@@ -248,7 +248,7 @@ def _may_change(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
         if data[at] < FIRST_TO_NORMALISE:
             at += 1
             continue
-        code, at = _decode(data, at)
+        code, at = decode(data, at)
         if classes[code] & NORMALISE:
             return True
     return False

@@ -4,10 +4,12 @@ In:  strings, or Arrow arrays of valid UTF-8.   Out: tokens in sentences; or, fo
 Rules: docs/text.md. Does not count, and keeps no text.
 """
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from threading import local
 
 import numpy as np
@@ -16,17 +18,22 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text.characters import character_table
-from bayesgram.text.kinds import TokenizerKind
+from bayesgram.text.characters import LINE_BREAKS, character_table, message_classes, message_fold
+from bayesgram.text.kinds import FILE_PREFIX, NAMED, TokenizerKind
+from bayesgram.text.messages import scan_messages
+from bayesgram.text.pieces import Pieces, pieces_of, read_definition
 from bayesgram.text.scan import Scanned, room_for, rows_to_normalise, scan_characters, scan_whitespace, scan_words
 
 CHUNK_BYTES = 1 << 18  # tokens of one chunk stay in the processor's cache
 MAX_ROW_BYTES = 1 << 29  # token ends are 32-bit
 BOUNDARIES = ", boundaries"
+_FILE_NAME = re.compile(rf"file sha256:([0-9a-f]{{64}})({BOUNDARIES})?")
+_LETTER = "z"  # that is added to see what a text leaves unfinished: in no emoticon
 _ROOMS = local()
 
 SCANNERS = {
     TokenizerKind.WORDS: scan_words,
+    TokenizerKind.MESSAGES: scan_messages,
     TokenizerKind.WHITESPACE: scan_whitespace,
     TokenizerKind.CHARACTERS: scan_characters,
 }
@@ -38,6 +45,8 @@ class Tokenizer:
 
     >>> Tokenizer().sentences("Don't stop! The café's open, O'Hara.")
     [["don't", 'stop'], ['the', "café's", 'open', "o'hara"]]
+    >>> Tokenizer("messages").sentences("So cute :-))) 👍🏽❤️ Love it!")
+    [['so', 'cute', ':-)', '👍🏽', '❤', 'love', 'it']]
     >>> Tokenizer("whitespace").sentences("ACG TTA\nGGC")
     [['ACG', 'TTA'], ['GGC']]
     >>> Tokenizer("characters").sentences("Hi you")
@@ -47,17 +56,33 @@ class Tokenizer:
     kind: TokenizerKind = TokenizerKind.WORDS
     lowercase: bool | None = None  # None: as usual for the kind, that is yes but for whitespace
     boundaries: bool = False  # n-grams may begin with <s> and end with </s>
+    digest: str = ""  # SHA-256 of the file, where a file says how
+    definition: str = field(default="", compare=False, repr=False)  # its content; a name alone doesn't bring it
 
     def __post_init__(self) -> None:
-        if self.kind not in set(TokenizerKind):
-            raise UsageError(f"tokenizer={self.kind!r}: choose one of {', '.join(TokenizerKind)}.")
+        if self.kind not in set(TokenizerKind) or (self.kind == TokenizerKind.FILE) != bool(self.digest):
+            raise UsageError(
+                f"tokenizer={self.kind!r}: choose one of {', '.join(NAMED)}; or {FILE_PREFIX}PATH, a tokenizer.json."
+            )
         object.__setattr__(self, "kind", TokenizerKind(self.kind))
+        if self.kind is TokenizerKind.FILE and self.lowercase:
+            raise UsageError("tokenizer=file: the file itself says whether case matters; leave --lower-case out.")
         if self.lowercase is None:
-            object.__setattr__(self, "lowercase", self.kind is not TokenizerKind.WHITESPACE)
+            object.__setattr__(
+                self, "lowercase", self.kind in {TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.CHARACTERS}
+            )
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> "Tokenizer":
+        """A Hugging Face tokenizer.json; needs the package `tokenizers`."""
+        definition, digest = read_definition(path)
+        return cls(TokenizerKind.FILE, digest=digest, definition=definition)
 
     @property
     def name(self) -> str:
         """What files call this tokenizer, for example `words` or `words, case kept, boundaries`."""
+        if self.kind is TokenizerKind.FILE:
+            return f"{self.kind} sha256:{self.digest}" + (BOUNDARIES if self.boundaries else "")
         usual = Tokenizer(self.kind).lowercase
         case = "" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept"
         return self.kind + case + (BOUNDARIES if self.boundaries else "")
@@ -65,9 +90,12 @@ class Tokenizer:
     @classmethod
     def from_name(cls, name: str) -> "Tokenizer":
         """The inverse of `name`."""
+        file = _FILE_NAME.fullmatch(name)
+        if file:
+            return cls(TokenizerKind.FILE, boundaries=bool(file[2]), digest=file[1])
         kind, _, case = name.removesuffix(BOUNDARIES).partition(", ")
         cases = {"": None, "lower case": True, "case kept": False}
-        if kind not in set(TokenizerKind) or case not in cases:
+        if kind not in set(NAMED) or case not in cases:
             raise UsageError(
                 f"tokenizer={name!r}: not known to this bayesgram. Use a newer one, or make the vocabulary again."
             )
@@ -84,6 +112,47 @@ class Tokenizer:
                     found[-1].append(tokens[start:end].tobytes().decode())
         return found[:-1]
 
+    def unfinished(self, text: str) -> tuple[list[list[str]], str]:
+        """The sentences of a text that goes on, the last one perhaps empty; and the beginning of the word being typed.
+
+        A letter is added, and the word that it ends up in is the one being typed: but not where that would break up an
+        emoticon.
+
+        >>> Tokenizer().unfinished("It works. Thank yo"), Tokenizer().unfinished("Thank ")
+        (([['it', 'works'], ['thank']], 'yo'), ([['thank']], ''))
+        >>> Tokenizer("messages").unfinished("Thanks :D"), Tokenizer("messages").unfinished("Don’")
+        (([['thanks', ':D']], ''), ([[]], "don'"))
+        """
+        if self.kind is TokenizerKind.FILE:  # what is a word, only the file knows
+            return [*self.sentences(text), *([[]] if not text or ord(text[-1]) in LINE_BREAKS else [])], ""
+        if self.kind is TokenizerKind.CHARACTERS:
+            return _without_last(self.sentences(text + _LETTER)), ""
+        finished, going_on = self.sentences(f"{text} {_LETTER}"), self.sentences(text + _LETTER)
+        begun = going_on[-1][-1][: -len(_LETTER)]
+        if begun and begun.startswith("".join(finished[-1][-2:-1])):
+            return _without_last(going_on), begun
+        return _without_last(finished), ""
+
+    def begun(self, typed: str) -> str:
+        """The beginning of a word as this tokenizer would leave it; what is none stays as it is.
+
+        >>> Tokenizer().begun("Don’"), Tokenizer("messages").begun(":-")
+        ("don'", ':-')
+        """
+        return (self.unfinished(typed)[1] or typed) if typed else ""
+
+    def _pieces(self) -> Pieces:
+        if not self.definition:
+            raise UsageError(
+                f"text is cut by a tokenizer.json here (SHA-256 {self.digest[:12]}…): say --tokenizer"
+                f" {FILE_PREFIX}PATH, or Tokenizer.from_file(path)."
+            )
+        return pieces_of(self.definition)
+
+    def known_by(self, given: "Tokenizer | None") -> "Tokenizer":
+        """The same one; with the content of its file, if the other has it."""
+        return replace(self, definition=given.definition) if given and given.digest == self.digest else self
+
     def scan(self, texts: pa.LargeBinaryArray) -> Iterator[Scanned]:
         """Cut rows of valid UTF-8, a chunk of rows at a time; the rows keep their order."""
         for chunk in chunks(texts):
@@ -92,13 +161,17 @@ class Tokenizer:
 
     def cut(self, texts: pa.LargeBinaryArray) -> Scanned:
         """The tokens of one chunk of rows, to be used before this thread cuts again: a thread has one room for them."""
+        if self.kind is TokenizerKind.FILE:
+            return self._pieces().cut(texts)
         if self.kind is not TokenizerKind.WHITESPACE:
             texts = _normalised(texts)
         data, offsets = buffers(texts)
-        fold = _fold(untouched=self.kind is TokenizerKind.WHITESPACE, lowercase=bool(self.lowercase))
-        return SCANNERS[self.kind](
-            data, offsets, character_table().classes, fold, *_room(int(offsets[-1] - offsets[0]))
-        )
+        classes, fold = _tables(self.kind, lowercase=bool(self.lowercase))
+        return SCANNERS[self.kind](data, offsets, classes, fold, *_room(int(offsets[-1] - offsets[0])))
+
+
+def _without_last(sentences: list[list[str]]) -> list[list[str]]:
+    return [*sentences[:-1], sentences[-1][:-1]]
 
 
 def _room(size: int) -> tuple[Bytes, Ids]:
@@ -111,12 +184,14 @@ def _room(size: int) -> tuple[Bytes, Ids]:
 
 
 @cache
-def _fold(*, untouched: bool, lowercase: bool) -> Ids:
-    """What each code point becomes in a token."""
+def _tables(kind: TokenizerKind, *, lowercase: bool) -> tuple[Bytes, Ids]:
+    """The class of each code point, and what it becomes in a token."""
     table = character_table()
+    if kind is TokenizerKind.MESSAGES:
+        return message_classes(), message_fold(lowercase=lowercase)
     if lowercase:
-        return table.lower
-    return np.arange(0x110000, dtype=np.int32) if untouched else table.keep
+        return table.classes, table.lower
+    return table.classes, np.arange(0x110000, dtype=np.int32) if kind is TokenizerKind.WHITESPACE else table.keep
 
 
 def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:

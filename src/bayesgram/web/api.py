@@ -20,6 +20,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.planning import Assumed
 from bayesgram.pages import STYLE
 from bayesgram.privacy.budget import Budget
+from bayesgram.released.cache import CACHE_WEIGHT
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
@@ -42,10 +43,11 @@ Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
 
 
 class Typed(BaseModel):
-    """A text, and how many words to suggest."""
+    """A text, how many words to suggest, and whether the words of the text itself count."""
 
     text: Text = ""
     k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5
+    cache: bool = False
 
 
 class Asked(BaseModel):
@@ -144,7 +146,7 @@ def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) 
 def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
     @app.post("/api/predict")
     async def predict(typed: Typed) -> Response:
-        answer = suggest(shelf, _encodable(typed.text), typed.k)
+        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=CACHE_WEIGHT if typed.cache else 0.0)
         columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
         return JSONResponse({"typed": answer.typed, "columns": columns})
 

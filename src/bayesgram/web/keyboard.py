@@ -38,31 +38,22 @@ class Answer:
     columns: list[Column]
 
 
-def suggest(shelf: Shelf, text: str, how_many: int) -> Answer:
-    """Public text first, then the releases in the order they were given."""
-    cut: dict[Tokenizer, tuple[list[str], str]] = {}
+def suggest(shelf: Shelf, text: str, how_many: int, *, cache: float = 0.0) -> Answer:
+    """Public text first, then the releases in the order given; `cache` is how much the text's own words count."""
+    cut: dict[Tokenizer, tuple[list[list[str]], str]] = {}
     columns, typed = [], ""
     models = [] if shelf.public_model is None else [(PUBLIC, shelf.public_model, None)]
     for name, model, item in [*models, *((item.view.shown_name, item.model, item) for item in shelf.items)]:
         if model.tokenizer not in cut:
-            cut[model.tokenizer] = being_typed(model.tokenizer, text)
-        context, typed = cut[model.tokenizer]
-        found = model.predict(context, how_many, typed=typed)
-        words = [Suggestion(printable(each.word), each.probability, *_sure(item, context, *each)) for each in found]
+            cut[model.tokenizer] = model.tokenizer.unfinished(text)
+        sentences, typed = cut[model.tokenizer]
+        found = model.suggest(text, how_many, cache=cache, capitals=False)
+        surely = None if cache else item  # the intervals are about the release alone
+        words = [
+            Suggestion(printable(each.word), each.probability, *_sure(surely, sentences[-1], *each)) for each in found
+        ]
         columns.append(Column(name, words))
     return Answer(printable(typed), columns)
-
-
-def being_typed(tokenizer: Tokenizer, text: str) -> tuple[list[str], str]:
-    """The words of the last sentence, and the beginning of the word that is not finished.
-
-    A letter is added, and the word that it ends up in is the unfinished one.
-
-    >>> being_typed(Tokenizer(), "It works. Thank yo"), being_typed(Tokenizer(), "Thank ")
-    ((['thank'], 'yo'), (['thank'], ''))
-    """
-    words = tokenizer.sentences(text + "x")[-1]
-    return words[:-1], words[-1][:-1]
 
 
 def _sure(

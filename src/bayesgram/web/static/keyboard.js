@@ -3,7 +3,7 @@
 import { ask, el, find, fine, label, later, percent, svg, trouble } from "./dom.js";
 
 const HOW_MANY = 5;
-const SENT = 500; // characters: more can't matter to a model of n-grams
+const SENT = 1000; // characters: more can't matter to a model of n-grams, and hardly to the words of the text
 
 let asked = 0;
 let chosen = 0;
@@ -20,6 +20,7 @@ export function begin(about) {
   const text = find("text");
   text.addEventListener("input", later(40, suggest));
   text.addEventListener("keydown", pressed);
+  find("cache").addEventListener("change", suggest);
   mark();
   suggest();
 }
@@ -46,7 +47,8 @@ function mark() {
 async function suggest() {
   const turn = ++asked;
   try {
-    const answer = await ask("api/predict", { text: find("text").value.slice(-SENT), k: HOW_MANY });
+    const said = { text: find("text").value.slice(-SENT), k: HOW_MANY, cache: find("cache").checked };
+    const answer = await ask("api/predict", said);
     if (turn !== asked) return; // a later keystroke was faster
     last = answer;
     draw();
