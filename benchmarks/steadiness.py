@@ -48,7 +48,7 @@ def picture(rows: list[dict[str, Any]]) -> alt.Chart:
     return lines.encode(
         x=alt.X("users:Q", scale=alt.Scale(type="log"), title="users"),
         y=alt.Y("kl:Q", scale=alt.Scale(type="log"), title="KL to what all users wrote"),
-        color=alt.Color("release:N", title=None),
+        color=alt.Color("release:N", title=None, legend=alt.Legend(labelLimit=400)),
         strokeDash=alt.StrokeDash("epsilon:N", title="ε"),
     ).properties(width=520, height=340)
 
@@ -77,9 +77,9 @@ def main() -> None:
         for users in [number for number in USERS if number < len(counts.users)] + [len(counts.users)]:
             found = {"laplace, best W": min(loss(Laplace(w), vocabularies[0], Budget(epsilon), users) for w in BOUNDS)}
             for vocabulary in vocabularies:
-                name = f"{len(vocabulary.source_names)} public source(s)"
-                found[f"public: {name}"] = kl_divergence(truth, vocabulary.prior)
-                found[f"posterior: {name}"] = loss(Posterior(), vocabulary, Budget(epsilon, DELTA), users)
+                name = f"sources: {len(vocabulary.source_names)}"
+                found[f"public text, {name}"] = kl_divergence(truth, vocabulary.prior)
+                found[f"posterior, {name}"] = loss(Posterior(), vocabulary, Budget(epsilon, DELTA), users)
             rows += [
                 {"users": users, "epsilon": epsilon, "release": name, "kl": value} for name, value in found.items()
             ]

@@ -126,7 +126,7 @@ def test_one_source_has_no_part_of_the_report():
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
     card = shelves.release(shelves.vocabulary(), 1.0).card
     assert pytest.approx(USER_UNITS / UNITS, rel=1e-8) == USER_PART
-    assert users_doubt(card) == pytest.approx(5 / 0.6)
+    assert users_doubt(card) == pytest.approx(5 / 0.57)
     before = {**card.details, "histogram_multiplier": 7.0}
     del before["amount_multiplier"]
     assert users_doubt(replace(card, details=before)) == 7.0
@@ -135,6 +135,6 @@ def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
 
 def test_bins_that_may_be_noise_alone_are_not_shown():
     card = shelves.release(shelves.vocabulary(), 1.0).card
-    for users, seen in (([24.0, 900.0, 300.0, 0.0], 2), ([26.0, 900.0, 300.0, 0.0], 3), ([24.0] * 4, 0)):
+    for users, seen in (([26.0, 900.0, 300.0, 0.0], 2), ([27.0, 900.0, 300.0, 0.0], 3), ([26.0] * 4, 0)):
         details = {**card.details, "noisy_users_by_norm": users}
         assert len(norm_bins(replace(card, details=details))) == seen

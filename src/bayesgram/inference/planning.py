@@ -129,7 +129,7 @@ def _choice(
     bins = np.searchsorted(NORM_EDGES, norms, side="right")
     people = np.bincount(bins, minlength=NORMS.size) * (users / norms.size)
     written = np.bincount(bins, np.minimum(amounts / largest[bins], 1), NORMS.size) * (users / norms.size)
-    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.6  # USER_UNITS/UNITS
+    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.57  # USER_UNITS/UNITS
     noisy = people + noise * rng.standard_normal(NORMS.size)
     noisy_written = written + 0.75 * noise * rng.standard_normal(NORMS.size)
     return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier)

@@ -22,7 +22,7 @@ HIDDEN = 3.0  # noise deviations: only below it does c matter
 # Of what people wrote, over posts and commits at ε from 0.1 to 4: within two deviations for 95% in every fifth.
 MANNER = 0.3  # relative deviation where everything is lost
 BURST = 5.0  # how many of an n-gram come from one user together, roughly
-WIDER = 1.06  # errors are not as regular as these formulas
+WIDER = 1.15  # errors are not as regular as these formulas
 
 
 def spread(expected: Floats, noise: Floats, trust: float) -> Floats:

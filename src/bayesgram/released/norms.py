@@ -6,7 +6,7 @@ from bayesgram.released.card import Card
 
 # A user adds this to one bar, in units of what all of the user may add: the rest of the measurement is how much is
 # written. Releases of earlier versions spent all of it on the bar, and call the noise histogram_multiplier.
-USER_PART = 0.6
+USER_PART = 0.57
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,14 @@
-"""What does public text cost that is no use?
+"""What is public text worth, near or far, and what does it cost where it is no use?
 
-    python benchmarks/useless_text.py COUNTS VOCAB [--epsilons 0.1,1] [--runs 3]
+    python benchmarks/public_text.py COUNTS VOCAB [--epsilons 0.1,1] [--runs 3]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the median KL over runs with
-fresh noise: as it is; with one and two more sources whose counts are those of the first, shuffled; and with Laplace
-noise on all public counts (the right end of the paper's figure 4), beside `laplace` at its best W, which uses no public
-text.
+COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the KL of public text alone
+and the median KL of `posterior` over runs with fresh noise: with each source by itself; with all; with one and two more
+whose counts are those of the first, shuffled; and with Laplace noise on all public counts (the right end of the paper's
+figure 4), beside `laplace` at its best W, which uses no public text.
 """
 
 import argparse
-from collections.abc import Sequence
 from statistics import median
 
 import numpy as np
@@ -37,6 +36,11 @@ def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
     return Vocabulary.of_sources(vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer)
 
 
+def alone(vocabulary: Vocabulary, source: Source) -> Vocabulary:
+    """The same n-grams as one source has them."""
+    return Vocabulary(vocabulary.ngrams, source.counts, vocabulary.order, vocabulary.tokenizer)
+
+
 def with_noise(vocabulary: Vocabulary, scale: float) -> Vocabulary:
     """One source, its counts hidden by noise."""
     noise = np.random.default_rng(3).laplace(0, scale, len(vocabulary))
@@ -60,19 +64,21 @@ def main() -> None:
         made = [mechanism.release(counts, public, budget) for _ in range(options.runs)]
         return median(kl_divergence(counts.totals, each.probabilities) for each in made)
 
-    def row(name: str, losses: Sequence[float]) -> None:
-        print(" | ".join([name, *(f"{each:.4f}" for each in losses)]), flush=True)
+    def row(name: str, public: Vocabulary) -> None:
+        losses = [loss(Posterior(), public, Budget(epsilon, DELTA)) for epsilon in epsilons]
+        told = [kl_divergence(counts.totals, public.prior), *losses]
+        print(" | ".join([name, *(f"{each:.4f}" for each in told)]), flush=True)
 
-    row("| ε |", epsilons)
-    row("public text as it is", [loss(Posterior(), vocabulary, Budget(epsilon, DELTA)) for epsilon in epsilons])
+    print("| public text alone |", " | ".join(f"ε = {epsilon:g}" for epsilon in epsilons))
+    for source in vocabulary.sources if len(vocabulary.sources) > 1 else ():
+        row(source.name, alone(vocabulary, source))
+    row("all", vocabulary)
     for number in (1, 2):
-        public = with_useless_sources(vocabulary, number)
-        row(f"{number} useless source(s) more", [loss(Posterior(), public, Budget(each, DELTA)) for each in epsilons])
+        row(f"and {number} useless", with_useless_sources(vocabulary, number))
     for scale in NOISE:
-        public = with_noise(vocabulary, scale)
-        row(f"noise of {scale} on counts", [loss(Posterior(), public, Budget(each, DELTA)) for each in epsilons])
+        row(f"noise of {scale} on counts", with_noise(vocabulary, scale))
     best = [min(loss(Laplace(bound), vocabulary, Budget(each)) for bound in BOUNDS) for each in epsilons]
-    row("laplace, best W", best)
+    print(" | ".join(["laplace, best W", "", *(f"{each:.4f}" for each in best)]))
 
 
 if __name__ == "__main__":
