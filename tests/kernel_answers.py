@@ -7,6 +7,7 @@ import hashlib
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from bayesgram.experiments.population import Population
 from bayesgram.experiments.reproduce.data import Data
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.clip import Coordinates, LostWords, amounts, clip, clipped_sum, lost_sum
+from bayesgram.private.clip import Bins, Coordinates, LostWords, amounts, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
@@ -70,12 +71,14 @@ def clipping(vocabulary, counts):
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
     lost = [LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm) for norm in (0.1, 1e6)]
+    kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(np.int32)
+    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0)
     few = clip(counts, max_count=2, max_total=5, key=7)
     heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
     return [
         digest(few.starts, few.ngrams, few.counts),
         [digest(clipped_sum(each, measured, clip_norm=norm)) for norm in (0.7, 1e6) for each in (counts, heavy)],
-        amounts(counts, measured, np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), 40).tolist(),
+        [amounts(counts, measured, replace(bins, kind_total=kinds)).tolist() for kinds in (0, 3)],
         [digest(lost_sum(each, measured, asked, clip_norm=0.7)) for asked in lost for each in (counts, heavy)],
         rounded(Statistics(few).user_shifts(0.1)),
     ]
