@@ -441,7 +441,7 @@ def test_shapes_for_a_known_mixture_leave_norms_as_they_are():
 
 
 def test_words_keep_their_part_of_the_norm_whatever_the_sources():
-    public, measured, _ = world(noise=100.0)
+    public, *_ = world(noise=100.0)
     other = public.prior[np.random.default_rng(4).permutation(public.prior.size)]
     mixed = replace(public, sources=np.array([public.prior, other])).mixed(np.array([1.0, 0.0]))
     (ngrams, words), (ngrams_alone, words_alone) = shapes([mixed]), shapes([public])

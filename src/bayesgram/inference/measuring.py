@@ -107,7 +107,7 @@ def largest_amounts(someone: Typical) -> Floats:
 
 
 def left_of_bins(clip_norm: float) -> Floats:
-    """The part min(1, Λ/norm) that clipping leaves of what is written in each bin, whose norms are spread evenly in log."""
+    """The part min(1, Λ/norm) that clipping leaves of each bin, with norms even in log."""
     lower = NORMS / 2**0.25
     inside = np.clip(clip_norm / lower, 1.0, math.sqrt(2))  # up to here, in units of the lower edge, all is left
     left: Floats = (np.log(inside) + clip_norm / lower * (1 / inside - 1 / math.sqrt(2))) / math.log(math.sqrt(2))
