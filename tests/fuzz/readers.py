@@ -62,13 +62,16 @@ class Options:
 
 def read(path: Path, options: Options) -> tuple[list[tuple[bytes, bytes]], int]:
     """All rows, and how many were skipped."""
-    streams.BLOCK_BYTES = options.block
-    reader = read_records(path, text_column="text", user_column=options.user, skip_bad_rows=options.skip)
-    rows: list[tuple[bytes, bytes]] = []
-    for records in reader if options.ahead else reader._records():
-        users = records.text.to_pylist() if records.user is None else records.user.to_pylist()
-        rows += zip(users, records.text.to_pylist(), strict=True)
-    return rows, reader.bad_rows.total
+    usual, streams.BLOCK_BYTES = streams.BLOCK_BYTES, options.block
+    try:
+        reader = read_records(path, text_column="text", user_column=options.user, skip_bad_rows=options.skip)
+        rows: list[tuple[bytes, bytes]] = []
+        for records in reader if options.ahead else reader._records():
+            users = records.text.to_pylist() if records.user is None else records.user.to_pylist()
+            rows += zip(users, records.text.to_pylist(), strict=True)
+        return rows, reader.bad_rows.total
+    finally:
+        streams.BLOCK_BYTES = usual
 
 
 def compare(path: Path, options: Options, expected: Sequence[Row] | None, *, may_refuse: bool = False) -> None:

@@ -440,6 +440,14 @@ def test_shapes_for_a_known_mixture_leave_norms_as_they_are():
     assert after / after[0] == pytest.approx(shape_of(mixed.prior) / shape_of(mixed.prior)[0])
 
 
+def test_words_keep_their_part_of_the_norm_whatever_the_sources():
+    public, *_ = world(noise=100.0)
+    other = public.prior[np.random.default_rng(4).permutation(public.prior.size)]
+    mixed = replace(public, sources=np.array([public.prior, other])).mixed(np.array([1.0, 0.0]))
+    (ngrams, words), (ngrams_alone, words_alone) = shapes([mixed]), shapes([public])
+    assert ngrams / words[0] == pytest.approx(ngrams_alone / words_alone[0])
+
+
 @pytest.mark.parametrize("noise", [40.0, 400.0, 4000.0])
 def test_a_second_source_that_is_nearer_helps_and_a_useless_one_does_not_hurt(noise):
     public, measured, truth = world(noise=noise)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import (
+    CLIP_NORMS,
     LOST_SHARE,
     NORM_EDGES,
     NORMS,
@@ -17,6 +18,7 @@ from bayesgram.inference.measuring import (
     Typical,
     best_choice,
     largest_amounts,
+    left_of_bins,
     noise_cost,
     shape_of,
     shapes,
@@ -77,7 +79,7 @@ def test_the_choice_is_the_best_of_all_by_its_own_costs(sigma):
     public = trigrams()
     seen = people([3.0, 30.0, 3000.0], [1e5, 1e4, 100.0], public)
     found = best_choice(seen, public, sigma)
-    assert found.clip_norm in NORM_EDGES
+    assert found.clip_norm in CLIP_NORMS
     assert found.heavy >= found.clip_norm
     assert found.lost_share in (0.0, LOST_SHARE)
     assert found.seen is seen
@@ -125,10 +127,20 @@ def test_clipping_of_long_texts_hardly_depends_on_one_n_gram():
 def test_what_clipping_does_to_all_is_a_mean_and_its_unevenness():
     users = np.zeros(NORMS.size)
     users[6], users[16] = 10.0, 30.0
-    found = Amounts(users, users).clipping(float(NORMS[6]))
-    parts = np.array([1.0] * 10 + [NORMS[6] / NORMS[16]] * 30)
+    clip_norm = float(NORMS[6])
+    found = Amounts(users, users).clipping(clip_norm)
+    parts = np.repeat(left_of_bins(clip_norm)[[6, 16]], [10, 30])
     assert found.lost == pytest.approx(1 - parts.mean())
     assert found.unevenness == pytest.approx((parts.std() / parts.mean()) ** 2)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(0.01, 1e4))
+def test_clipping_leaves_of_a_bin_what_it_leaves_of_users_spread_over_it(clip_norm):
+    """Against the mean over many users of norms even in log; a bin is half an octave around its middle."""
+    spread = 2.0 ** ((np.arange(20_000) + 0.5) / 40_000 - 0.25)
+    expected = [np.minimum(1, clip_norm / (middle * spread)).mean() for middle in NORMS]
+    assert left_of_bins(clip_norm) == pytest.approx(expected, rel=1e-6)
 
 
 def test_shapes_spend_the_same_whatever_the_prior_and_stay_within_bounds():

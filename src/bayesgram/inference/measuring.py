@@ -21,6 +21,7 @@ HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
 AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
+CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
 USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
 # What clipping and noise cost, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews
@@ -53,17 +54,19 @@ def shapes(parts: Sequence[PublicNgrams]) -> list[Floats]:
     found = [_shape(public) / math.sqrt(share) for public, share in zip(parts, shares, strict=True)]
     if order == 1:
         return [*found, np.zeros(0)]
-    return [*found, shape_of(longest.per_word(longest.prior) / order) / math.sqrt(word_weight)]
+    words = shape_of(longest.per_word(longest.prior) / order) / math.sqrt(word_weight)
+    return [*found, words * _size(longest)]
 
 
 def _shape(public: PublicNgrams) -> Floats:
     """For what the sources agree on, or for their mixture where its weights are known."""
-    agreed = shape_of(public.common)
-    if public.weights is None:
-        return agreed
-    shape = shape_of(public.prior)
-    usual, other = (float((public.prior / each**2).sum()) for each in (agreed, shape))  # squared norms of one n-gram
-    return shape * math.sqrt(other / usual)
+    return shape_of(public.common) if public.weights is None else shape_of(public.prior) * _size(public)
+
+
+def _size(public: PublicNgrams) -> float:
+    """Of a shape for the mixture, such that an n-gram has the norm that it has where no weights are known."""
+    usual, other = (float((public.prior / shape_of(each) ** 2).sum()) for each in (public.common, public.prior))
+    return math.sqrt(other / usual)
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,14 @@ def largest_amounts(someone: Typical) -> Floats:
     """The most n-grams that count of a user in each bin of norms: what is typical at its upper edge, or 1."""
     upper = np.concatenate([NORM_EDGES, NORM_EDGES[-1:] * math.sqrt(2)])
     return np.maximum(someone.amount(upper), 1.0)
+
+
+def left_of_bins(clip_norm: float) -> Floats:
+    """The part min(1, Λ/norm) that clipping leaves of each bin, with norms even in log."""
+    lower = NORMS / 2**0.25
+    inside = np.clip(clip_norm / lower, 1.0, math.sqrt(2))  # up to here, in units of the lower edge, all is left
+    left: Floats = (np.log(inside) + clip_norm / lower * (1 / inside - 1 / math.sqrt(2))) / math.log(math.sqrt(2))
+    return left
 
 
 def most_lost_words(words: int) -> int:
@@ -150,7 +161,7 @@ class Amounts:
 
     def clipping(self, clip_norm: float) -> Clipping:
         """What is left of an n-gram is min(1, Λ/norm) of it: on average over what is written, and how unevenly."""
-        left = np.minimum(1, clip_norm / NORMS)
+        left = left_of_bins(clip_norm)
         mean, square = (float(np.average(each, weights=self.written)) for each in (left, left**2))
         return Clipping(1 - mean, max(square / mean**2 - 1, 0.0))
 
@@ -215,11 +226,11 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choic
         return Choice.fixed(1.0)
 
     def cost(choice: Choice) -> float:
-        kept = float((seen.written * np.minimum(1, choice.clip_norm / NORMS)).sum())
+        kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
         sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
         return noise_cost(public, kept / (choice.clip_norm * sigma)) + clipping_cost(1 - kept / total, choice)
 
-    plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in NORM_EDGES]
+    plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)
     someone = Typical.of([public.per_word(public.prior)[which]], [shape])
     looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
@@ -229,13 +240,13 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choic
 
 def _heavy(seen: Amounts, clip_norm: float) -> float:
     """The norm below which nine tenths are written of what is kept, and no less than Λ."""
-    kept = np.cumsum(seen.written * np.minimum(1, clip_norm / NORMS))
+    kept = np.cumsum(seen.written * left_of_bins(clip_norm))
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
 def _with_lost_words(choice: Choice, seen: Amounts, someone: Typical, multiplier: float) -> Choice | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
-    part = np.maximum(0, 1 - choice.clip_norm / NORMS)  # lost, of what people of each norm write
+    part = 1 - left_of_bins(choice.clip_norm)  # lost, of what people of each norm write
     norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part
     sigma = multiplier / math.sqrt(LOST_SHARE)
     found: list[tuple[float, Choice]] = []
