@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.audit.bands import Bands, fifths
 from bayesgram.audit.text import encode, frequencies, text_quality
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.language_model import LanguageModel
@@ -122,42 +121,32 @@ def test_each_text_by_itself(several):
 @settings(max_examples=40)
 def test_words_by_how_frequent_they_are(given_texts, order):
     """Bands of another model, which lacks a word that this one has."""
-    others = order[1:]
-    other = LanguageModel.from_counts(pa.array([f"{word} {word}" for word in others]), [2.0**at for at in range(5)])
-    bands = frequencies(other, {"": rows(given_texts)})
-    quality = text_quality(MODEL, {"": rows(given_texts)}, bands=bands)
-    alone = {word: 10 ** float(other.trie.word_log_probability[other._find([word])[0]]) for word in others}
-    running = sorted((alone[word] for words in sentences(given_texts) for word in words if word in alone), reverse=True)
+    others = set(order[1:])
+    other = LanguageModel.from_counts(pa.array([f"{word} {word}" for word in order[1:]]), [1.0] * 5)
+    quality = text_quality(MODEL, {"": rows(given_texts)}, bands=frequencies(other, {"": rows(given_texts)}))
+    running = [word for words in sentences(given_texts) for word in words]
+    known = [running.count(word) for word in running if word in others]
+    bands = {word: fifth(known, running.count(word)) if word in others else "unknown" for word in running}
+    assert [band.name for band in quality.by_frequency] == sorted(set(bands.values()))
+    assert sum(band.share for band in quality.by_frequency) == pytest.approx(1)
     for band in quality.by_frequency:
-
-        def wanted(word, band=band):
-            return (word in alone and fifth(running, alone[word]) == band.name) or (
-                word not in alone and band.name == "unknown"
-            )
-
-        loops = Loops(MODEL, given_texts, wanted, ends=False)
+        loops = Loops(MODEL, given_texts, lambda word, name=band.name: bands[word] == name, ends=False)
         loops.check(band)
         assert band.perplexity == loops.perplexity(known=True)
-        if band.name != "unknown":
-            least = min(alone[word] for word in alone if alone[word] in running and wanted(word))
-            assert band.least_probability == pytest.approx(least)
-    assert sum(band.share for band in quality.by_frequency) == pytest.approx(1)
+        least = min(running.count(word) for word in running if bands[word] == band.name) / len(running)
+        assert band.least_share == (None if band.name == "unknown" else float(f"{least:.1e}"))
 
 
-def fifth(running, probability):
-    """The fifth of the text that the middle of the words with this probability is in."""
-    before, equal = sum(each > probability for each in running), running.count(probability)
-    return f"fifth {1 + int(5 * (before + equal / 2) // len(running))}"
+def fifth(counts, count):
+    """The fifth of the known words that the middle of those with this count is in."""
+    before, equal = sum(each > count for each in counts), counts.count(count)
+    return f"fifth {1 + int(5 * (before + equal / 2) // len(counts))}"
 
 
-def test_a_word_between_two_bands_is_in_the_rarer_one():
-    found = Bands(MODEL, *fifths(np.array([-1.0, -3.0])))
-    assert found.numbers == (2, 4)
-    logs = {word: float(MODEL.trie.word_log_probability[MODEL._find([word])[0]]) for word in KNOWN}
-    data, ends = np.frombuffer(b"".join(word.encode() for word in logs), np.uint8), [0]
-    for word in logs:
-        ends.append(ends[-1] + len(word.encode()))
-    assert found.find(data, np.array(ends, np.int32)).tolist() == [0 if log >= -1 else 1 for log in logs.values()]
+def test_a_word_that_only_another_tokenizer_finds_is_rare():
+    bands = frequencies(MODEL, {"": rows(["red red red the"])})
+    data = np.frombuffer(b"redthefishzoo", np.uint8)
+    assert bands.find(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [0, 1, 1, bands.unknown]
 
 
 def test_letters_are_characters_not_bytes():

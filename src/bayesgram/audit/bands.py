@@ -1,8 +1,9 @@
-"""How frequent a word is: fifths of the running words of a text, and the words that nobody knows.
+"""How frequent a word is: fifths of the running words of a text, and the words that a model lacks.
 
-In:  a model, whose probabilities of single words say what is frequent, and the words of a text.   Out: `Bands`.
-The most frequent words that make up a fifth of the text are the first band, and so on; words of equal probability
-share a band, that of the middle one of them. Words that the model lacks are the last band.
+In:  the words of a text, as a model knows them.   Out: `Bands`, the same for all models that are compared.
+The most frequent words that make up a fifth of the known words are the first band, and so on; words that are as
+frequent share a band, that of the middle one of them. Words that the model lacks are the last band. (A model's own
+probability of a word that stands alone says how often it follows what was never seen, not how frequent it is.)
 """
 
 from dataclasses import dataclass
@@ -20,15 +21,17 @@ FIFTHS = 5
 class Bands:
     """Which words are how frequent."""
 
-    model: LanguageModel
+    model: LanguageModel  # which words are known
+    shares: Floats  # of the running words, of each of its words
     numbers: tuple[int, ...]  # which fifth each band is, from 1; those that no word has are not there
-    least: Floats  # log10 p of the rarest word of each band, descending
+    least: Floats  # the share of the rarest word of each band, descending
 
     @classmethod
     def of(cls, model: LanguageModel, stream: Ids) -> "Bands":
-        """Those of a text as numbers of the model's words."""
-        known = stream[(stream != SENTENCE_END) & (stream != model.trie.special[2])]
-        return cls(model, *fifths(model.trie.word_log_probability[known].astype(np.float64)))
+        """Those of a text as numbers of a model's words."""
+        words = stream[stream != SENTENCE_END]
+        shares = np.bincount(words, minlength=len(model.trie.words)) / max(words.size, 1)
+        return cls(model, shares, *fifths(shares[words[words != model.trie.special[2]]]))
 
     @property
     def unknown(self) -> int:
@@ -38,10 +41,10 @@ class Bands:
     def find(self, data: Bytes, offsets: Ids) -> Ids:
         """The band of each token; that of a sentence end says nothing."""
         numbers = self.model.numbers(data, offsets)
-        logs = self.model.trie.word_log_probability[np.maximum(numbers, 0)].astype(np.float64)
-        found = np.minimum(np.searchsorted(-self.least, -logs), max(self.least.size - 1, 0))
+        found = np.searchsorted(-self.least, -self.shares[np.maximum(numbers, 0)])
         lacked = (numbers == self.model.trie.special[2]) | (numbers == SENTENCE_END)
-        return np.where(lacked, self.unknown, found).astype(np.int32)
+        rarest = max(self.least.size - 1, 0)  # also for a word that only another tokenizer finds
+        return np.where(lacked, self.unknown, np.minimum(found, rarest)).astype(np.int32)
 
 
 def fifths(values: Floats) -> tuple[tuple[int, ...], Floats]:

@@ -15,7 +15,7 @@ Everything is computed from private text without noise, so it is itself a disclo
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +54,7 @@ class Part:
 class Band(Part):
     """The same for words about as frequent; perplexity is of those that the model has, and not of sentence ends."""
 
-    least_probability: float | None  # of a word that stands alone; None for unknown words
+    least_share: float | None  # of all words, that the rarest of these words is; two digits; None for unknown words
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ def evaluate_text(
 ) -> dict[str, TextQuality]:
     """Judge language models by held-out text: {"posts": "posts/*.parquet", "reviews": table}, or one without a name.
 
-    A path is opened as `LanguageModel.open` does. How frequent a word is, the first model says. The numbers are
-    computed from the text without noise: if it is private, they are not for publication.
+    A path is opened as `LanguageModel.open` does. Fifths by frequency are those of the words that the first model
+    knows. The numbers are computed from the text without noise: if it is private, they are not for publication.
 
     >>> model = LanguageModel.from_counts(pa.array(["red fish", "blue fish", "fish swim"]), [4, 2, 3])
     >>> found = evaluate_text({"fish": model}, pa.table({"text": ["Red fish swim.", "A blue fish."]}))["fish"]
@@ -115,9 +115,16 @@ def evaluate_text(
 
 
 def frequencies(model: LanguageModel, texts: Mapping[str, Rows]) -> Bands:
-    """How frequent the words of these texts are, as a model says."""
+    """How frequent the words of these texts are, those that a model knows."""
     streams = [model.stream(rows) for given in texts.values() for rows in given]
     return Bands.of(model, np.concatenate([np.zeros(0, np.int32), *streams]))
+
+
+def has_same_words(first: LanguageModel, second: LanguageModel) -> bool:
+    """Whether what is <unk> for one model is for the other, so that perplexities compare."""
+    ours, theirs = first.trie.words, second.trie.words
+    same = np.array_equal(ours.ends, theirs.ends) and np.array_equal(ours.data, theirs.data)
+    return same and replace(first.tokenizer, boundaries=False) == replace(second.tokenizer, boundaries=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +162,7 @@ def text_quality(
 ) -> TextQuality:
     """Judge a model, which errors call by a name, by texts; `on_progress` gets the share of the work that is done.
 
-    `bands` says how frequent words are, the same for all models that are compared; else the model itself does.
+    `bands` says how frequent words are, the same for all models that are compared; else the words it knows are asked.
     """
     given = bands or frequencies(model, texts)
     text = encode(model, texts, given)
@@ -255,8 +262,8 @@ class _Judged:
             known = wanted & self.known
             part = asdict(self.part(names[number], wanted))
             part["perplexity"] = _perplexity(self.scores[known]) if known.any() else None
-            least = float(10 ** bands.least[number]) if number < bands.unknown else None
-            found.append(Band(**part, least_probability=least))
+            least = float(f"{bands.least[number]:.1e}") if number < bands.unknown else None
+            found.append(Band(**part, least_share=least))
         return tuple(found)
 
 

@@ -139,14 +139,8 @@ class Trie:
     @cached_property
     def ranked(self) -> Ids:
         """The likeliest words, best first, of equal ones the first in byte order: some thousand of them."""
-        return _likeliest(self.word_log_probability, RANKED)
-
-    @cached_property
-    def word_log_probability(self) -> Singles:
-        """log10 p of every single word."""
         row, size = self._levels()[0]
-        values: Singles = packed.unpack_values(row, 0, size, self.records, self.codebooks)
-        return values
+        return _likeliest(packed.unpack_values(row, 0, size, self.records, self.codebooks), RANKED)
 
     def _levels(self) -> list[tuple[Integers, int]]:
         """How the n-grams of each order are laid out, and how many there are."""

@@ -13,13 +13,14 @@ import polars as pl
 import pytest
 
 from bayesgram.audit.utility import DISCLOSURE
+from bayesgram.charts import spread_out
 from bayesgram.cli.reproduce import Name, reproduce
 from bayesgram.errors import UsageError
 from bayesgram.experiments.reproduce.bench import Method, Row
 from bayesgram.experiments.reproduce.data import Data
 from bayesgram.experiments.reproduce.experiment import Check, Finding, Run
 from bayesgram.experiments.reproduce.figure_1 import FIGURE_1
-from bayesgram.experiments.reproduce.lines import log_ticks, spread_out
+from bayesgram.experiments.reproduce.lines import log_ticks
 from bayesgram.experiments.reproduce.make import CONTENTS, EXPERIMENTS, make
 from bayesgram.experiments.reproduce.table_1 import PAPER
 
