@@ -13,7 +13,7 @@ from typing import Any
 
 from bayesgram.audit.text import TextQuality
 
-CLAIM = re.compile(r"ε = (\S+), δ = \S+ \((.+)\)")
+CLAIM = re.compile(r"ε = (\d[\d.]*(?:e[+-]?\d+)?), δ = \S+ \((.+)\)")
 
 
 @dataclass(frozen=True)
@@ -45,10 +45,7 @@ class Claim:
         parts = about.get("interpolated", [about])
         claims = [part["claim"] for part in parts if isinstance(part, Mapping) and "claim" in part]
         found = CLAIM.fullmatch(str(claims[0])) if len(claims) == 1 else None
-        try:
-            return cls(float(found[1]), found[2]) if found else cls(None, None)
-        except ValueError:
-            return cls(None, None)
+        return cls(float(found[1]), found[2]) if found else cls(None, None)
 
 
 @dataclass(frozen=True)

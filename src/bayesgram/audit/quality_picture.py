@@ -34,6 +34,20 @@ class Measure:
         """Its value."""
         return float(getattr(judged.quality, self.field))
 
+    def scaled(self, value: float) -> float:
+        """A value as its axis has it."""
+        return math.log(value) if self.log else value
+
+    def unscaled(self, place: float) -> float:
+        """The value at a place of its axis."""
+        return math.exp(place) if self.log else place
+
+    def domain(self, judged: Sequence[Judged]) -> list[float]:
+        """A little more than the values need, and room for a name above the highest."""
+        scaled = [self.scaled(self.of(each)) for each in judged]
+        margin = max(max(scaled) - min(scaled), 0.02 if self.log else 0.002) * 0.08
+        return [self.unscaled(end) for end in (min(scaled) - margin, max(scaled) + 1.6 * margin)]
+
 
 MEASURES = (
     Measure("perplexity", "perplexity (lower is better)", log=True),
@@ -49,18 +63,11 @@ def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa:
     found = families(judged)
     if not found:
         raise UsageError("--plot: none of these models says an ε; give a release, or a model folder made of one.")
-    unknown = sorted({f"{each.quality.out_of_vocabulary:.1%}" for each in judged})
-    notes = [
-        f"Words that a model lacks: {unknown[0]}."
-        if same_words
-        else f"Words that a model lacks: {' to '.join([unknown[0], unknown[-1]])}; perplexities of models that know"
-        " other words don't compare.",
-        "Dashed: an ε that is not PROVED; rings: one that protects little. Dotted: models that say no ε.",
-        DISCLOSURE[:1].upper() + DISCLOSURE[1:] + ".",
-    ]
+    notes = [_of_words(judged, same_words=same_words), _key(judged), f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}."]
     panels = [_panel(measure, judged, found) for measure in MEASURES]
+    subtitle = [note for note in notes if note]
     title = alt.Title(
-        "Language models on held-out text", subtitle=notes, anchor="start", offset=12, subtitleColor="#555"
+        "Language models on held-out text", subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
     )
     return (
         alt.hconcat(*panels, spacing=28, title=title)
@@ -70,44 +77,63 @@ def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa:
     )
 
 
+def _of_words(judged: Sequence[Judged], *, same_words: bool) -> str:
+    """How many words are unknown, and whether perplexities compare."""
+    unknown = sorted(each.quality.out_of_vocabulary for each in judged)
+    if same_words:
+        return f"All models know the same words, and lack {unknown[0]:.1%} of those of the text."
+    return (
+        f"The models don't know the same words, and lack {unknown[0]:.1%} to {unknown[-1]:.1%} of those of the text:"
+        " their perplexities don't compare."
+    )
+
+
+def _key(judged: Sequence[Judged]) -> str:
+    """What the lines and points mean, those that there are."""
+    claims = [each.claim for each in judged]
+    meanings = {
+        "Dotted: models that say no ε.": any(claim.epsilon is None for claim in claims),
+        "Dashed: an ε that is not PROVED.": any(claim.guarantee not in ("", "PROVED") for claim in claims),
+        "Rings: an ε that protects little.": any(claim.grade for claim in claims),
+    }
+    return " ".join(meaning for meaning, there in meanings.items() if there)
+
+
 def _panel(measure: Measure, judged: Sequence[Judged], found: Sequence[Family]) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
-    low, high = _domain([measure.of(each) for each in judged], log=measure.log)
+    domain = measure.domain(judged)
+    scale = alt.Scale(type="log" if measure.log else "linear", domain=domain, nice=False)
+    ticks = alt.Axis(format="~g" if measure.log else ".3~p", tickCount=6, gridOpacity=0.5)
+    y = alt.Y("value:Q", title=measure.title, scale=scale, axis=ticks)
     epsilons = sorted({each.claim.epsilon for family in found for each in family.members if each.claim.epsilon})
-    left, right = _ends(epsilons)
-    y = alt.Y(
-        "value:Q",
-        title=measure.title,
-        scale=alt.Scale(type="log" if measure.log else "linear", domain=[low, high], nice=False),
-        axis=alt.Axis(format="~g" if measure.log else ".3~p", tickCount=6, gridOpacity=0.5),
-    )
+    ends = _ends(epsilons)
     x = alt.X(
         "epsilon:Q",
         title="ε",
-        scale=alt.Scale(type="log", domain=[left, right], nice=False),
+        scale=alt.Scale(type="log", domain=ends, nice=False),
         axis=alt.Axis(values=epsilons, format="~g", labelOverlap="greedy", grid=False),
     )
     colours = [LINES[at % len(LINES)] for at in range(len(found))]
-    scale = alt.Scale(domain=[family.label for family in found], range=colours)
-    colour = alt.Color("line:N", scale=scale)
-    lines = alt.Chart(alt.InlineData(values=_means(measure, found))).encode(x=x, y=y, color=colour)
-    dots = alt.Chart(alt.InlineData(values=_points(measure, found))).encode(x=x, y=y, color=colour)
+    colour = alt.Color("line:N", scale=alt.Scale(domain=[family.label for family in found], range=colours))
+    lines, dots = (
+        alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour)
+        for values in (_means(measure, found), _points(measure, found))
+    )
     layers = [
-        lines.transform_filter(alt.datum.proved == proved).mark_line(strokeWidth=2, strokeDash=dash)
-        for proved, dash in ((True, [1, 0]), (False, [5, 3]))
+        *_across(measure, judged, domain, ends[0], y),
+        lines.transform_filter("datum.proved").mark_line(strokeWidth=2),
+        lines.transform_filter("!datum.proved").mark_line(strokeWidth=2, strokeDash=[5, 3]),
+        dots.transform_filter("!datum.graded").mark_point(filled=True, size=46, opacity=1),
+        dots.transform_filter("datum.graded").mark_point(size=46, fill="white", strokeWidth=2, opacity=1),
     ]
-    layers += [
-        dots.transform_filter(alt.datum.graded == graded).mark_point(filled=True, size=46, opacity=1, **hollow)
-        for graded, hollow in ((False, {}), (True, {"fill": "white", "strokeWidth": 1.8}))
-    ]
-    return alt.layer(*_across(measure, judged, (low, high), left, y), *layers).properties(width=WIDTH, height=HEIGHT)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
 def _across(
     measure: Measure,
     judged: Sequence[Judged],
-    domain: tuple[float, float],
+    domain: Sequence[float],
     left: float,
     y: Any,  # noqa: ANN401
 ) -> list[Any]:
@@ -115,22 +141,21 @@ def _across(
     import altair as alt  # noqa: PLC0415
 
     without = sorted((each for each in judged if each.claim.epsilon is None), key=measure.of)
+    low, high = map(measure.scaled, domain)
+    heights = [(measure.scaled(measure.of(each)) - low) / (high - low) * HEIGHT for each in without]
+    places = spread_out([height + LABEL * 0.6 for height in heights], LABEL, HEIGHT)
+    named = [
+        {"text": each.name, "value": measure.unscaled(low + place / HEIGHT * (high - low)), "epsilon": left}
+        for each, place in zip(without, places, strict=True)
+    ]
     if not without:
         return []
-    low, high = (math.log(end) if measure.log else end for end in domain)
-    heights = [
-        ((math.log(measure.of(each)) if measure.log else measure.of(each)) - low) / (high - low) for each in without
-    ]
-    places = spread_out([height * HEIGHT + LABEL * 0.6 for height in heights], LABEL, HEIGHT)
-    at = [low + place / HEIGHT * (high - low) for place in places]
-    names = [
-        {"text": each.name, "epsilon": left, "value": math.exp(place) if measure.log else place}
-        for each, place in zip(without, at, strict=True)
-    ]
-    values = [{"value": measure.of(each), "name": each.name} for each in without]
+    values = [{"value": measure.of(each)} for each in without]
     rules = alt.Chart(alt.InlineData(values=values)).mark_rule(strokeDash=[2, 3], color=GREY).encode(y=y)
-    texts = alt.Chart(alt.InlineData(values=names)).mark_text(align="left", dx=3, color=GREY, fontSize=10.5)
-    return [rules, texts.encode(x="epsilon:Q", y=y, text="text:N")]
+    names = alt.Chart(alt.InlineData(values=named)).encode(x="epsilon:Q", y=y, text="text:N")
+    how: dict[str, Any] = {"align": "left", "dx": 3, "fontSize": 10.5}
+    behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)  # so that no line runs through a name
+    return [rules, behind, names.mark_text(**how, color=GREY)]
 
 
 def _points(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:
@@ -158,16 +183,8 @@ def _means(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:
     return values
 
 
-def _domain(values: Sequence[float], *, log: bool) -> tuple[float, float]:
-    """A little more than the values need, and room for a name above the highest."""
-    low, high = (math.log(end) if log else end for end in (min(values), max(values)))
-    margin = max(high - low, 0.02 if log else 0.002) * 0.08
-    ends = low - margin, high + 1.6 * margin
-    return (math.exp(ends[0]), math.exp(ends[1])) if log else ends
-
-
-def _ends(epsilons: Sequence[float]) -> tuple[float, float]:
+def _ends(epsilons: Sequence[float]) -> list[float]:
     """The ends of the axis of ε: room at the left for names, a little at the right."""
     low, high = math.log(min(epsilons)), math.log(max(epsilons))
     width = max(high - low, 1.0)
-    return math.exp(low - ROOM * width), math.exp(high + 0.06 * width)
+    return [math.exp(low - ROOM * width), math.exp(high + 0.06 * width)]

@@ -112,23 +112,25 @@ def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: boo
 
 def show(judged: "Sequence[Judged]", *, same_words: bool) -> None:
     """The tables: all words, each text, and how frequent the words are."""
-    columns = ("model", "ε", *COLUMNS)
     rows = [(each.name, _epsilon(each), *_cells(each.quality)) for each in judged]
-    console.print_table("Held-out text", columns, rows, right=columns[1:])
-    texts = [part.name for part in judged[0].quality.by_text]
-    if len(texts) > 1:
-        columns = ("text", *columns)
-        rows = [
-            (name, each.name, _epsilon(each), *_cells(each.quality.by_text[at]))
-            for at, name in enumerate(texts)
-            for each in judged
-        ]
-        console.print_table("By text", columns, rows, right=columns[2:])
+    console.print_table("Held-out text", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
+    if len(judged[0].quality.by_text) > 1:
+        _show_texts(judged)
     for measure, title in BY_FREQUENCY.items():
         _show_bands(judged, measure, f"{title}, by how frequent the word is: at least")
     console.say(DEFINITIONS)
     if not same_words:
         console.say(OTHER_WORDS)
+
+
+def _show_texts(judged: "Sequence[Judged]") -> None:
+    """A row for each text and model, the models of a text together."""
+    rows = [
+        (text.name, each.name, _epsilon(each), *_cells(each.quality.by_text[at]))
+        for at, text in enumerate(judged[0].quality.by_text)
+        for each in judged
+    ]
+    console.print_table("By text", ("text", "model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
 
 
 def _epsilon(judged: "Judged") -> str:
