@@ -55,10 +55,12 @@ def evaluate(
 
     --against: KL(p ‖ θ) of the longest n-grams, lower is better.
 
-    --text: as language models: perplexity, the share of words that were the first suggestion or one of three, and the
-    keystrokes that picking from three saves; for each text, and by how frequent words are (as the first model says).
-    With --against also a model of the counts. --tokenizer is needed only for ARPA files and for models cut by a
-    tokenizer.json. In a picture, models of one name, or whose names differ by their ε alone, are one line.
+    --text: as language models: perplexity, words that were the first suggestion or one of three, and keystrokes saved;
+    of all texts, of each, and by how frequent words are. With --against also a model of the counts.
+
+    --plot: models of one name, or whose names differ by their ε alone, are one line.
+
+    --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
 
     Example: bayesgram evaluate out-0.2 out-1 public.arpa --text posts=a.parquet --text reviews=b.txt --plot over-e.svg
     """
