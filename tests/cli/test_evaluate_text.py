@@ -95,7 +95,8 @@ def test_a_file_with_an_equals_sign_is_a_path(work, capsys):
 
 def test_a_picture(work, tmp_path, capsys):
     arguments = ("evaluate", "out-0.5", "out-2", "public", "--text", "posts.txt", "--json")
-    succeed(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
+    inside(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
+    capsys.readouterr()
     drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
     for words in ("out (PROVED)", "public", "keystrokes saved", "not for publication", "Dotted", "don't compare"):
         assert words in drawn
@@ -105,7 +106,7 @@ def test_a_picture(work, tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["same_words"] is False
 
 
-def test_wrong_use(work, tmp_path):
+def test_wrong_use(work, tmp_path, capsys):
     plot = ("--plot", tmp_path / "x.svg")
     text = ("--text", "posts.txt")
     for arguments, problem in (
@@ -114,6 +115,8 @@ def test_wrong_use(work, tmp_path):
         (("out-2", "--text", "my posts=posts.txt"), "'my posts' is no name of a text; a name has 1 to 32 letters"),
         (("out-2", "--text", "posts="), "posts=: names no file; give posts=PATH."),
         (("out-2", "--text", "nowhere.txt"), "nowhere.txt: no such file"),
+        (("out-2", ".", *text), ".: not a model folder (no model.json); make one with `bayesgram export --format model`."),
+        (("out-2", "nowhere", *text), "nowhere: no such file"),
         (("out-2", "x=out-2", *text), "x=out-2: is given twice; name each model once."),
         (("my model=out-2", *text), "'my model' is no name of a model"),
         (("out-2", *text, "--plot", tmp_path / "x.pdf"), "x.pdf: a picture is a .svg or a .png; give a name that ends so."),
@@ -123,6 +126,7 @@ def test_wrong_use(work, tmp_path):
     ):  # fmt: skip
         assert problem in refused("evaluate", *arguments, cwd=work, code=2)
     assert not (tmp_path / "x.svg").exists()
+    assert "Predicting with out-2" not in capsys.readouterr().err
 
 
 def test_texts_that_say_nothing(work):

@@ -66,6 +66,9 @@ class Judge:
         """Judge what is at these paths; `names` are what they are called."""
         from bayesgram.released.language_model import LanguageModel
 
+        for path in names:
+            if not _may_be_model(path):
+                LanguageModel.open(path)  # says what is wrong, before all others are judged
         for path, name in names.items():
             with console.progress(f"Predicting with {name}") as move:
                 self._judge(name, path, LanguageModel.open(path, tokenizer=cut), move)
@@ -89,6 +92,14 @@ class Judge:
         self.same_words = self.same_words and has_same_words(self._first, model)
         quality = text_quality(model, self._texts, bands=self._bands, name=name, on_progress=move)
         self.judged.append(Judged(name, path, Claim.of(model.about), quality))
+
+
+def _may_be_model(path: str) -> bool:
+    """Whether there is a file, or a folder with what a release or a model has."""
+    from bayesgram.released.model_files import ABOUT
+    from bayesgram.released.release import CARD
+
+    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD))
 
 
 def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
