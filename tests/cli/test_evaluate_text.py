@@ -101,6 +101,11 @@ def test_a_picture(work, tmp_path, capsys):
     for words in ("out (PROVED)", "public", "keystrokes saved", "not for publication", "Dotted", "don't compare"):
         assert words in drawn
     assert refused(*arguments, "--plot", tmp_path / "over.svg", cwd=work, code=2).endswith("with --force.")
+    several = ("--text", "posts=posts.txt", "--text", "reviews=reviews.parquet")
+    inside(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
+    drawn = list(ET.parse(tmp_path / "two.svg").getroot().itertext())
+    assert [drawn.count(words) for words in ("posts", "reviews", "keystrokes saved")] == [1, 1, 2]
+    capsys.readouterr()
     inside(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
     assert (tmp_path / "over.PNG").read_bytes().startswith(b"\x89PNG")
     assert json.loads(capsys.readouterr().out)["same_words"] is False
@@ -168,7 +173,7 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
         ("1 (PROVED)", ["1"]),
     ]
     chart = over_epsilon(models, same_words=True).to_dict()
-    assert len(chart["hconcat"]) == len(MEASURES)
+    assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
     assert any("Rings" in line and "Dashed" in line and "Dotted" in line for line in chart["title"]["subtitle"])
 
 
@@ -181,7 +186,8 @@ def test_the_claim_of_a_mixture_is_that_of_its_one_release():
 
 def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
-    other = replace(other, quality=replace(QUALITY, perplexity=QUALITY.perplexity + 2))
+    part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
+    other = replace(other, quality=replace(QUALITY, by_text=(part,)))
     drawn = json.dumps(over_epsilon([one, other], same_words=True).to_dict())
     for value in (QUALITY.perplexity, QUALITY.perplexity + 1, QUALITY.perplexity + 2):
         assert f'"value": {value}' in drawn

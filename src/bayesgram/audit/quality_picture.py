@@ -6,7 +6,7 @@ that says no ε: public text, or a file that doesn't tell. Says on itself that i
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
@@ -29,10 +29,12 @@ class Measure:
     field: str
     title: str
     log: bool = False
+    text: int | None = None  # of one of the texts, or of all together
 
     def of(self, judged: Judged) -> float:
         """Its value."""
-        return float(getattr(judged.quality, self.field))
+        found = judged.quality if self.text is None else judged.quality.by_text[self.text]
+        return float(getattr(found, self.field))
 
     def scaled(self, value: float) -> float:
         """A value as its axis has it."""
@@ -57,24 +59,34 @@ MEASURES = (
 
 
 def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa: ANN401 - Altair's charts share no base
-    """Three panels side by side."""
+    """Three panels side by side; of several texts, a row for each."""
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
     found = families(judged)
     if not found:
         raise UsageError("--plot: none of these models says an ε; give a release, or a model folder made of one.")
     notes = [_of_words(judged, same_words=same_words), _key(judged), f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}."]
-    panels = [_panel(measure, judged, found) for measure in MEASURES]
+    texts = [part.name for part in judged[0].quality.by_text]
+    drawn = [
+        _row(judged, found, [replace(measure, text=at) for measure in MEASURES], name) for at, name in enumerate(texts)
+    ]
     subtitle = [note for note in notes if note]
     title = alt.Title(
         "Language models on held-out text", subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
     )
     return (
-        alt.hconcat(*panels, spacing=28, title=title)
+        alt.vconcat(*drawn, spacing=28, title=title)
         .configure_view(stroke=None)
         .configure_axis(titleFontWeight="normal")
         .configure_legend(orient="bottom", direction="vertical", labelLimit=420, title=None)
     )
+
+
+def _row(judged: Sequence[Judged], found: Sequence[Family], measures: Sequence[Measure], name: str) -> Any:  # noqa: ANN401
+    import altair as alt  # noqa: PLC0415
+
+    panels = alt.hconcat(*(_panel(measure, judged, found) for measure in measures), spacing=28)
+    return panels.properties(title=alt.Title(name, anchor="start", fontSize=12)) if name else panels
 
 
 def _of_words(judged: Sequence[Judged], *, same_words: bool) -> str:
