@@ -224,7 +224,9 @@ def _model(words: Words, members: list[_Member], weights: Floats) -> Trie:
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
         answers = [_of_level(member, answer, longer, order) for member, answer in zip(members, answers, strict=True)]
-        probability, factors = _fitted(_mix(answers, weights), probabilities[-1][longer.suffixes], longer, level)
+        probability, factors = fitted(
+            _mix(answers, weights), probabilities[-1][longer.suffixes], longer.parents, len(level.rows)
+        )
         levels.append(longer.rows)
         probabilities.append(probability)
         backoffs.append(factors)
@@ -298,7 +300,7 @@ def _of_words(member: _Member, start: int) -> _Answers:
 def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> _Answers:
     """p_k(w|h): the model's own where it has the n-gram, else its back-off weight of h times p_k(w|h′)."""
     trie, last = member.trie, level.rows[:, -1]
-    nodes = _children(trie, shorter.node[level.parents], member.own[last], order)
+    nodes = children_of(trie, shorter.node[level.parents], member.own[last], order)
     known = np.flatnonzero(nodes >= 0)
     probability = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
     own = 10.0 ** trie.log_probability[nodes[known]].astype(np.float64)
@@ -306,7 +308,7 @@ def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> 
     return _Answers(nodes, probability, _own_backoffs(trie, nodes))
 
 
-def _children(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
+def children_of(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
     """The nodes of contexts (−1 is none) with a word more; −1 where there is none."""
     if order > trie.order or trie.nodes(order).stop == trie.nodes(order).start:
         return np.full(contexts.size, -1, np.int64)
@@ -335,17 +337,18 @@ def _normalised(probability: Floats) -> Floats:
     return whole
 
 
-def _fitted(probability: Floats, lower: Floats, level: _Level, contexts: _Level) -> tuple[Floats, Floats]:
+def fitted(probability: Floats, lower: Floats, parents: Integers, contexts: int) -> tuple[Floats, Floats]:
     """The probabilities as stored, and the back-off weights that make each context add up to one with them.
+
+    `lower` are those of the n-grams without their first words, `parents` the contexts, of which there are so many.
 
     Where a context lists nearly all that its shorter one expects, a back-off weight could only be huge: then what it
     lists makes up for the rest.
     """
-    size = len(contexts.rows)
-    below = np.maximum(1 - np.bincount(level.parents, lower, size), LEAST_LEFT)
-    listed = np.bincount(level.parents, probability, size)
+    below = np.maximum(1 - np.bincount(parents, lower, contexts), LEAST_LEFT)
+    listed = np.bincount(parents, probability, contexts)
     left = np.clip(1 - listed, LEAST_LEFT, MOST_BACKOFF * below)
-    factor = np.divide(1 - left, listed, out=np.ones(size), where=listed > 0)
-    stored = as_stored(probability * factor[level.parents])
-    left = np.maximum(1 - np.bincount(level.parents, stored, size), LEAST_LEFT)
+    factor = np.divide(1 - left, listed, out=np.ones(contexts), where=listed > 0)
+    stored = as_stored(probability * factor[parents])
+    left = np.maximum(1 - np.bincount(parents, stored, contexts), LEAST_LEFT)
     return stored, np.minimum(left / below, MOST_BACKOFF)
