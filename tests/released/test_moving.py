@@ -13,7 +13,8 @@ from bayesgram.errors import UsageError
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.moving import BELIEVED, LARGEST, moved, smaller
+from bayesgram.released.moving import BELIEVED, LARGEST, moved
+from bayesgram.released.refitting import smaller
 from bayesgram.released.release import Release
 from bayesgram.released.trie import NEVER
 from bayesgram.text.ngrams import ngram_orders
@@ -146,7 +147,7 @@ def test_the_model_of_people_leans_to_what_they_write(public):
     assert model.score("the sea") > public.mixture.score("the sea")
     assert model.about["public_model"] == ["wiki", "talk"]
     assert model.about["claim"] == release.card.claim
-    assert sum(public.moved_by(release, prune=12).sizes) == 12
+    assert sum(model.pruned(12).sizes) == 12
 
 
 def test_a_release_of_another_vocabulary_is_refused(public):

@@ -185,7 +185,8 @@ def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageMo
     from bayesgram.released.language_model import LanguageModel
 
     if public is not None and is_public_model(public):
-        return partial(PublicModel.load(public).moved_by, release)
+        whole = PublicModel.load(public).moved_by(release)
+        return lambda prune: whole if prune is None else whole.pruned(prune)
     table = None if public is None else Vocabulary.load(public)
     return partial(LanguageModel.from_release, release, public=table)
 

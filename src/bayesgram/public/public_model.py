@@ -37,7 +37,7 @@ from bayesgram.released.estimate import FORBIDDEN, words_of
 from bayesgram.released.interpolation import interpolate, mixed
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.moved import SMALLEST
-from bayesgram.released.moving import moved, smaller
+from bayesgram.released.moving import moved
 from bayesgram.released.release import Release
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
@@ -156,11 +156,8 @@ class PublicModel:
             models[name] = LanguageModel(kneser_ney(counts, keep=size), vocabulary.tokenizer, about)
         return cls(models, vocabulary)
 
-    def moved_by(self, release: Release, *, prune: int | None = None) -> LanguageModel:
-        """The language model of the people of a release: at no privacy cost, and never far from public text.
-
-        `prune` is how many n-grams, of all orders together, may stay.
-        """
+    def moved_by(self, release: Release) -> LanguageModel:
+        """The language model of the people of a release, at no privacy cost."""
         if release.card.vocabulary["fingerprint"] != self.vocabulary.fingerprint:
             raise UsageError(
                 "the public model belongs to another vocabulary than the release; make it with the release's own:"
@@ -170,9 +167,7 @@ class PublicModel:
         public = self.mixture.trie
         lifts = np.log(np.maximum(release.probabilities, SMALLEST) / self._prior)
         trie = mixed([moved(public, release.ngrams, lifts), own.trie], np.array([1 - OWN_SHARE, OWN_SHARE]))
-        trie = trie if prune is None else smaller(trie, prune)
-        about = {**own.about, "public_model": self.source_names, "pruned_to": prune}
-        return LanguageModel(trie, own.tokenizer, about)
+        return LanguageModel(trie, own.tokenizer, {**own.about, "public_model": self.source_names})
 
     @cached_property
     def mixture(self) -> LanguageModel:

@@ -25,14 +25,13 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.released.estimate import as_stored, logs, words_of
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.refitting import fitted
 from bayesgram.released.search import SENTENCE_END
 from bayesgram.released.trie import MOST_NODES, Trie, connect, find_special
 from bayesgram.released.words import Words
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
-LEAST_LEFT = 1e-9  # what a context keeps for words that it doesn't list, even if it lists all of them
-MOST_BACKOFF = 1000.0  # so much the rounding of stored probabilities may be multiplied by: 1e-7 stays 1e-4
 MOST_STEPS = 1000  # of EM
 CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
@@ -335,20 +334,3 @@ def _normalised(probability: Floats) -> Floats:
     """Models of other tools add up to one within a ten-thousandth."""
     whole: Floats = probability / probability.sum()
     return whole
-
-
-def fitted(probability: Floats, lower: Floats, parents: Integers, contexts: int) -> tuple[Floats, Floats]:
-    """The probabilities as stored, and the back-off weights that make each context add up to one with them.
-
-    `lower` are those of the n-grams without their first words, `parents` the contexts, of which there are so many.
-
-    Where a context lists nearly all that its shorter one expects, a back-off weight could only be huge: then what it
-    lists makes up for the rest.
-    """
-    below = np.maximum(1 - np.bincount(parents, lower, contexts), LEAST_LEFT)
-    listed = np.bincount(parents, probability, contexts)
-    left = np.clip(1 - listed, LEAST_LEFT, MOST_BACKOFF * below)
-    factor = np.divide(1 - left, listed, out=np.ones(contexts), where=listed > 0)
-    stored = as_stored(probability * factor[parents])
-    left = np.maximum(1 - np.bincount(parents, stored, contexts), LEAST_LEFT)
-    return stored, np.minimum(left / below, MOST_BACKOFF)

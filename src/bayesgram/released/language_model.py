@@ -22,6 +22,7 @@ from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
 from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
 from bayesgram.released.quantisation import BITS, quantised
+from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.search import SENTENCE_END, settle
 from bayesgram.released.trie import Trie
@@ -247,6 +248,10 @@ class LanguageModel:
     def quantised(self, bits: int = BITS) -> "LanguageModel":
         """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""
         return replace(self, trie=quantised(self.trie, bits))
+
+    def pruned(self, size: int) -> "LanguageModel":
+        """The same model with the `size` n-grams, of all orders together, that are missed most; its words all stay."""
+        return replace(self, trie=smaller(self.trie, size), about={**self.about, "pruned_to": size})
 
     @property
     def opened(self) -> Opened:

@@ -16,11 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Bools, Floats, Ids, Integers
-from bayesgram.released.estimate import logs
-from bayesgram.released.interpolation import children_of, fitted
-from bayesgram.released.pruning import pruned
-from bayesgram.released.trie import Trie, connect
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.released.interpolation import children_of
+from bayesgram.released.refitting import refitted
+from bayesgram.released.trie import Trie
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import buffers
 
@@ -32,32 +31,7 @@ LEAST = 1e-12  # of Z(h), for words that h does not list, where rounding leaves 
 def moved(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, believed: float = BELIEVED) -> Trie:
     """The same n-grams with their probabilities moved."""
     probabilities = _moved_probabilities(trie, _exponents(trie, _own_lifts(trie, ngrams, lifts), believed))
-    return rebuilt(trie, probabilities, [np.ones(each.size, np.bool_) for each in probabilities])
-
-
-def smaller(trie: Trie, size: int) -> Trie:
-    """The model with the `size` n-grams, of all orders together, that are missed most; its words all stay."""
-    if size >= trie.word.size - 1:
-        return trie
-    logs_10 = trie.log_probability.astype(np.float64)
-    probabilities: list[Floats] = [10.0 ** logs_10[trie.nodes(order)] for order in range(1, trie.order + 1)]
-    return rebuilt(trie, probabilities, pruned(trie, size))
-
-
-def rebuilt(trie: Trie, probabilities: list[Floats], kept: list[Bools]) -> Trie:
-    """Some of the n-grams with these probabilities, and back-off weights that make each context add up to one."""
-    levels, found, factors = [trie.rows(1)], [probabilities[0]], []
-    places = np.arange(len(trie.words))
-    for order in range(2, len(kept) + 1):
-        stays, below = kept[order - 1], trie.nodes(order - 1).start
-        nodes = np.arange(trie.nodes(order).start, trie.nodes(order).stop)[stays]
-        parents, suffixes = places[trie.parents[nodes] - below], places[trie.suffix[nodes] - below]
-        made, factor = fitted(probabilities[order - 1][stays], found[-1][suffixes], parents, len(levels[-1]))
-        levels.append(trie.rows(order)[stays])
-        found.append(made)
-        factors.append(factor)
-        places = np.cumsum(stays) - 1
-    return connect(levels, trie.words, [logs(each) for each in found], [np.log10(each) for each in factors])
+    return refitted(trie, probabilities)
 
 
 def _own_lifts(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats) -> Floats:
