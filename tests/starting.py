@@ -25,7 +25,7 @@ LIBRARIES = (
     *("scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse.linalg", "dp_accounting", "opendp.prelude"),
     *("typer.rich_utils", "rich.console", "rich.table", "rich.progress", "fractions", "sqlite3"),
 )
-LOOKED_AT = ("PYTHON", "NUMBA", "OPENBLAS", "OMP", "MKL", "ARROW", "COVERAGE", "LD_", "MALLOC", "LC_", "LANG", "TMP")
+LOOKED_AT = ("PYTHON", "NUMBA", "OPENBLAS", "OMP", "MKL", "ARROW", "COVERAGE", "LD_", "MALLOC", "LC_", "LANG")
 LONGEST = 120  # seconds
 
 
@@ -41,6 +41,14 @@ def run(program, *arguments, cwd, **env):
         code = ask(helper(), {"words": words, "cwd": str(cwd), "environment": environment, "said": said})
         told = [Path(said, name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
     return subprocess.CompletedProcess(words, code, *told)
+
+
+def run_code(code, *, cwd, **env):
+    """Run a program that is a text."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder, "program.py")
+        program.write_text(code, encoding="utf-8")
+        return run(program, cwd=cwd, **env)
 
 
 def looked_at(environment):
@@ -102,6 +110,7 @@ def become(request):
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["environment"])
+    tempfile.tempdir = None  # as the environment has it
     sys.argv = request["words"]
     sys.path[0] = str(Path(sys.argv[0]).parent)
     runpy.run_path(sys.argv[0], run_name="__main__")
