@@ -36,6 +36,7 @@ def serve(
             help="What a visitor must know.", envvar="BAYESGRAM_TOKEN", show_default="made where one is needed"
         ),
     ] = None,
+    tokenizer: options.TokenizerOption = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -55,9 +56,11 @@ def serve(
         raise UsageError(f"{len(releases)} releases: give 1 to {MOST_RELEASES}.")
     loaded = [(str(path), Release.load(path)) for path in releases]
     vocabulary = None if vocab is None else matching(vocab, loaded)
+    cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     place = open_place(host, port, token)
-    guard = build(Builder(console.step, vocabulary).shelf(loaded), place.entry)
-    run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
+    with place.listening:
+        guard = build(Builder(console.step, vocabulary, cut).shelf(loaded), place.entry)
+        run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
 
 
