@@ -158,7 +158,9 @@ class PublicModel:
 
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
-        if release.card.vocabulary["fingerprint"] != self.vocabulary.fingerprint:
+        stated, own_prior = release.card.vocabulary, self.vocabulary.prior_fingerprint
+        alike = stated["fingerprint"] == self.vocabulary.fingerprint
+        if not alike or stated.get("prior_fingerprint", own_prior) != own_prior:
             raise UsageError(
                 "the public model belongs to another vocabulary than the release; make it with the release's own:"
                 " `bayesgram vocab … --list VOCABULARY --model`."
