@@ -345,7 +345,7 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         text = ["one.parquet", "two.csv", "--text-column", "body"]
         run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
         sources = ["a=one.parquet", "b=two.csv", "--text-column", "body", "--json", *more]
-        told = run("vocab", *sources, "--orders", "1,2", "--size", 80, "-o", f"{name}-sources.parquet")
+        told = run("vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet")
         again = run("vocab", *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
         (tmp_path / f"{name}.json").write_text(f"{told}\n{again}".replace(name, "name"))
         run("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)

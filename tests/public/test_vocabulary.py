@@ -264,3 +264,16 @@ def test_what_is_not_utf8_is_refused(tmp_path):
     pq.write_table(table, tmp_path / "v.parquet")
     with pytest.raises(UsageError, match="not known to this bayesgram"):
         Vocabulary.load(tmp_path / "v.parquet")
+
+
+def test_every_order_may_have_a_size_of_its_own():
+    table = pa.table({"text": ["a b c a b", "b c d", "c d e f"]})
+    sized = Vocabulary.from_public(table, order=[2, 1], size=[3, 5])
+    assert [len(part) for _, part in sized.parts] == [3, 5]
+    for order, size in ((1, 3), (2, 5)):
+        alone = Vocabulary.from_public(table, order=order, size=size)
+        assert sized.parts[order - 1][1].ngrams.to_pylist() == alone.ngrams.to_pylist()
+    with pytest.raises(UsageError, match=r"size=3,4,5: 3 sizes for 2 orders"):
+        Vocabulary.from_public(table, order=[1, 2], size=[3, 4, 5])
+    with pytest.raises(UsageError, match=r"size=0: a vocabulary has 1 to"):
+        Vocabulary.from_public(table, order=[1, 2], size=[3, 0])

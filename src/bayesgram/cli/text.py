@@ -65,7 +65,10 @@ def vocab(
         typer.Option(help="Several orders in one vocabulary, such as 1,2,3: for language models.", show_default=False),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(help="How many n-grams to keep, of each order.", show_default="50000")
+        str | None,
+        typer.Option(
+            help="How many n-grams to keep, of each order, such as 50000 or 50000,300000,200000.", show_default="50000"
+        ),
     ] = None,
     listed: Annotated[
         Path | None,
@@ -122,7 +125,7 @@ def vocab(
     cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if listed is None:
-        choice: dict[str, Any] = {"order": _orders(order, orders), "size": 50_000 if size is None else size}
+        choice: dict[str, Any] = {"order": _orders(order, orders), "size": _sizes(size)}
         make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=cut, memory=wish.memory)
     else:
         if order is not None or orders is not None or size is not None:
@@ -226,6 +229,15 @@ def _orders(order: int | None, orders: str | None) -> list[int]:
         return [order or 3] if orders is None else [int(part) for part in orders.split(",")]
     except ValueError:
         raise UsageError(f"orders={orders!r}: give whole numbers from 1 to 6, such as 1,2,3.") from None
+
+
+def _sizes(size: str | None) -> int | list[int]:
+    """One size, or one for each order."""
+    try:
+        found = [int(part.replace("_", "")) for part in (size or "50000").split(",")]
+    except ValueError:
+        raise UsageError(f"size={size!r}: give whole numbers from 1, such as 50000, or one for each order.") from None
+    return found[0] if len(found) == 1 else found
 
 
 def count(

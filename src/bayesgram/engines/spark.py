@@ -28,8 +28,8 @@ from bayesgram.public.choosing import ROUGHLY, Worth, nothing_of
 from bayesgram.public.lists import looked_up
 from bayesgram.public.opening import Listed, listed
 from bayesgram.public.sources import by_name
-from bayesgram.public.vocabulary import Vocabulary, check_size, refuse_empty
-from bayesgram.text.ngrams import check_order, ngram_orders
+from bayesgram.public.vocabulary import Vocabulary, refuse_empty, sizes_by_order
+from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def vocabulary(
     df: "DataFrame | Mapping[str, DataFrame]",
     *,
     order: int | Sequence[int] = 3,
-    size: int = 50_000,
+    size: int | Sequence[int] = 50_000,
     tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
     text_column: str = "text",
     skip_bad_rows: bool = False,
@@ -123,11 +123,16 @@ def count(
 
 
 def vocabulary_of(
-    sources: Sources, *, order: int | Sequence[int], size: int, tokenizer: Tokenizer, skip_bad_rows: bool
+    sources: Sources,
+    *,
+    order: int | Sequence[int],
+    size: int | Sequence[int],
+    tokenizer: Tokenizer,
+    skip_bad_rows: bool,
 ) -> tuple[Vocabulary, BadRows]:
     """The vocabulary of sources, and the rows that were skipped."""
-    check_size(size)
-    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
+    sizes = sizes_by_order(order, size)
+    orders = list(sizes)
     frames = [_counted(source, number, orders, tokenizer) for number, source in enumerate(sources.values())]
     summed = _by_source(_union(frames), len(sources))
     try:
@@ -135,7 +140,7 @@ def vocabulary_of(
         bad, rows_read = _bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
             raise nothing_read(bad)
-        tops = _tops(summed, list(sources), orders, size)
+        tops = _tops(summed, list(sources), sizes)
     finally:
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
@@ -359,19 +364,22 @@ def _by_source(counted: "DataFrame", sources: int) -> "DataFrame":
 
 
 def _tops(
-    summed: "DataFrame", names: Sequence[str], orders: Sequence[int], size: int
+    summed: "DataFrame", names: Sequence[str], sizes: Mapping[int, int]
 ) -> list[tuple[pa.LargeStringArray, Integers]]:
     """The chosen n-grams of each order, with their counts in every source."""
     columns = _columns(len(names))
     if len(names) == 1:
-        return [_first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0]) for order in orders]
+        return [
+            _first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0])
+            for order, size in sizes.items()
+        ]
     found = explained(summed.groupBy("order").sum(*columns).collect)
     sums = {row[0]: tuple(map(int, row[1:])) for row in found}
-    totals = [sums.get(order, (0,) * len(names)) for order in orders]
-    refuse_empty(names, totals, orders)
+    totals = [sums.get(order, (0,) * len(names)) for order in sizes]
+    refuse_empty(names, totals, list(sizes))
     return [
         _first(_hopeful(summed.filter(f"order = {order}"), columns, size, Worth(total)), order, columns, size)
-        for order, total in zip(orders, totals, strict=True)
+        for (order, size), total in zip(sizes.items(), totals, strict=True)
     ]
 
 

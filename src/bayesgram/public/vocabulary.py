@@ -153,7 +153,7 @@ class Vocabulary:
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
         *,
         order: int | Sequence[int] = 3,
-        size: int = 50_000,
+        size: int | Sequence[int] = 50_000,
         text_column: str = "text",
         tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
         skip_bad_rows: bool = False,
@@ -161,7 +161,8 @@ class Vocabulary:
     ) -> "Vocabulary":
         """The `size` most frequent n-grams (of each order) of public text: files, folders, globs or tables.
 
-        Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}.
+        Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}. `size` may be
+        a number for each order, from the shortest.
         """
         read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
         sources = open_sources(by_name(inputs), tokenizer, text_column, read)
@@ -204,7 +205,7 @@ class Vocabulary:
         records: Iterable[Records],
         *,
         order: int | Sequence[int],
-        size: int,
+        size: int | Sequence[int],
         tokenizer: Tokenizer,
         memory: int = MEMORY,
     ) -> "Vocabulary":
@@ -220,13 +221,13 @@ class Vocabulary:
         sources: Mapping[str, Opened],
         *,
         order: int | Sequence[int],
-        size: int,
+        size: int | Sequence[int],
         tokenizer: Tokenizer,
         memory: int = MEMORY,
     ) -> "Vocabulary":
         """The same of several sources: the `size` n-grams of each order with the highest mean of their frequencies."""
-        check_size(size)
-        orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
+        sizes = sizes_by_order(order, size)
+        orders = list(sizes)
         with scratch_folder() as scratch:
             tokens = StringTable()
             make = partial(NgramCounter, orders, tokenizer, memory=memory, tokens=tokens, texts=len(sources))
@@ -236,7 +237,7 @@ class Vocabulary:
             ]
             if len(sources) > 1:
                 refuse_empty(sources, [[source.total(each) for source in opened] for each in orders], orders)
-            tops = [_top(opened, tokens, each, size, memory) for each in orders]
+            tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
         return cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
 
@@ -347,7 +348,15 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
     return mixture(by_source, ngram_orders(ngrams))
 
 
-def check_size(size: int) -> None:
-    """Refuse a size that no vocabulary has."""
-    if not 1 <= size <= MAX_SIZE:
-        raise UsageError(f"size={size}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
+    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
+    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
+    sizes = [size] * len(orders) if isinstance(size, int) else list(size)
+    if len(sizes) != len(orders):
+        raise UsageError(
+            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
+        )
+    for each in sizes:
+        if not 1 <= each <= MAX_SIZE:
+            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+    return dict(zip(orders, sizes, strict=True))
