@@ -199,12 +199,18 @@ def _tables(kind: TokenizerKind, *, lowercase: bool) -> tuple[Bytes, Ids]:
 
 
 def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
-    """The bytes of an Arrow array and the offsets of its rows, without a copy; slices keep their place."""
+    """The bytes of an Arrow array and the offsets of its rows, without a copy; slices keep their place.
+
+    Nobody may write to them, whoever made them: so kernels are compiled for arrays of one kind.
+    """
     _, offsets, data = array.buffers()
-    if len(array) == 0:
-        return np.zeros(0, np.uint8), np.zeros(1, np.int64)
-    rows = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
-    return (np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)), rows
+    content, rows = np.frombuffer(b"", np.uint8), np.array([0], np.int64)
+    if len(array):
+        content = np.frombuffer(data or b"", np.uint8)
+        rows = np.frombuffer(offsets, np.int64)[array.offset : array.offset + len(array) + 1]
+    rows.setflags(write=False)
+    content.setflags(write=False)
+    return content, rows
 
 
 def _normalised(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
