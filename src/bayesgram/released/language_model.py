@@ -190,8 +190,12 @@ class LanguageModel:
         begins = not sentences[-1]
         return [Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p) for word, p in found]
 
+    def state_after(self, words: Sequence[str]) -> int:
+        """The node of the longest context there is after the words of a sentence so far."""
+        return self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+
     def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
-        state = self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+        state = self.state_after(words)
         found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(begun) if begun else None)
         rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
         return [Prediction(self.trie.words[word], probability) for word, probability in rows]
