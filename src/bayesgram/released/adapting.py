@@ -128,11 +128,9 @@ class Adapted:
         moved = _moved(plain, self.strength * self.lifts)
         if self.mixed_in is None or not self.share:
             return moved
+        mixed = (1 - self.share) * np.exp(moved) + self.share * self.mixed_in.probabilities(contexts, plain)
         with np.errstate(divide="ignore"):  # 0 stays 0
-            mixed: Floats = np.logaddexp(
-                moved + np.log1p(-self.share), self.mixed_in.log_probabilities(contexts, plain) + np.log(self.share)
-            )
-        return mixed
+            return np.log(mixed)
 
     @cached_property
     def mixed_in(self) -> "_Ngrams | None":
@@ -206,8 +204,8 @@ def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
         totals = np.exp(batch.logs) @ factors  # Z_β(h), of all β at once
         moved.append(np.exp(batch.of_targets)[:, None] * factors[batch.targets] / totals[batch.rows])
         if adapted.mixed_in is not None:
-            logs = adapted.mixed_in.log_probabilities(batch.contexts, batch.logs)
-            ngrams.append(np.exp(logs[batch.rows, batch.targets]))
+            expected = adapted.mixed_in.probabilities(batch.contexts, batch.logs)
+            ngrams.append(expected[batch.rows, batch.targets])
     strength, share = _likeliest(np.concatenate(moved), np.concatenate(ngrams) if ngrams else None)
     return replace(adapted, strength=strength, share=adapted.share if share is None else share)
 
@@ -254,8 +252,8 @@ class _Ngrams:
         unknown = positions(words).get(UNKNOWN)
         return cls(scorer, np.array(wanted, np.int64), others, theirs[UNKNOWN], unknown)
 
-    def log_probabilities(self, contexts: Sequence[Context], plain: Floats) -> Floats:
-        """The logarithms of q of the scorer's words after each context; `plain` is what the scorer itself says of them."""
+    def probabilities(self, contexts: Sequence[Context], plain: Floats) -> Floats:
+        """What q says of the scorer's words after each context; `plain` are the scorer's own log p."""
         likely = np.exp(self.scorer.log_probabilities(contexts))
         lacking = self.own < 0
         found = np.where(lacking, 0.0, likely[:, self.own])
@@ -265,9 +263,8 @@ class _Ngrams:
         found[:, lacking] = likely[:, self.model_unknown, None] * parts
         if self.unknown is not None:
             found[:, self.unknown] += likely[:, self.others].sum(axis=1)
-        with np.errstate(divide="ignore"):  # 0 stays 0
-            logs: Floats = np.log(found / found.sum(axis=1, keepdims=True))
-        return logs
+        whole: Floats = found / found.sum(axis=1, keepdims=True)
+        return whole
 
 
 def _check_vocabulary(release: Release, vocabulary: PublicTable) -> None:
