@@ -54,6 +54,8 @@ def prepare(given: argparse.Namespace) -> None:
     releases = [as_moves(words, given, number, held) for number in range(len(given.release))]
     for number, (_, lifts, likely) in enumerate(releases):
         arrays |= {f"lifts_{number}": lifts, f"ngrams_{number}": likely}
+    if given.public_model:
+        arrays["ngrams_public"] = model_says(given.public_model, held)
     plans = [noise_plan(epsilon, given.delta, given.rate, given.steps) for epsilon in given.epsilon]
     arrays["claims"] = np.array([claim for claim, *_ in releases], np.str_)
     np.savez_compressed(given.output, plans=np.array(json.dumps(plans)), **arrays)
@@ -85,16 +87,23 @@ def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Arra
 
 def as_moves(words: list[str], given: argparse.Namespace, number: int, held: list[str]) -> tuple[str, Array, Array]:
     """The claim of a release, β log θ/π of every word, and what its n-gram model says of the held-out posts."""
-    import pyarrow as pa  # noqa: PLC0415
-
     import bayesgram as bg  # noqa: PLC0415
     from bayesgram.released.adapting import STRENGTH, WordLifts  # noqa: PLC0415
 
     release = bg.Release.load(given.release[number])
-    model = bg.LanguageModel.load(given.model[number])
     lifts = WordLifts.of(release, bg.Vocabulary.load(given.vocab)).over(words)
-    likely = 10 ** model.trie.walk(model.stream(pa.array(held, pa.large_string()).cast(pa.large_binary())))[0]
-    return release.card.claim, STRENGTH * lifts, likely.astype(np.float32)
+    return release.card.claim, STRENGTH * lifts, model_says(given.model[number], held)
+
+
+def model_says(path: Path, held: list[str]) -> Array:
+    """The probability of every word and sentence end of the held-out posts by an n-gram model of the same words."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    import bayesgram as bg  # noqa: PLC0415
+
+    model = bg.LanguageModel.load(path)
+    stream = model.stream(pa.array(held, pa.large_string()).cast(pa.large_binary()))
+    return (10 ** model.trie.walk(stream)[0]).astype(np.float32)
 
 
 def noise_plan(epsilon: float, delta: float, rate: float, steps: int) -> dict[str, float]:
@@ -185,6 +194,9 @@ def train(given: argparse.Namespace) -> None:
         learner.pre_train(*public, epochs=given.epochs, batch=given.batch, rate=given.learning_rate)
     learner.save(given.output / "public.pt")
     note("public", perf_counter() - start)
+    mixed = {"ngrams": (SHARE, data["ngrams_public"])} if "ngrams_public" in data else {}
+    if mixed:
+        note("public, and public n-grams", 0.0, **mixed)
     for number, claim in enumerate(data["claims"].tolist()):
         move, likely = data[f"lifts_{number}"], data[f"ngrams_{number}"]
         note(f"adapted, words moved: {claim}", 0.0, move=move)
@@ -198,6 +210,8 @@ def train(given: argparse.Namespace) -> None:
             start = perf_counter()
             learner.fine_tune(*private, plan, which=which, rate=float(speed), clip=float(clip), chunk=given.chunk)
             note("DP-SGD", perf_counter() - start, **plan, learns=which, learning_rate=float(speed), clip=float(clip))
+            if mixed:
+                note("DP-SGD, and public n-grams", 0.0, **plan, learns=which, **mixed)
 
 
 # ---- adapt: the same public transformer, moved by releases
@@ -294,6 +308,7 @@ def main() -> None:
     one.add_argument("--public", type=Path, nargs="+", required=True)
     one.add_argument("--release", type=Path, nargs="*", default=[], help="releases that adapt the transformer")
     one.add_argument("--model", type=Path, nargs="*", default=[], help="the n-gram model of each")
+    one.add_argument("--public-model", type=Path, help="a public n-gram model, for rows without a release")
     one.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 8.0])
     one.add_argument("--delta", type=float, default=1e-7)
     one.add_argument("--rate", type=float, default=0.1, help="the probability of each post in a step")

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from bayesgram.released.adapting import Adapted as Adapted
     from bayesgram.released.adapting import adapt as adapt
     from bayesgram.released.adapting import tune as tune
+    from bayesgram.released.causal import CausalScorer as CausalScorer
     from bayesgram.released.interpolation import interpolate as interpolate
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
@@ -69,6 +70,7 @@ _HOMES = {
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
     "released.adapting": ["Adapted", "adapt", "tune"],
+    "released.causal": ["CausalScorer"],
     "released.interpolation": ["interpolate"],
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],

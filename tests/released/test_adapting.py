@@ -196,7 +196,7 @@ def test_tuned_weights_are_the_best_of_all_near_them(world):
 def test_text_that_is_like_the_scorer_asks_for_no_move(world):
     vocabulary, release, scorer = world
     like = ["red", "red", "blue", "red"]
-    flat = Table(scorer.words, dict.fromkeys(["", "red", "blue"], [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6]))
+    flat = Table(scorer.words, {name: [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6] for name in ("", "red", "blue")})
     assert bg.tune(bg.adapt(flat, release, vocabulary), like).strength < 0.2
 
 
@@ -217,13 +217,15 @@ def test_weights_out_of_range(world, change, message):
 def test_what_does_not_belong_together(world):
     vocabulary, release, scorer = world
     other = bg.Vocabulary(vocabulary.ngrams, vocabulary.counts + 1, 2, CUT)
-    with pytest.raises(bg.UsageError, match="with other public counts; give the one it was made with"):
+    with pytest.raises(bg.UsageError, match=r"with other public counts; give the one it was made with"):
         bg.adapt(scorer, release, other)
     fewer = bg.Vocabulary(vocabulary.ngrams[:4], vocabulary.counts[:4], 1, CUT)
-    with pytest.raises(bg.UsageError, match="^vocabulary: the release was made with"):
+    with pytest.raises(bg.UsageError, match=r"^vocabulary: the release was made with"):
         bg.adapt(scorer, release, fewer)
     spoken = bg.LanguageModel.from_counts(pa.array(["red fish"]), [1])
-    with pytest.raises(bg.UsageError, match="^model: it cuts text as 'words', the release as 'whitespace, boundaries'"):
+    with pytest.raises(
+        bg.UsageError, match=r"^model: it cuts text as 'words', the release as 'whitespace, boundaries'"
+    ):
         bg.adapt(scorer, release, vocabulary, model=spoken)
     pairs = bg.Vocabulary(vocabulary.ngrams[4:], vocabulary.counts[4:], 2, CUT)
     card = release.card.vocabulary | {"fingerprint": pairs.fingerprint, "prior_fingerprint": pairs.prior_fingerprint}
