@@ -83,7 +83,7 @@ class WordLifts:
         if not single.size:
             raise UsageError(
                 "the release has no single words (order 1), by which a model is moved; release a vocabulary made with"
-                " `vocab --order 1,2,3`."
+                " `vocab --orders 1,2,3`."
             )
         words = release.ngrams.take(pa.array(single)).to_pylist()
         return cls(words, release.probabilities[single], vocabulary.prior[single])
@@ -159,8 +159,8 @@ def adapt(
     """A public scorer, moved by the words of a release; with `model`, that of the release, mixed in.
 
     `strength` (β) is how far words are moved: 0 is not at all, 1 by all of θ/π. `share` (λ) is the part of the n-gram
-    model. The defaults are not fitted to anybody's text. Never choose them by private text, such as messages that were
-    held out: what is chosen then tells of it, outside the guarantee. `tune` chooses them by public text.
+    model. The defaults are round numbers from experiments with public posts. Never choose weights by private text, such
+    as messages that were held out: what is chosen then tells of it, outside the guarantee. `tune` takes public text.
 
     >>> import bayesgram as bg
     >>> text = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
