@@ -1,6 +1,8 @@
 """Words put together from the pieces of a causal model: against a slow, literal walk, with a tiny random GPT-2."""
 
 import sys
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,18 +19,38 @@ def test_without_the_extra_it_says_so(monkeypatch):
         CausalScorer(None, None, WORDS)
 
 
-@pytest.fixture(scope="module")
-def made():
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    tokenizers = pytest.importorskip("tokenizers")
+def byte_level(tokenizers):
+    """As GPT-2 cuts: the space before a word is in its first piece."""
     cut = tokenizers.Tokenizer(tokenizers.models.BPE())
     cut.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     cut.decoder = tokenizers.decoders.ByteLevel()
+    return cut, tokenizers.pre_tokenizers.ByteLevel.alphabet()
+
+
+def metaspace(tokenizers):
+    """As Llama cuts: a text gets a space before its first word too."""
+    cut = tokenizers.Tokenizer(tokenizers.models.BPE())
+    cut.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(prepend_scheme="always")
+    cut.decoder = tokenizers.decoders.Metaspace(prepend_scheme="always")
+    return cut, list("abcdefghijklmnopqrstuvwxyz',.!?")
+
+
+@dataclass(frozen=True)
+class Made:
+    torch: Any
+    model: Any
+    tokenizer: Any
+    space: str  # that is written before a text
+    texts: list[str]  # of the pieces
+
+
+@pytest.fixture(scope="module", params=[byte_level, metaspace])
+def made(request):
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
+    cut, alphabet = request.param(tokenizers)
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=330,
-        special_tokens=["<|endoftext|>"],
-        initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
+        vocab_size=330, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False
     )
     cut.train_from_iterator([" red fish, reddish fishing. a blue fish! don't"] * 5, trainer)
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -41,26 +63,31 @@ def made():
     model = transformers.GPT2LMHeadModel(config).eval()
     for values in model.parameters():
         values.data.mul_(6)  # far from uniform
-    return torch, model, tokenizer
+    pieces = range(len(tokenizer))
+    if request.param is byte_level:
+        return Made(torch, model, tokenizer, " ", [tokenizer.decode([piece]) for piece in pieces])
+    return Made(torch, model, tokenizer, "", [tokenizer.convert_ids_to_tokens(n).replace("▁", " ") for n in pieces])
 
 
 def literal(made, words, context):
     """Piece by piece, a context and a word at a time, without a trie and without batches."""
-    torch, model, tokenizer = made
 
     def after(pieces):
-        with torch.no_grad():
-            logits = model(input_ids=torch.tensor([pieces])).logits[0, -1]
-        return torch.softmax(logits.double(), dim=-1).numpy()
+        with made.torch.no_grad():
+            logits = made.model(input_ids=made.torch.tensor([pieces])).logits[0, -1]
+        return made.torch.softmax(logits.double(), dim=-1).numpy()
 
-    texts = [tokenizer.decode([number]) for number in range(len(tokenizer))]
-    cut = {word: tokenizer.encode(" " + word, add_special_tokens=False) for word in words}
+    def pieces_of(text):
+        return made.tokenizer.encode(made.space + text, add_special_tokens=False)
+
+    texts = made.texts
+    cut = {word: pieces_of(word) for word in words}
     firsts = {pieces[0] for pieces in cut.values()}
     begins = {n for n, text in enumerate(texts) if (text[:1] == " " and text[1:2].isalnum()) or n in firsts}
     ends = {0} | {n for n, text in enumerate(texts) if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS}
     ends -= firsts
     on = {n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in INSIDE)}
-    start = [0, *tokenizer.encode("".join(f" {word}" for word in context), add_special_tokens=False)]
+    start = [0, *(pieces_of(" ".join(context)) if context else [])]
     first = after(start)
     counted = sum(first[n] for n in begins | ends)
     found = {}
@@ -77,7 +104,7 @@ def literal(made, words, context):
 
 @pytest.mark.parametrize("batch", [3, 64])
 def test_equals_the_literal_walk(made, batch):
-    _, model, tokenizer = made
+    model, tokenizer = made.model, made.tokenizer
     scorer = CausalScorer(model, tokenizer, WORDS, least=0.0, batch=batch)
     assert scorer.words == [*WORDS[:-1], "</s>", "<unk>"]
     contexts = [[], ["red"], ["a", "blue", "fish"], ["unheard", "don't"]]
@@ -89,7 +116,7 @@ def test_equals_the_literal_walk(made, batch):
 
 
 def test_prefixes_that_are_not_looked_into_keep_their_sum(made):
-    _, model, tokenizer = made
+    model, tokenizer = made.model, made.tokenizer
     exact = np.exp(CausalScorer(model, tokenizer, WORDS, least=0.0).log_probabilities([["red"]]))
     rough = np.exp(CausalScorer(model, tokenizer, WORDS, least=0.9).log_probabilities([["red"]]))
     assert rough.sum() == pytest.approx(1)
@@ -98,7 +125,7 @@ def test_prefixes_that_are_not_looked_into_keep_their_sum(made):
 
 
 def test_what_can_not_be_asked(made):
-    _, model, tokenizer = made
+    model, tokenizer = made.model, made.tokenizer
     with pytest.raises(bg.UsageError, match=r"^least=1\.5: "):
         CausalScorer(model, tokenizer, WORDS, least=1.5)
     with pytest.raises(bg.UsageError, match=r"^vocabulary: no words in it"):

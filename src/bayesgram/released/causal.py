@@ -130,8 +130,14 @@ class CausalScorer:
 
     def _pieces(self, text: str) -> list[int]:
         """The pieces of words as they stand within a text."""
-        found: list[int] = self.tokenizer.encode(f" {text}", add_special_tokens=False) if text else []
+        found: list[int] = self.tokenizer.encode(self._space + text, add_special_tokens=False) if text else []
         return found
+
+    @cached_property
+    def _space(self) -> str:
+        """What stands before the first word; nothing where the tokenizer adds a space itself, as Llama's does."""
+        first = self.tokenizer.convert_ids_to_tokens(self.tokenizer.encode("a", add_special_tokens=False))[0]
+        return "" if first.startswith(SPACES) else " "
 
     @cached_property
     def _start(self) -> int:
