@@ -156,6 +156,14 @@ def test_suggestions_are_words(world):
         adapted.predict("red", 0)
 
 
+def test_a_text_of_characters_goes_on_where_it_ends():
+    cut = bg.Tokenizer("characters", boundaries=True)
+    vocabulary, release = made(["a", "b", "a b"], [3, 3, 1], [1, 1, 1], cut=cut)
+    scorer = Table(["a", "b"], {"a": [0.2, 0.8], "▁": [0.6, 0.4]})
+    adapted = bg.adapt(scorer, release, vocabulary)
+    assert [adapted.predict(text, 1)[0].word for text in ("ba", "ba ")] == ["b", "a"]
+
+
 def test_the_result_is_a_scorer_too(world):
     vocabulary, release, scorer = world
     once = bg.adapt(scorer, release, vocabulary, strength=0.5)

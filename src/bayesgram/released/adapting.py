@@ -59,8 +59,12 @@ class PublicTable(Protocol):
         """π, of each order by itself: all sources count alike."""
 
     @property
+    def tokenizer(self) -> Tokenizer:
+        """How text is cut."""
+
+    @property
     def fingerprint(self) -> str:
-        """Which n-grams these are."""
+        """Which n-grams these are, and their tokenizer."""
 
     @property
     def prior_fingerprint(self) -> str:
@@ -143,7 +147,7 @@ class Adapted:
 
     def predict(self, context: str | Context, k: int = 5) -> list[Prediction]:
         """The k likeliest next words after the last, unfinished sentence of a text, or after a list of words."""
-        words = self.tokenizer.unfinished(f"{context} ")[0][-1] if isinstance(context, str) else context
+        words = self.tokenizer.finished(context)[-1] if isinstance(context, str) else context
         return best_words(self, words, k)
 
 
@@ -179,14 +183,13 @@ def adapt(
         raise UsageError(f"strength={strength}: how far words are moved is from 0 to {MOST_STRENGTH:g}.")
     if not 0 <= share <= 1:
         raise UsageError(f"share={share}: the part of the n-gram model is from 0 to 1.")
-    tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
+    lifts, tokenizer = WordLifts.of(release, vocabulary).over(scorer.words), vocabulary.tokenizer
     positions(scorer.words)
     if model is not None and replace(model.tokenizer, boundaries=tokenizer.boundaries) != tokenizer:
         raise UsageError(
             f"model: it cuts text as {model.tokenizer.name!r}, the release as {tokenizer.name!r}; give the model of"
             " the same release."
         )
-    lifts = WordLifts.of(release, vocabulary).over(scorer.words)
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share))
 
 
