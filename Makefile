@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test transformers mutants faults fuzz coverage lint format docs bench bench-peers clean help
+.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -16,8 +16,17 @@ help:            ## this list
 demo: $(STAMP)   ## the whole story on generated data, into ./demo
 	$(BIN)/python -m bayesgram demo --force --output demo
 
-test: lint $(KENLM) $(SPARK) ## linters, then all tests
+test: $(STAMP)   ## linters, then all tests
+	@$(MAKE) --no-print-directory -j 2 checked kernels
 	$(BIN)/python -m pytest -n 2 --dist worksteal -q
+
+# In a new clone, installing and linting leave a core free: it compiles kernels that tests would wait for, both processes
+# of them. Whatever is not compiled here, tests compile.
+checked: $(KENLM) $(SPARK)
+	@$(MAKE) --no-print-directory lint
+
+kernels: $(STAMP)
+	@PYTHONPATH=src $(BIN)/python tests/kernel_answers.py >/dev/null || echo "kernels are compiled later"
 
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
@@ -91,7 +100,8 @@ $(KENLM): $(STAMP)
 	  echo "KenLM could not be built (see $(VENV)/kenlm.log); its tests are skipped. To try again: rm $@"; fi
 
 # Spark and a Java for it: a download of about 500 MB, once. Where that fails, its tests are skipped, no more.
-$(SPARK): $(STAMP)
+# After KenLM: one pip at a time.
+$(SPARK): $(STAMP) | $(KENLM)
 	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]' >$(VENV)/spark.log 2>&1; \
 	then touch $@; else tail -n 5 $(VENV)/spark.log; touch $@; \
 	  echo "Spark could not be installed (see $(VENV)/spark.log); its tests are skipped. To try again: rm $@"; fi

@@ -1,24 +1,16 @@
 """The command line as people start it: its real entry point, in a process of its own."""
 
-import os
-import subprocess
 import sys
 from pathlib import Path
+
+import starting
 
 ENTRY = Path(sys.executable).parent / "bayesgram"
 
 
 def bayesgram(*arguments, cwd, **env):
     """Run a command to its end."""
-    return subprocess.run(
-        [ENTRY, *map(str, arguments)],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "COLUMNS": "200", **env},
-        timeout=120,
-        check=False,
-    )
+    return starting.run(ENTRY, *arguments, cwd=cwd, **{"COLUMNS": "200", **env})
 
 
 def succeed(*arguments, cwd):

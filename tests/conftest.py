@@ -4,6 +4,9 @@ import os
 
 from hypothesis import settings
 
+# What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
+FIRST = ("tests/engines/test_spark.py", "tests/cli/test_commands.py", "tests/test_docs.py", "tests/faults/")
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: two test processes share two cores
 
 # The same examples every time, so that a run tells about the code alone. To look for new ones:
@@ -11,3 +14,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
 settings.load_profile("fixed")
+
+
+def pytest_collection_modifyitems(items):
+    """Put the long ones first, and leave the others in their order."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))

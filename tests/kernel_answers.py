@@ -99,7 +99,8 @@ def crowd():
 
 def language_model():
     model = LanguageModel.from_release(release_of(TABLE))
-    quality = text_quality(model, [pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())])
+    rows = pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())
+    quality = text_quality(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
     other = LanguageModel.from_release(release_of({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
     mixed = rounded([each.log10 for each in interpolate([model, other], [2, 1]).score_words(["a", "b", "c", "abc"])])
@@ -107,7 +108,8 @@ def language_model():
         best,
         mixed,
         [each.word for each in model.predict([], 3, typed="a")],
-        rounded(list(quality.to_json().values())),
+        rounded([value for value in quality.values() if not isinstance(value, list)]),
+        [[part["name"], rounded([part["keystrokes_saved"]])] for part in quality["by_frequency"]],
     ]
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.version import VERSION
 
 if TYPE_CHECKING:
+    from bayesgram.audit.text import evaluate_text as evaluate_text
     from bayesgram.audit.utility import kl_divergence as kl_divergence
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
@@ -54,6 +55,7 @@ __version__ = VERSION
 
 # Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
 _HOMES = {
+    "audit.text": ["evaluate_text"],
     "audit.utility": ["kl_divergence"],
     "errors": ["BayesgramError", "UsageError"],
     "mechanisms.base": ["release"],

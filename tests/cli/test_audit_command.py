@@ -1,10 +1,6 @@
 """bayesgram audit through the installed entry point."""
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,17 +9,13 @@ import pytest
 
 import attacked
 import reference
+from commands import bayesgram
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
 USER = "person-of-interest"
 
 
 def run(folder, *arguments):
-    command = [ENTRY, "audit", "counts.parquet", "--vocab", "vocab.parquet", *map(str, arguments)]
-    environment = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=120, check=False
-    )
+    done = bayesgram("audit", "counts.parquet", "--vocab", "vocab.parquet", *arguments, cwd=folder)
     assert "Traceback" not in done.stderr
     assert USER not in done.stdout + done.stderr
     return done

@@ -1,12 +1,10 @@
 """What is said when budget is spent and the release is lost: whatever ends the run, the ledger's entry is named."""
 
-import os
 import signal
-import subprocess
-import sys
 
 import pytest
 
+import starting
 from commands import succeed
 
 SPENT = "he release is lost, and entry 1 of q.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger show q.ledger`."
@@ -39,7 +37,7 @@ def test_what_was_written_before_the_end_is_named(work):
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'early.parquet']\n"
         "c.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
+    done = starting.run_code(code, cwd=work)
     assert done.returncode == 128 + signal.SIGTERM
     assert f"error: stopped by SIGTERM; {work}/early.parquet was written before." in done.stderr
     assert (work / "early.parquet").exists()
@@ -58,14 +56,7 @@ def test_what_was_written_before_the_end_is_named(work):
 def test_the_entry_that_stays_spent_is_named(work, end, code, message):
     (work / "q.ledger").unlink(missing_ok=True)
     succeed("ledger", "create", "--population", "q", "--epsilon", 1, "--delta", 1e-6, "q.ledger", cwd=work)
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.format(end=end)],
-        cwd=work,
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "COLUMNS": "1000"},
-    )
+    done = starting.run_code(CODE.format(end=end), cwd=work, COLUMNS="1000")
     assert done.returncode == code, done.stderr
     assert f"{message}{SPENT}" in " ".join(done.stderr.split())
     assert not [path.name for path in work.iterdir() if "never" in path.name]

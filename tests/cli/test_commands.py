@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import starting
 from commands import ENTRY, bayesgram, failing, succeed
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
@@ -156,7 +157,7 @@ def test_generate(work):
 
 
 def test_demo_at_small_size(work):
-    told = json.loads(succeed("demo", "--users", 2000, "--sentences", 3000, "-o", "story", "--json", cwd=work))
+    told = json.loads(succeed("demo", "--users", 500, "--sentences", 1000, "-o", "story", "--json", cwd=work))
     mechanisms = {"posterior", "laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
@@ -267,7 +268,7 @@ def test_an_unexpected_error_shows_its_kind_and_no_content(work):
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'y.parquet']\n"
         "c.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
+    done = starting.run_code(code, cwd=work)
     assert done.returncode == 1
     assert "unexpected RuntimeError inside bayesgram" in done.stderr
     assert SECRET not in done.stderr
@@ -434,7 +435,7 @@ def test_a_release_that_fails_after_its_reservation_stays_spent(work):
         " '--epsilon', '0.5', '--ledger', 'q.ledger', '-o', 'never']\n"
         "c.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=work, capture_output=True, text=True, check=False)
+    done = starting.run_code(code, cwd=work)
     assert done.returncode == -9
     assert not (work / "never").exists()
     assert [entry["state"] for entry in ledger_of(work, "q.ledger")["entries"]] == ["reserved"]

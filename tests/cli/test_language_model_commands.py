@@ -264,7 +264,11 @@ def test_evaluate_on_text(work, tmp_path, capsys):
     rows = {row.pop("model"): row for row in found["text"]}
     names = ["public text alone", "private counts (not for publication)", "vocab out", str(tmp_path / "model.arpa")]
     assert list(rows) == names
+    told = [{name: row.pop(name) for name in ("name", "epsilon", "guarantee")} for row in rows.values()]
+    assert told[2] == {"name": "vocab out", "epsilon": 1.0, "guarantee": "PROVED"}
+    assert told[3] == {"name": "model.arpa", "epsilon": None, "guarantee": None}
     assert rows["vocab out"] == rows[names[-1]]
+    assert found["same_words"]
     assert 1 < rows["vocab out"]["perplexity"] < 1000
     assert 0 < rows["vocab out"]["accuracy_1"] <= rows["vocab out"]["accuracy_3"] < 1
     capsys.readouterr()

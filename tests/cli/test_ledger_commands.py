@@ -1,11 +1,9 @@
 """bayesgram ledger create, show and list, as a person calls them."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import typer
@@ -13,15 +11,13 @@ import typer
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger, read_ledger
+from commands import bayesgram
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
 
 
 def bayesgram_ledger(*arguments, cwd):
-    environment = {**os.environ, "COLUMNS": "200"}
-    command = [ENTRY, "ledger", *map(str, arguments)]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    return bayesgram("ledger", *arguments, cwd=cwd)
 
 
 def succeed(*arguments, cwd):

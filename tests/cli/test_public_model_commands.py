@@ -148,3 +148,24 @@ def test_a_damaged_model_is_refused(work, tmp_path):
     (tmp_path / "m" / "public.json").write_text("{}")
     given = ("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "x")
     assert "the public model is damaged; make it again" in refused(*given, cwd=work, code=1)
+
+
+def test_a_release_moves_the_public_model(work, tmp_path):
+    (tmp_path / "posts.csv").write_text("user,text\n" + "".join(f"{user},i like the red fish\n" for user in range(300)))
+    inside("count", tmp_path / "posts.csv", "--vocab", "vocab.parquet", "-o", tmp_path / "counts", cwd=work)
+    given = ("release", tmp_path / "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", tmp_path / "out")
+    inside(*given, cwd=work)
+    exported = ("export", tmp_path / "out", "--public", work / "public.model", "--format")
+    said = json.loads(succeed(*exported, "model", "-o", "people", "--json", cwd=tmp_path))
+    model, public = LanguageModel.load(tmp_path / "people"), PublicModel.load(work / "public.model").mixture
+    assert said["ngrams"] == model.sizes
+    assert model.about["public_model"] == ["wiki", "talk"]
+    assert model.sizes[0] == public.sizes[0]
+    inside(*exported, "arpa", "--prune", model.sizes[0] + 3, "-o", tmp_path / "small.arpa", cwd=work)
+    assert sum(read_arpa(tmp_path / "small.arpa").sizes) == model.sizes[0] + 3
+    inside("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "other", cwd=work)
+    assert "another vocabulary" in refused(
+        *("export", tmp_path / "out", "--public", tmp_path / "other", "--format", "model", "-o", tmp_path / "no"),
+        cwd=work,
+    )
+    assert not (tmp_path / "no").exists()

@@ -1,11 +1,7 @@
 """bayesgram report through the installed entry point."""
 
 import json
-import os
 import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -13,25 +9,16 @@ import pyarrow.parquet as pq
 import pytest
 
 import attacked
+import commands
 import reference
 from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
 USER = "person-of-interest"
 
 
 def bayesgram(folder, *arguments, code=0):
-    environment = {**os.environ, "COLUMNS": "200"}
-    done = subprocess.run(
-        [ENTRY, *map(str, arguments)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-        check=False,
-    )
+    done = commands.bayesgram(*arguments, cwd=folder)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     assert USER not in done.stdout + done.stderr

@@ -9,6 +9,7 @@ import json
 import math
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from random import Random
@@ -20,7 +21,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.released import format_1
 from bayesgram.released.arpa import TOLERANCE, read_arpa, write_arpa
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.model_files import ABOUT, CONTENTS
+from bayesgram.released.model_files import ABOUT, CASING, CONTENTS
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
 from language_models import save_format_1
@@ -46,6 +47,7 @@ def use(model: LanguageModel, *, forged: bool = False) -> None:
         must(forged or all(0 <= word.probability <= 1 + 1e-3 for word in predicted), "no probability")
         must(len(model.score_words(text)) >= 0, "no words")
     model.predict("a", 1000, typed="f")
+    "".join(each.word for each in model.suggest("a ", 1000)).encode()
 
 
 # ARPA
@@ -119,7 +121,7 @@ def saved_model_1() -> list[bytes]:
 @cache
 def saved_model() -> list[bytes]:
     with scratch() as folder:
-        models()[1].quantised(4).save(Path(folder) / "model")
+        replace(models()[1].quantised(4), casing={"a": "A", "é": "É"}).save(Path(folder) / "model")
         return [(Path(folder) / "model" / name).read_bytes() for name in CONTENTS]
 
 
@@ -144,7 +146,7 @@ def _mutated_model(random: Random, seeds: Sequence[bytes], contents: Sequence[st
     which, content = data[:1], data[1:]
     if random.random() < 0.2 or which[0] >= len(contents):
         return which + mutated(random, content, [seed[1:] for seed in seeds])
-    if contents[which[0]] == ABOUT:
+    if contents[which[0]] in {ABOUT, CASING}:
         return which + mutated_json(random, json.loads(saved[which[0]]))
     return which + _mutated_array(random, np.load(io.BytesIO(saved[which[0]])))
 
@@ -212,7 +214,8 @@ def _forge_checksums(place: Path) -> None:
     try:
         about = json.loads((place / ABOUT).read_bytes())
         for name in about["crc32"]:
-            about["crc32"][name] = zlib.crc32((place / f"{name}.npy").read_bytes()[HEAD:])
+            content = (place / name).read_bytes() if name == CASING else (place / f"{name}.npy").read_bytes()[HEAD:]
+            about["crc32"][name] = zlib.crc32(content)
         text = json.dumps(about)
     except (ValueError, KeyError, TypeError, OSError, RecursionError):
         return

@@ -2,9 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +9,7 @@ import pytest
 
 import reference
 import replaying
+import starting
 from bayesgram.mechanisms.base import Mechanism, Randomness, release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -140,14 +138,7 @@ def run(mode, transcript, folder, *options):
     delta = [] if "laplace" in " ".join(options) else ["--delta", "1e-6"]
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
     command = ["release", "counts", "--vocab", "vocab.parquet", *epsilon, *delta, "--ledger", "app.ledger"]
-    done = subprocess.run(
-        [sys.executable, Path(replaying.__file__), mode, transcript, *command, "-o", "out", *options],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    done = starting.run(replaying.__file__, mode, transcript, *command, "-o", "out", *options, cwd=folder)
     assert "Traceback" not in done.stderr, done.stderr
     told = re.sub(r"\d:\d\d:\d\d", "", done.stderr)  # the clock
     out = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}

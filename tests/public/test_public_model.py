@@ -140,9 +140,9 @@ def test_models_of_different_words_are_no_public_model(model):
     inputs = pa.table({"text": ["other words"]})
     other = PublicModel.from_public(vocabulary_of(inputs), inputs)["public"]
     with pytest.raises(UsageError, match="source 'b': the models of all sources have the same words"):
-        PublicModel({"a": model["wiki"], "b": other})
+        PublicModel({"a": model["wiki"], "b": other}, model.vocabulary)
     with pytest.raises(UsageError, match="has one or more"):
-        PublicModel({})
+        PublicModel({}, model.vocabulary)
 
 
 def change(about, **values):

@@ -1,6 +1,7 @@
 """The vocabulary, against a Counter."""
 
 from collections import Counter
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -208,6 +209,17 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     assert less.counts.tolist() == whole.counts.tolist()
 
 
+@cache
+def public_batches():
+    return list(Population(users=10, seed=2).public_text(1_500))
+
+
+@cache
+def expected_of_batches(order, size):
+    texts = [text for batch in public_batches() for text in batch["text"].to_pylist()]
+    return expected([words for text in texts for words in Tokenizer().sentences(text)], order, size)
+
+
 @pytest.mark.parametrize("guess", [1, 3, 40, 10**6])
 @pytest.mark.parametrize(
     ("cells", "memory", "repeats"),
@@ -223,12 +235,10 @@ def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, gu
     monkeypatch.setattr(windows.Bounds, "likely_count", lambda *_: guess)
     monkeypatch.setattr(ngrams, "CELLS", cells)
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
-    batches = list(Population(users=10, seed=2).public_text(1_500))
-    texts = [text for batch in batches for text in batch["text"].to_pylist()]
     for order, size in ((1, 30), (2, 400), (3, 10**6)):
-        made = Vocabulary.from_public(batches, order=order, size=size, memory=memory)
-        sentences = [words for text in texts for words in Tokenizer().sentences(text)]
-        assert list(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == expected(sentences, order, size)
+        made = Vocabulary.from_public(public_batches(), order=order, size=size, memory=memory)
+        found = list(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True))
+        assert found == expected_of_batches(order, size)
 
 
 def test_what_is_rare_is_kept_out_of_the_table():

@@ -79,7 +79,24 @@ def test_the_words_of_the_text_count_if_that_is_wished(ask):
 def test_the_word_being_typed_narrows_the_words(ask):
     told = ask("/api/predict", {"text": "thank you Ve"}).json()
     assert told["typed"] == "ve"
-    assert all(word["word"].startswith("ve") for column in told["columns"] for word in column["words"])
+    found = [word for column in told["columns"] for word in column["words"]]
+    assert found
+    assert all(word["word"].startswith("Ve") for word in found)
+
+
+def test_words_have_the_capitals_of_their_place(ask):
+    def found(text):
+        words = [
+            word for column in ask("/api/predict", {"text": text}).json()["columns"][:2] for word in column["words"]
+        ]
+        return {word["word"]: word["low"] for word in words}
+
+    begun, going_on = found(""), found("so ")
+    assert {"Thank", "You"} <= set(begun)
+    assert "you" in going_on
+    assert begun["You"] is not None  # it is looked up as the release has it
+    assert "You" in found("you very much. ")
+    assert {"YOU"} == set(found("thank YO"))
 
 
 def test_browsing_pages_through_all_ngrams_once(ask):

@@ -3,7 +3,7 @@
 import json
 import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -107,6 +107,16 @@ def step(label: str) -> Iterator[None]:
         task = progress.add_task(label, total=1)
         yield
         progress.update(task, completed=1)
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[float], None]]:
+    """A bar that is moved to a share of its length; until it first is, its length isn't known."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=err) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda share: bar.update(task, total=1.0, completed=share)
+        bar.update(task, total=1.0, completed=1.0)
 
 
 def about(number: int) -> str:

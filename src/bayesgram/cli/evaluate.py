@@ -5,17 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import console, options
+from bayesgram.cli import console, held_out, options, sources
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from collections.abc import Iterator
 
     from bayesgram.private.counts import UserCounts
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.released.release import Release
-    from bayesgram.text.tokens import Tokenizer
 
 PUBLIC_ALONE = "public text alone"
 PRIVATE = "private counts (not for publication)"
@@ -23,61 +22,90 @@ PRIVATE = "private counts (not for publication)"
 
 def evaluate(
     releases: Annotated[
-        list[Path],
+        list[str],
         typer.Argument(
-            metavar="RELEASE...",
-            help="Release folders; with --text also model folders, ARPA files.",
+            metavar="MODEL...",
+            help="Release folders; with --text also model folders and ARPA files; NAME=PATH gives one a name.",
             show_default=False,
         ),
     ],
     against: Annotated[Path | None, typer.Option(help="The private counts to judge by.", show_default=False)] = None,
     text: Annotated[
-        str | None,
-        typer.Option(help="Held-out text to predict: a file, folder or quoted pattern.", show_default=False),
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Held-out text: a file, folder or quoted pattern; several are NAME=PATH each.",
+            show_default=False,
+        ),
     ] = None,
     vocab: Annotated[
         Path | None, typer.Option(help="Adds a row for the public distribution.", show_default=False)
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="A picture over ε of what --text finds: a .svg or .png.", show_default=False),
+    ] = None,
     tokenizer: options.TokenizerOption = None,
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
+    force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Compare releases with private counts, held-out text or both. For the keeper of the data only.
 
+    --against: KL(p ‖ θ) of the longest n-grams, lower is better.
+
+    --text: as language models: perplexity, words that were the first suggestion or one of three, and keystrokes saved;
+    of all texts, of each, and by how frequent words are. With --against also a model of the counts.
+
+    --plot: models of one name, or whose names differ by their ε alone, are one line.
+
     --tokenizer is needed only for ARPA files and for models cut by a tokenizer.json.
 
-    --against: KL(p ‖ θ) of the longest n-grams, lower is better. --text: as language models, perplexity (of words and
-    sentence ends; without unknown words), next words and keystrokes saved; with --against also a model of the counts.
-
-    Example: bayesgram evaluate out-paper out-laplace --against counts --vocab vocab.parquet --text held-out.parquet
+    Example: bayesgram evaluate out-0.2 out-1 public.arpa --text posts=a.parquet --text reviews=b.txt --plot over-e.svg
     """
     from bayesgram.audit.utility import DISCLOSURE
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.release import CARD, Release
 
-    if against is None and text is None:
+    if against is None and not text:
         raise UsageError("nothing to judge by: give --against with private counts, --text with held-out text, or both.")
-    loaded = {str(path): Release.load(path) for path in releases if text is None or (path / CARD).is_file()}
+    names = held_out.names(releases)
+    if plot is not None:
+        _check_plot(plot, text, [*names], force=force)
+    loaded = {path: Release.load(path) for path in names if not text or (Path(path) / CARD).is_file()}
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _counts(against, loaded, vocabulary)
     found: dict[str, Any] = {"warning": DISCLOSURE}
     if counts is not None:
         found["releases"] = _divergences(loaded, counts, vocabulary)
-    if text is not None:
-        with console.reading("Reading text", then="Scoring text") as bar:
-            records = bar.records([text], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-            texts = [batch.text for batch in records]
-        cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
-        found["text"] = _qualities([str(path) for path in releases], loaded, texts, counts, vocabulary, cut)
+    judge = None
+    if text:
+        judge = held_out.Judge(held_out.read(text, text_column=text_column, skip_bad_rows=skip_bad_rows))
+        judge.take(_baselines(loaded, counts, vocabulary))
+        judge.open(names, None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None))
+        found |= judge.to_json()
     if json:
         console.print_json(found)
-        return
-    if "releases" in found:
-        print_rows("KL(p ‖ θ) against private counts", found["releases"])
-    if "text" in found:
-        _print_qualities(found["text"])
-    console.say(f"These numbers are {DISCLOSURE}.")
+    else:
+        _show(found.get("releases"), judge)
+    if judge and plot is not None:
+        held_out.draw(judge.judged, plot, same_words=judge.same_words, force=force)
+    if not json:
+        console.say(f"These numbers are {DISCLOSURE}.")
+
+
+def _show(rows: list[dict[str, Any]] | None, judge: held_out.Judge | None) -> None:
+    if rows is not None:
+        print_rows("KL(p ‖ θ) against private counts", rows)
+    if judge:
+        held_out.show(judge.judged, same_words=judge.same_words)
+
+
+def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
+    if not text:
+        raise UsageError("--plot shows how models do on text; give --text too, or leave --plot out.")
+    held_out.check_picture(plot, force=force, inputs=[*models, *(sources.split(one, "text")[1] for one in text)])
 
 
 def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> "UserCounts":
@@ -120,31 +148,19 @@ def _divergences(
     return rows
 
 
-def _qualities(
-    names: list[str],
-    releases: "dict[str, Release]",
-    texts: "list[pa.LargeBinaryArray]",
-    counts: "UserCounts | None",
-    vocabulary: "Vocabulary | None",
-    cut: "Tokenizer | None",
-) -> list[dict[str, Any]]:
-    """How well each model predicts the text, the two baselines first."""
-    from bayesgram.audit.text import text_quality
+def _baselines(
+    releases: "dict[str, Release]", counts: "UserCounts | None", vocabulary: "Vocabulary | None"
+) -> "Iterator[tuple[str, LanguageModel]]":
+    """Models of public text alone and of the private counts, where these are given."""
     from bayesgram.released.language_model import LanguageModel
 
-    models: dict[str, LanguageModel] = {}
     if vocabulary:
-        models[PUBLIC_ALONE] = LanguageModel.from_counts(
-            vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer
+        yield (
+            PUBLIC_ALONE,
+            LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer),
         )
     if counts:
-        models[PRIVATE] = _private_model(counts, releases, vocabulary)
-    rows = []
-    for name in [*models, *names]:
-        with console.step(f"Predicting with {name}"):
-            model = models[name] if name in models else LanguageModel.open(name, tokenizer=cut)
-            rows.append({"model": name, **text_quality(model, texts).to_json()})
-    return rows
+        yield PRIVATE, _private_model(counts, releases, vocabulary)
 
 
 def _private_model(
@@ -159,29 +175,6 @@ def _private_model(
     release = next(iter(releases.values()))
     tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
     return LanguageModel.from_counts(release.ngrams, counts.totals + 1.0, tokenizer)
-
-
-def _print_qualities(rows: list[dict[str, Any]]) -> None:
-    """The comparison as a table."""
-    columns = ("model", "n-grams", "perplexity", "known words", "unknown", "coverage", "top 1", "top 3", "keys saved")
-    cells = [
-        (
-            row["model"],
-            f"{row['ngrams']:,}",
-            f"{row['perplexity']:.1f}",
-            f"{row['perplexity_known']:.1f}",
-            *(
-                f"{row[name]:.1%}"
-                for name in ("out_of_vocabulary", "coverage", "accuracy_1", "accuracy_3", "keystrokes_saved")
-            ),
-        )
-        for row in rows
-    ]
-    console.print_table("Held-out text", columns, cells, right=columns[1:])
-    console.say(
-        "perplexity: of words and sentence ends, unknown words as one; known words: without them. Compare models of the"
-        f" same words only. Keys saved: on about {rows[0]['keystroke_words']:,} words, three suggestions, a tap each."
-    )
 
 
 def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True) -> None:

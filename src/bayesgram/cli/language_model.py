@@ -15,6 +15,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.released.fitting import Build
     from bayesgram.released.language_model import LanguageModel
+    from bayesgram.released.release import Release
 
 
 class Format(StrEnum):
@@ -48,7 +49,11 @@ def export(
     ],
     public: Annotated[
         Path | None,
-        typer.Option(help="A larger vocabulary, whose other n-grams a model gets too; it is free.", show_default=False),
+        typer.Option(
+            help="The public model of the release's vocabulary (`vocab --model`): moved by the release it is the best"
+            " there is; or a larger vocabulary, whose other n-grams a model gets too. Both are free.",
+            show_default=False,
+        ),
     ] = None,
     vocab: Annotated[
         Path | None,
@@ -91,7 +96,6 @@ def export(
     """
     from bayesgram.files.writing import check_free
     from bayesgram.public.public_model import is_public_model
-    from bayesgram.released.language_model import LanguageModel
     from bayesgram.released.model_files import REPLACED
     from bayesgram.released.release import Release
 
@@ -115,7 +119,7 @@ def export(
     if format_ in MODELS:
         casing = _casing(loaded.card.vocabulary["tokenizer"], case_from, text_column)
         with console.step("Building the model"):
-            build = partial(LanguageModel.from_release, loaded, public=_table(public))
+            build = _build(loaded, public)
             model = _fitted(lambda most: _cased(build(prune=prune if most is None else most), casing), quantize, limit)
         report |= {"cased_words": len(model.casing)} if case_from else {}
         report |= {"order": model.order, "ngrams": model.sizes}
@@ -229,10 +233,17 @@ def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageMod
     return build(None) if bits is None else build(None).quantised(bits)
 
 
-def _table(path: Path | None) -> Any:  # noqa: ANN401 - a Vocabulary, which is imported late
+def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
+    """How a model of a release is made, with public text of one kind or the other, or without."""
+    from bayesgram.public.public_model import PublicModel, is_public_model
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.language_model import LanguageModel
 
-    return None if path is None else Vocabulary.load(path)
+    if public is not None and is_public_model(public):
+        whole = PublicModel.load(public).moved_by(release)
+        return lambda prune: whole if prune is None else whole.pruned(prune)
+    table = None if public is None else Vocabulary.load(public)
+    return partial(LanguageModel.from_release, release, public=table)
 
 
 def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:

@@ -28,6 +28,13 @@ def serve(
         Path | None,
         typer.Option(help="Their vocabulary: adds public text to compare with, and planning.", show_default=False),
     ] = None,
+    public: Annotated[
+        Path | None,
+        typer.Option(
+            help="Their public model (`vocab --model`), for suggestions as good as they get; it has the vocabulary.",
+            show_default=False,
+        ),
+    ] = None,
     host: Annotated[str, typer.Option(help="Where to listen; beyond this machine, with a token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = PORT,
     token: Annotated[
@@ -36,6 +43,7 @@ def serve(
             help="What a visitor must know.", envvar="BAYESGRAM_TOKEN", show_default="made where one is needed"
         ),
     ] = None,
+    tokenizer: options.TokenizerOption = None,
     open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
     json: options.Json = False,
 ) -> None:
@@ -46,6 +54,7 @@ def serve(
     Example: bayesgram serve out --vocab vocab.parquet
     """
     from bayesgram.cli.vocabularies import matching
+    from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
     from bayesgram.released.release import Release
     from bayesgram.web.api import build
     from bayesgram.web.server import open_place, run
@@ -54,10 +63,16 @@ def serve(
     if len(releases) > MOST_RELEASES:
         raise UsageError(f"{len(releases)} releases: give 1 to {MOST_RELEASES}.")
     loaded = [(str(path), Release.load(path)) for path in releases]
-    vocabulary = None if vocab is None else matching(vocab, loaded)
+    if vocab is not None and public is not None:
+        raise UsageError("--vocab and --public: a public model has its vocabulary; leave --vocab out.")
+    known = public / VOCABULARY if public is not None and is_public_model(public) else vocab
+    model = None if public is None else PublicModel.load(public)
+    vocabulary = None if known is None else matching(known, loaded)
+    cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     place = open_place(host, port, token)
-    guard = build(Builder(console.step, vocabulary).shelf(loaded), place.entry)
-    run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
+    with place.listening:
+        guard = build(Builder(console.step, vocabulary, cut, model).shelf(loaded), place.entry)
+        run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
 
 

@@ -1,4 +1,4 @@
-"""PUBLIC arguments: NAME=PATH is a source with a name; what has no name is one source."""
+"""Arguments with names: NAME=PATH is a source, a text or a model with a name; what has no name is one of them."""
 
 import glob
 import os
@@ -16,11 +16,19 @@ def by_name(public: Sequence[str]) -> dict[str, list[str]]:
     """The paths of each source; {"": paths} where none has a name."""
     from bayesgram.public.sources import check_names
 
-    given = [(one, *_split(one)) for one in public]
+    found = paths_by_name(public, "source")
+    if "" not in found:
+        check_names(list(found))
+    return found
+
+
+def paths_by_name(arguments: Sequence[str], what: str) -> dict[str, list[str]]:
+    """The same for whatever has names."""
+    given = [(one, *split(one, what)) for one in arguments]
     plain, named = ([one for one, name, _ in given if bool(name) == wanted] for wanted in (False, True))
     if plain and named:
         raise UsageError(
-            f"{named[0]} has a name and {plain[0]} has none; give every source a name (NAME=PATH), or none of them."
+            f"{named[0]} has a name and {plain[0]} has none; give every {what} a name (NAME=PATH), or none of them."
         )
     if not named:
         return {"": [path for _, _, path in given]}
@@ -28,15 +36,14 @@ def by_name(public: Sequence[str]) -> dict[str, list[str]]:
     for one, name, path in given:
         if name in found:
             raise UsageError(
-                f"{one}: the source {name!r} has {found[name][0]} already; several files of one source are a folder"
+                f"{one}: the {what} {name!r} has {found[name][0]} already; several files of one {what} are a folder"
                 f" ({name}=folder) or a quoted pattern ('{name}=folder/*.txt')."
             )
         found[name] = [path]
-    check_names(list(found))
     return found
 
 
-def _split(one: str) -> tuple[str, str]:
+def split(one: str, what: str) -> tuple[str, str]:
     """The name and the path of an argument; no name, if it is a path that has a = in it."""
     from bayesgram.public.sources import NAME, NAMES
 
@@ -47,12 +54,12 @@ def _split(one: str) -> tuple[str, str]:
     if whole and rest and NAME.fullmatch(name):
         raise UsageError(
             f"{one}: there is a file of this name, and {path} is there too; write ./{one} for the first, and"
-            f" {name}={os.path.join('.', os.path.relpath(path))} for a source called {name!r}."  # noqa: PTH118 - keeps ./
+            f" {name}={os.path.join('.', os.path.relpath(path))} for a {what} called {name!r}."  # noqa: PTH118 - keeps ./
         )
     if whole:
         return "", one
     if not NAME.fullmatch(name):
-        raise UsageError(f"{one}: {name!r} is no name of a source; {NAMES}. A path with = in it is written ./{one}.")
+        raise UsageError(f"{one}: {name!r} is no name of a {what}; {NAMES}. A path with = in it is written ./{one}.")
     if not path:
         raise UsageError(f"{one}: names no file; give {name}=PATH.")
     return name, path if rest or not path.startswith("~") else os.path.expanduser(path)  # noqa: PTH111 - stays text

@@ -6,13 +6,14 @@ n-grams if it has none of order 1; every other word of a text is <unk>, which is
 <s> and </s>, whether n-grams of the vocabulary do or not.
 
 What is counted waits on disk beyond `memory`; the n-grams of one source's model are in memory while it is made.
-Does not read private text, and does not mix the sources.
+With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`),
+and some of the release's own model, which knows best where much was measured. Does not read private text.
 """
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Ids, Integers
+from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.files import Records, read_records
 from bayesgram.files.formats import check_format, read_json
@@ -28,11 +29,16 @@ from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import check_free, publish_folder
 from bayesgram.public.kneser_ney import Counts, kneser_ney
 from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
+from bayesgram.public.prior import source_distributions
 from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
+from bayesgram.released.interpolation import interpolate, mixed
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.moved import SMALLEST
+from bayesgram.released.moving import moved
+from bayesgram.released.release import Release
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -42,7 +48,9 @@ from bayesgram.version import VERSION
 FORMAT = 1
 ORDER = 3
 FOLDERS = tuple(f"source-{number}" for number in range(MOST_SOURCES))
-CONTENTS = (PUBLIC_MODEL, *FOLDERS)
+VOCABULARY = "vocab.parquet"
+CONTENTS = (PUBLIC_MODEL, VOCABULARY, *FOLDERS)
+OWN_SHARE = 0.3  # of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +65,7 @@ class PublicModel:
     """
 
     models: Mapping[str, LanguageModel]  # by the name of the source
+    vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
         check_names(self.source_names)
@@ -145,7 +154,34 @@ class PublicModel:
                 raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
             about = {"estimate": "modified Kneser-Ney", "public_source": name, "pruned_to": size}
             models[name] = LanguageModel(kneser_ney(counts, keep=size), vocabulary.tokenizer, about)
-        return cls(models)
+        return cls(models, vocabulary)
+
+    def moved_by(self, release: Release) -> LanguageModel:
+        """The language model of the people of a release, at no privacy cost."""
+        stated, own_prior = release.card.vocabulary, self.vocabulary.prior_fingerprint
+        alike = stated["fingerprint"] == self.vocabulary.fingerprint
+        if not alike or stated.get("prior_fingerprint", own_prior) != own_prior:
+            raise UsageError(
+                "the public model belongs to another vocabulary than the release; make it with the release's own:"
+                " `bayesgram vocab … --list VOCABULARY --model`."
+            )
+        own = LanguageModel.from_release(release)
+        public = self.mixture.trie
+        lifts = np.log(np.maximum(release.probabilities, SMALLEST) / self._prior)
+        trie = mixed([moved(public, release.ngrams, lifts), own.trie], np.array([1 - OWN_SHARE, OWN_SHARE]))
+        return LanguageModel(trie, own.tokenizer, {**own.about, "public_model": self.source_names})
+
+    @cached_property
+    def mixture(self) -> LanguageModel:
+        """One model of all sources, which weigh alike."""
+        models = list(self.models.values())
+        return models[0] if len(models) == 1 else interpolate(models)
+
+    @cached_property
+    def _prior(self) -> Floats:
+        """Π of the n-grams of each order, the sources weighing alike as in the mixture."""
+        parts = [part for _, part in self.vocabulary.parts]
+        return np.concatenate([source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts])
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
@@ -158,6 +194,7 @@ class PublicModel:
         for name, model in zip(FOLDERS, self.models.values(), strict=False):
             (folder / name).mkdir()
             model.write(folder / name)
+        self.vocabulary.write(folder / VOCABULARY)
         about = {"format": FORMAT, "sources": self.source_names, "tokenizer": self.tokenizer.name, "order": self.order}
         text = json.dumps({**about, "ngrams": self.sizes, "written_by": f"bayesgram {VERSION}"}, indent=2)
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
@@ -176,8 +213,8 @@ class PublicModel:
                 raise damaged(path)
             models[name] = LanguageModel.load(folder / own)
         try:
-            return cls(models)
-        except UsageError:
+            return cls(models, Vocabulary.load(folder / VOCABULARY))
+        except (BayesgramError, OSError):
             raise damaged(path) from None
 
 

@@ -25,14 +25,13 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.released.estimate import as_stored, logs, words_of
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.refitting import fitted
 from bayesgram.released.search import SENTENCE_END
 from bayesgram.released.trie import MOST_NODES, Trie, connect, find_special
 from bayesgram.released.words import Words
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
-LEAST_LEFT = 1e-9  # what a context keeps for words that it doesn't list, even if it lists all of them
-MOST_BACKOFF = 1000.0  # so much the rounding of stored probabilities may be multiplied by: 1e-7 stays 1e-4
 MOST_STEPS = 1000  # of EM
 CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
@@ -224,7 +223,9 @@ def _model(words: Words, members: list[_Member], weights: Floats) -> Trie:
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
         answers = [_of_level(member, answer, longer, order) for member, answer in zip(members, answers, strict=True)]
-        probability, factors = _fitted(_mix(answers, weights), probabilities[-1][longer.suffixes], longer, level)
+        probability, factors = fitted(
+            _mix(answers, weights), probabilities[-1][longer.suffixes], longer.parents, len(level.rows)
+        )
         levels.append(longer.rows)
         probabilities.append(probability)
         backoffs.append(factors)
@@ -298,7 +299,7 @@ def _of_words(member: _Member, start: int) -> _Answers:
 def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> _Answers:
     """p_k(w|h): the model's own where it has the n-gram, else its back-off weight of h times p_k(w|h′)."""
     trie, last = member.trie, level.rows[:, -1]
-    nodes = _children(trie, shorter.node[level.parents], member.own[last], order)
+    nodes = children_of(trie, shorter.node[level.parents], member.own[last], order)
     known = np.flatnonzero(nodes >= 0)
     probability = shorter.backoff[level.parents] * shorter.probability[level.suffixes]
     own = 10.0 ** trie.log_probability[nodes[known]].astype(np.float64)
@@ -306,7 +307,7 @@ def _of_level(member: _Member, shorter: _Answers, level: _Level, order: int) -> 
     return _Answers(nodes, probability, _own_backoffs(trie, nodes))
 
 
-def _children(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
+def children_of(trie: Trie, contexts: Integers, words: Ids, order: int) -> Integers:
     """The nodes of contexts (−1 is none) with a word more; −1 where there is none."""
     if order > trie.order or trie.nodes(order).stop == trie.nodes(order).start:
         return np.full(contexts.size, -1, np.int64)
@@ -333,19 +334,3 @@ def _normalised(probability: Floats) -> Floats:
     """Models of other tools add up to one within a ten-thousandth."""
     whole: Floats = probability / probability.sum()
     return whole
-
-
-def _fitted(probability: Floats, lower: Floats, level: _Level, contexts: _Level) -> tuple[Floats, Floats]:
-    """The probabilities as stored, and the back-off weights that make each context add up to one with them.
-
-    Where a context lists nearly all that its shorter one expects, a back-off weight could only be huge: then what it
-    lists makes up for the rest.
-    """
-    size = len(contexts.rows)
-    below = np.maximum(1 - np.bincount(level.parents, lower, size), LEAST_LEFT)
-    listed = np.bincount(level.parents, probability, size)
-    left = np.clip(1 - listed, LEAST_LEFT, MOST_BACKOFF * below)
-    factor = np.divide(1 - left, listed, out=np.ones(size), where=listed > 0)
-    stored = as_stored(probability * factor[level.parents])
-    left = np.maximum(1 - np.bincount(level.parents, stored, size), LEAST_LEFT)
-    return stored, np.minimum(left / below, MOST_BACKOFF)

@@ -22,6 +22,7 @@ from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
 from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
 from bayesgram.released.quantisation import BITS, quantised
+from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.search import SENTENCE_END, settle
 from bayesgram.released.trie import Trie
@@ -163,7 +164,7 @@ class LanguageModel:
         """
         sentences = self.tokenizer.finished(context) if isinstance(context, str) else [list(context)]
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
-        return self._written(found, sentences, typed) if capitals else found
+        return self.written(found, sentences, typed) if capitals else found
 
     def suggest(self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True) -> list[Prediction]:
         """What a keyboard shows while a text is typed: the word that is being typed, or the next one.
@@ -175,14 +176,14 @@ class LanguageModel:
         """
         sentences, begun = self.tokenizer.unfinished(text)
         found = self._expected(sentences, begun, k, cache)
-        return self._written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
+        return self.written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
 
     def _expected(self, sentences: list[list[str]], begun: str, k: int, cache: float) -> list[Prediction]:
         how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
         found = self._best(sentences[-1], how_many, begun)
         return self._with_cache(found, sentences, begun, cache, how_many) if check_weight(cache) else found
 
-    def _written(self, found: list[Prediction], sentences: list[list[str]], typed: str) -> list[Prediction]:
+    def written(self, found: list[Prediction], sentences: list[list[str]], typed: str) -> list[Prediction]:
         """With capitals where they belong; a model with case kept knows them itself."""
         if not self.tokenizer.lowercase:
             return found
@@ -245,6 +246,10 @@ class LanguageModel:
     def quantised(self, bits: int = BITS) -> "LanguageModel":
         """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""
         return replace(self, trie=quantised(self.trie, bits))
+
+    def pruned(self, size: int) -> "LanguageModel":
+        """The same model with the `size` n-grams, of all orders together, that are missed most; its words all stay."""
+        return replace(self, trie=smaller(self.trie, size), about={**self.about, "pruned_to": size})
 
     @property
     def opened(self) -> Opened:

@@ -34,7 +34,7 @@ SENTENCE_END = -1  # in a stream of word numbers: here </s> is predicted and a n
 AT_ONCE = 1024  # words whose n-grams are looked up together
 MISSING = -1
 LARGE = 512  # children of a context from which the likeliest are kept
-_FEW = 1024  # words that are looked through one by one
+FEW = 1024  # words that are looked through one by one
 
 
 @kernel
@@ -76,7 +76,7 @@ def _found_at(row: Integers, records: Bytes, first: int, size: int, wanted: int)
 
 
 @kernel
-def _from_on(row: Integers, records: Bytes, first: int, size: int, wanted: int) -> int:
+def from_on(row: Integers, records: Bytes, first: int, size: int, wanted: int) -> int:
     """The first of `size` sorted words that is not below this one."""
     place = _halved(row, records, first, size, wanted)
     return place + 1 if size and word_at(place, row, records) < wanted else place
@@ -263,7 +263,7 @@ def large_contexts(trie: Packed) -> Integers:
 
 
 @kernel
-def _is_seen(places: Integers, order: int, wanted: int, trie: Packed) -> bool:
+def is_seen(places: Integers, order: int, wanted: int, trie: Packed) -> bool:
     """Whether a longer context than that of this order has the word."""
     for longer in range(places.size - 1, order, -1):
         if child_of(longer, places[longer], wanted, trie) >= 0:
@@ -280,7 +280,7 @@ def _offer(wanted: int, score: float, places: Integers, order: int, trie: Packed
     at = scores.size - 1
     if score == scores[at] and wanted > words[at] >= 0:
         return
-    if wanted in (trie.special[0], trie.special[1], trie.special[2]) or _is_seen(places, order, wanted, trie):
+    if wanted in (trie.special[0], trie.special[1], trie.special[2]) or is_seen(places, order, wanted, trie):
         return
     while at > 0 and (score > scores[at - 1] or (score == scores[at - 1] and wanted < words[at - 1])):
         scores[at], words[at] = scores[at - 1], words[at - 1]
@@ -294,7 +294,7 @@ def _offer_words(
 ) -> None:
     """Offer single words: the likeliest until none can be among the best; if those that are ranked don't do, all."""
     row = trie.layout[1]
-    if high - low > _FEW:
+    if high - low > FEW:
         for wanted in trie.ranked:
             score = backoff + value_at(wanted, row, trie.records, trie.codebooks)
             if score < scores[scores.size - 1]:
@@ -346,7 +346,7 @@ def _offer_children(
     row, below, records = trie.layout[order], trie.layout[order + 1], trie.records
     first = first_child_at(places[order], row, records, trie.bases)
     size = first_child_at(places[order] + 1, row, records, trie.bases) - first
-    child, last = _from_on(below, records, first, size, low), _from_on(below, records, first, size, high)
+    child, last = from_on(below, records, first, size, low), from_on(below, records, first, size, high)
     if last - child == size >= LARGE and _offer_likeliest(places, order, backoff, trie, words, scores):
         return
     while True:

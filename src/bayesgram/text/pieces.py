@@ -7,6 +7,7 @@ escaped, and the piece can be had back (`unescaped`). Special tokens in a text a
 
 import hashlib
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
@@ -107,6 +108,15 @@ class Pieces:
         data: Bytes = self._data[places]
         bounds: Ids = offsets.astype(np.int32)
         return data, bounds, row_ends
+
+    def added(self, before: Sequence[str], piece: str) -> str:
+        """What a line of pieces gains by one more, as text: white space and marks of words as the file has them."""
+        line, longer = (self._text(tokens) for tokens in (before, [*before, piece]))
+        return longer.removeprefix(line) if longer.startswith(line) else unescaped(piece)
+
+    def _text(self, tokens: Sequence[str]) -> str:
+        pieces, decoder = [unescaped(token) for token in tokens], self._tokenizer.decoder
+        return " ".join(pieces) if decoder is None else str(decoder.decode(pieces))
 
     def _encoded(self, lines: list[str]) -> list[list[int]]:
         try:

@@ -5,7 +5,7 @@ Rules: docs/text.md. Does not count, and keeps no text.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -149,6 +149,10 @@ class Tokenizer:
         ("don'", ':-')
         """
         return (self.unfinished(typed)[1] or typed) if typed else ""
+
+    def added(self, before: Sequence[str], token: str) -> str | None:
+        """What a text gains by a token that is put after those of its line; None where tokens are plain words."""
+        return self._pieces().added(before, token) if self.kind is TokenizerKind.FILE else None
 
     def _pieces(self) -> Pieces:
         if not self.definition:

@@ -20,6 +20,7 @@ class Suggestion:
     probability: float
     low: float | None = None
     high: float | None = None
+    adds: str | None = None  # a word piece: what it adds to the text
 
 
 @dataclass(frozen=True)
@@ -48,10 +49,12 @@ def suggest(shelf: Shelf, text: str, how_many: int, *, cache: float = 0.0) -> An
             cut[model.tokenizer] = model.tokenizer.unfinished(text)
         sentences, typed = cut[model.tokenizer]
         found = model.suggest(text, how_many, cache=cache, capitals=False)
+        written = model.written(found, sentences, text[len(text) - len(typed) :])
         surely = None if cache else item  # the intervals are about the release alone
-        words = [
-            Suggestion(printable(each.word), each.probability, *_sure(surely, sentences[-1], *each)) for each in found
-        ]
+        sure = [_sure(surely, sentences[-1], *each) for each in found]
+        adds = [model.tokenizer.added(sentences[-1], each.word) for each in found]
+        rows = zip(written, sure, adds, strict=True)
+        words = [Suggestion(printable(word), likely, low, high, new) for (word, likely), (low, high), new in rows]
         columns.append(Column(name, words))
     return Answer(printable(typed), columns)
 

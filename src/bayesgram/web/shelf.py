@@ -6,17 +6,18 @@ Built once at start. Does not change afterwards, so that threads may read it.
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Floats
+from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release
 from bayesgram.released.report import ReleaseView
-from bayesgram.text.tokens import buffers
+from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.web.table import Index, OrderTable
 
 PUBLIC = "public text"
@@ -48,6 +49,8 @@ class Builder:
 
     step: Step
     vocabulary: Vocabulary | None = None
+    tokenizer: Tokenizer | None = None  # brings the file of releases whose text is cut by a tokenizer.json
+    public: PublicModel | None = None  # what releases move, where it is given
     _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
 
     def shelf(self, releases: Sequence[tuple[str, Release]]) -> Shelf:
@@ -55,21 +58,30 @@ class Builder:
         public_model = None
         if self.vocabulary is not None:
             with self.step("Building the model of public text"):
-                public_model = LanguageModel.from_counts(
-                    self.vocabulary.ngrams, self.vocabulary.counts.astype(np.float64), self.vocabulary.tokenizer
-                )
-                public_model.predict("a", 1)
+                public_model = self._tried(self._public(self.vocabulary))
         return Shelf([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
 
     def _item(self, name: str, release: Release) -> Item:
         public = None if self.vocabulary is None else self.vocabulary.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
-            model = LanguageModel.from_release(release)
-            model.predict("a", 1)
+            moved = LanguageModel.from_release if self.public is None else self.public.moved_by
+            model = self._tried(moved(release))
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
             tables = self._tables(release, public)
         return Item(view, model, tables)
+
+    def _public(self, vocabulary: Vocabulary) -> LanguageModel:
+        if self.public is not None:
+            return self.public.mixture
+        counts = vocabulary.counts.astype(np.float64)
+        return LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
+
+    def _tried(self, model: LanguageModel) -> LanguageModel:
+        """The model, able to cut text and compiled."""
+        model = replace(model, tokenizer=model.tokenizer.known_by(self.tokenizer))
+        model.predict("", 1)
+        return model
 
     def _tables(self, release: Release, public: Floats | None) -> dict[int, OrderTable]:
         indices = self._indices.setdefault(_content(release.ngrams), {})

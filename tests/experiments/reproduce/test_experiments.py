@@ -2,10 +2,7 @@
 
 import html.parser
 import math
-import os
 import re
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,17 +10,17 @@ import polars as pl
 import pytest
 
 from bayesgram.audit.utility import DISCLOSURE
+from bayesgram.charts import spread_out
 from bayesgram.cli.reproduce import Name, reproduce
 from bayesgram.errors import UsageError
 from bayesgram.experiments.reproduce.bench import Method, Row
 from bayesgram.experiments.reproduce.data import Data
 from bayesgram.experiments.reproduce.experiment import Check, Finding, Run
 from bayesgram.experiments.reproduce.figure_1 import FIGURE_1
-from bayesgram.experiments.reproduce.lines import log_ticks, spread_out
+from bayesgram.experiments.reproduce.lines import log_ticks
 from bayesgram.experiments.reproduce.make import CONTENTS, EXPERIMENTS, make
 from bayesgram.experiments.reproduce.table_1 import PAPER
-
-ENTRY = Path(sys.executable).parent / "bayesgram"
+from commands import bayesgram
 
 
 @pytest.fixture(scope="module")
@@ -166,13 +163,6 @@ def test_too_little_data_is_refused(data, tmp_path):
 
 
 # --------------------------------------------------------------------------------------------------- the command
-
-
-def bayesgram(*arguments, cwd):
-    env = {**os.environ, "COLUMNS": "200"}
-    return subprocess.run(
-        [ENTRY, *map(str, arguments)], cwd=cwd, env=env, capture_output=True, text=True, timeout=120, check=False
-    )
 
 
 def test_the_command_on_given_counts(data, tmp_path):

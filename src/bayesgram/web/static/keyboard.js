@@ -74,7 +74,7 @@ const nothing = () => el("li", { class: "none" }, "no word begins like that");
 function button(word, key, most, fresh) {
   const sure = word.low === null ? "" : `, between ${percent(word.low)} and ${percent(word.high)}`;
   const values = `${percent(word.probability)}${sure}`;
-  const told = { title: values, "aria-label": `${word.word}, ${values}`, onclick: () => put(word.word) };
+  const told = { title: values, "aria-label": `${word.word}, ${values}`, onclick: () => put(word) };
   return el("button", { type: "button", class: fresh ? "word fresh" : "word", ...told },
     el("kbd", { "aria-hidden": "true" }, String(key)), el("bdi", {}, word.word),
     el("span", { class: "share" }, percent(word.probability)), bar(word, most));
@@ -99,7 +99,8 @@ function tell() {
 
 function put(word) {
   const text = find("text");
-  text.value = `${text.value.slice(0, text.value.length - last.typed.length)}${word} `;
+  const kept = text.value.slice(0, text.value.length - last.typed.length);
+  text.value = word.adds === null ? `${kept}${word.word} ` : `${text.value}${word.adds}`;
   text.focus();
   text.setSelectionRange(text.value.length, text.value.length);
   suggest();
@@ -111,5 +112,5 @@ function pressed(event) {
   const word = last.columns[chosen]?.words[key - 1];
   if (!plain || !find("keys").checked || !(key >= 1 && key <= HOW_MANY) || !word) return;
   event.preventDefault();
-  put(word.word);
+  put(word);
 }

@@ -1,0 +1,193 @@
+"""evaluate --text with several texts, names and a picture: through the installed entry point, and in this process."""
+
+import contextlib
+import json
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import bayesgram as bg
+from bayesgram.audit.families import Claim, Judged, families
+from bayesgram.audit.quality_picture import MEASURES, over_epsilon
+from bayesgram.audit.utility import DISCLOSURE
+from bayesgram.cli.app import app
+from bayesgram.errors import BayesgramError
+from commands import failing, succeed
+from language_models import release_of
+
+SECRET = "zanzibarmagicpassword"
+TABLE = {("the",): 9.0, ("red",): 5.0, ("fish",): 6.0, ("the", "red"): 4.0, ("red", "fish"): 3.0}
+fail = partial(failing, secret=SECRET)
+
+
+def inside(*arguments, cwd):
+    with contextlib.chdir(cwd):
+        app([*map(str, arguments)], standalone_mode=False)
+
+
+def refused(*arguments, cwd, code):
+    with pytest.raises(BayesgramError) as caught:
+        inside(*arguments, cwd=cwd)
+    assert caught.value.exit_code == code, caught.value
+    assert SECRET not in str(caught.value)
+    return str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Two releases of different ε, a model folder of one, a public model with other words, and texts."""
+    folder = tmp_path_factory.mktemp("texts with spaces")
+    vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["the red fish swims", "the fish"]}), order=2)
+    counts = bg.count(pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]}), vocabulary)
+    for epsilon in (0.5, 2.0):
+        made = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7))
+        made.save(folder / f"out-{epsilon:g}")
+    bg.LanguageModel.open(folder / "out-2").save(folder / "kept")
+    bg.LanguageModel.from_release(release_of(TABLE, tokenizer="words")).save(folder / "by hand")
+    bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(folder / "public")
+    (folder / "posts.txt").write_text(f"The red fish swims.\nMy {SECRET} swims.\n")
+    pq.write_table(pa.table({"text": ["a fish", "the fish"]}), folder / "reviews.parquet")
+    (folder / "a=b.txt").write_text("red fish\n")
+    (folder / "nothing.txt").write_text("... !\n")
+    (folder / "foreign.txt").write_text("ein roter hering\n")
+    return folder
+
+
+def test_texts_and_models_with_names(work):
+    arguments = ("evaluate", "ours=out-0.5", "ours=out-2", "public", "--text", "posts=posts.txt")
+    found = json.loads(succeed(*arguments, "--text", "reviews=reviews.parquet", "--json", cwd=work))
+    assert DISCLOSURE in found["warning"]
+    told = [(row["name"], row["model"], row["epsilon"]) for row in found["text"]]
+    assert told == [("ours", "out-0.5", 0.5), ("ours", "out-2", 2.0), ("public", "public", None)]
+    assert not found["same_words"]
+    first = found["text"][0]
+    assert [(part["name"], part["share"]) for part in first["by_text"]] == [("posts", 7 / 11), ("reviews", 4 / 11)]
+    assert first["by_frequency"][-1]["name"] == "unknown"
+    assert first["by_frequency"][-1]["perplexity"] is None
+    texts = {"posts": str(work / "posts.txt"), "reviews": str(work / "reviews.parquet")}
+    same = bg.evaluate_text({"": work / "out-0.5"}, texts)[""].to_json()
+    assert {name: first[name] for name in same} == same
+
+
+def test_tables_for_people(work, capsys):
+    inside("evaluate", "out-0.5", "public", "--text", "posts=posts.txt", "--text", "r=reviews.parquet", cwd=work)
+    shown = capsys.readouterr()
+    for title in ("Held-out text", "By text", "Perplexity, by how", "First suggestion, by how", "Keys saved, by how"):
+        assert title in shown.out
+    told = " ".join(shown.err.split())
+    assert "these models don't know the same words, so that their perplexities don't compare" in told
+    assert "not covered by any ε" in told
+    assert SECRET not in shown.out + shown.err
+    inside("evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work)
+    shown = capsys.readouterr()
+    assert "By text" not in shown.out
+    assert "don't compare" not in shown.err
+
+
+def test_a_file_with_an_equals_sign_is_a_path(work, capsys):
+    inside("evaluate", "out-0.5", "--text", "a=b.txt", "--json", cwd=work)
+    assert json.loads(capsys.readouterr().out)["text"][0]["words"] == 2
+
+
+def test_a_picture(work, tmp_path, capsys):
+    arguments = ("evaluate", "out-0.5", "out-2", "public", "--text", "posts.txt", "--json")
+    inside(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
+    capsys.readouterr()
+    drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
+    for words in ("out (PROVED)", "public", "keystrokes saved", "not for publication", "Dotted", "don't compare"):
+        assert words in drawn
+    assert refused(*arguments, "--plot", tmp_path / "over.svg", cwd=work, code=2).endswith("with --force.")
+    several = ("--text", "posts=posts.txt", "--text", "reviews=reviews.parquet")
+    inside(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
+    drawn = list(ET.parse(tmp_path / "two.svg").getroot().itertext())
+    assert [drawn.count(words) for words in ("posts", "reviews", "keystrokes saved")] == [1, 1, 2]
+    capsys.readouterr()
+    inside(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
+    assert (tmp_path / "over.PNG").read_bytes().startswith(b"\x89PNG")
+    assert json.loads(capsys.readouterr().out)["same_words"] is False
+
+
+def test_wrong_use(work, tmp_path, capsys):
+    plot = ("--plot", tmp_path / "x.svg")
+    text = ("--text", "posts.txt")
+    for arguments, problem in (
+        (("out-2", "--text", "a=posts.txt", "--text", "a=reviews.parquet"), "a=reviews.parquet: the text 'a' has posts.txt already; several files of one text are"),
+        (("out-2", "--text", "a=posts.txt", "--text", "reviews.parquet"), "give every text a name (NAME=PATH), or none of them."),
+        (("out-2", "--text", "my posts=posts.txt"), "'my posts' is no name of a text; a name has 1 to 32 letters"),
+        (("out-2", "--text", "posts="), "posts=: names no file; give posts=PATH."),
+        (("out-2", "--text", "nowhere.txt"), "nowhere.txt: no such file"),
+        (("out-2", ".", *text), ".: not a model folder (no model.json); make one with `bayesgram export --format model`."),
+        (("out-2", "nowhere", *text), "nowhere: no such file"),
+        (("out-2", "x=out-2", *text), "x=out-2: is given twice; name each model once."),
+        (("my model=out-2", *text), "'my model' is no name of a model"),
+        (("out-2", *text, "--plot", tmp_path / "x.pdf"), "x.pdf: a picture is a .svg or a .png; give a name that ends so."),
+        (("out-2", *text, "--plot", work / "no" / "x.svg"), "does not exist; make it first."),
+        (("out-2", "--against", "counts", *plot), "--plot shows how models do on text; give --text too, or leave --plot out."),
+        (("public", *text, *plot), "--plot: none of these models says an ε; give a release, or a model folder made of one."),
+    ):  # fmt: skip
+        assert problem in refused("evaluate", *arguments, cwd=work, code=2)
+    assert not (tmp_path / "x.svg").exists()
+    assert "Predicting with out-2" not in capsys.readouterr().err
+
+
+def test_texts_that_say_nothing(work):
+    assert fail("evaluate", "out-2", "--text", "nothing.txt", cwd=work, code=1).endswith(
+        "error: the text has no words: there is nothing to predict."
+    )
+    both = ("--text", "posts=posts.txt", "--text", "other=foreign.txt")
+    told = refused("evaluate", "ours=out-2", *both, cwd=work, code=1)
+    assert told.startswith("ours: knows no word of text 'other'; give text in the language of the model")
+
+
+# Families
+
+
+QUALITY = bg.evaluate_text(
+    {"": bg.LanguageModel.from_counts(pa.array(["red fish"]), [1.0])}, pa.table({"text": ["red fish"]})
+)[""]
+
+
+def judged(name, claim=None):
+    return Judged(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
+
+
+def test_models_that_differ_by_their_epsilon_are_a_family():
+    models = [
+        judged("out-8", "ε = 8, δ = 1e-07 (PROVED, weak)"),
+        judged("out-0.2", "ε = 0.2, δ = 1e-07 (PROVED)"),
+        judged("other", "ε = 1, δ = 1e-07 (PROVED)"),
+        judged("out-1", "ε = 1, δ = 1e-07 (EMPIRICAL)"),
+        judged("1", "ε = 1, δ = 1e-07 (PROVED)"),
+        judged("public"),
+        judged("none", "no ε (NONE)"),
+    ]
+    found = families(models)
+    assert [(family.label, [each.name for each in family.members]) for family in found] == [
+        ("out (PROVED; weak at ε = 8)", ["out-0.2", "out-8"]),
+        ("other (PROVED)", ["other"]),
+        ("out (EMPIRICAL)", ["out-1"]),
+        ("1 (PROVED)", ["1"]),
+    ]
+    chart = over_epsilon(models, same_words=True).to_dict()
+    assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
+    assert any("Rings" in line and "Dashed" in line and "Dotted" in line for line in chart["title"]["subtitle"])
+
+
+def test_the_claim_of_a_mixture_is_that_of_its_one_release():
+    released, public = {"claim": "ε = 1e-05, δ = 1e-07 (PROVED)"}, {"weight": 0.5}
+    assert Claim.of({"interpolated": [released, public]}) == Claim(1e-05, "PROVED")
+    assert Claim.of({"interpolated": [released, released]}) == Claim(None, None)
+    assert Claim.of({"interpolated": [public]}) == Claim.of({"claim": 7}) == Claim(None, None)
+
+
+def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
+    one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
+    part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
+    other = replace(other, quality=replace(QUALITY, by_text=(part,)))
+    drawn = json.dumps(over_epsilon([one, other], same_words=True).to_dict())
+    for value in (QUALITY.perplexity, QUALITY.perplexity + 1, QUALITY.perplexity + 2):
+        assert f'"value": {value}' in drawn

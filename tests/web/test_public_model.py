@@ -1,0 +1,47 @@
+"""The page with a public model: its suggestions are those of the model that would be shipped."""
+
+from contextlib import nullcontext
+
+import pyarrow as pa
+import pytest
+
+from bayesgram.errors import UsageError
+from bayesgram.public.public_model import PublicModel
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+from bayesgram.web.keyboard import suggest
+from bayesgram.web.shelf import Builder
+from commands import failing
+from shelves import release
+
+TEXT = pa.table({"text": ["the red fish swims", "the blue fish swims", "red fish", "the sea", "blue sea"] * 3})
+
+
+@pytest.fixture(scope="module")
+def public():
+    choice = {"order": [1, 2, 3], "size": 20, "tokenizer": Tokenizer(boundaries=True)}
+    return PublicModel.from_public(Vocabulary.from_public(TEXT, **choice), TEXT)
+
+
+def test_releases_move_it(public):
+    made = release(public.vocabulary, 1.0)
+    shelf = Builder(lambda _: nullcontext(), public.vocabulary, None, public).shelf([("out", made)])
+    answer = suggest(shelf, "the red ", 2)
+    expected = [public.mixture, public.moved_by(made)]
+    for column, model in zip(answer.columns, expected, strict=True):
+        found = model.suggest("the red ", 2, cache=0.0, capitals=False)
+        assert [word.word for word in column.words] == [each.word for each in found]
+        assert [word.probability for word in column.words] == pytest.approx([each.probability for each in found])
+
+
+def test_another_public_model_is_refused(public, tmp_path):
+    public.save(tmp_path / "public.model")
+    release(public.vocabulary, 1.0).save(tmp_path / "out")
+    other = Vocabulary.from_public(TEXT, order=2, size=5)
+    PublicModel.from_public(other, TEXT).save(tmp_path / "other.model")
+    with pytest.raises(UsageError, match="another vocabulary"):
+        PublicModel.load(tmp_path / "other.model").moved_by(release(public.vocabulary, 1.0))
+    said = failing("serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0")
+    assert "was made with the vocabulary" in said
+    said = failing("serve", "out", "--public", "public.model", "--vocab", "v", cwd=tmp_path, code=2, secret="\0")
+    assert "leave --vocab out" in said
