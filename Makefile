@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test checked kernels mutants faults fuzz coverage lint format docs bench bench-peers clean help
+.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -45,6 +45,10 @@ mutants: $(STAMP) ## plant privacy bugs one by one in a copy: the tests must kil
 
 faults: $(STAMP) ## every read, write, flush … of the main commands fails once, and 1,000 runs are killed; half an hour
 	PYTHONPATH=tests $(BIN)/python -m faults.run
+
+transformers: $(STAMP) ## torch and transformers, an extra of some hundred megabytes; then the tests that need them
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[transformers]'
+	$(BIN)/python -m pytest -q tests/released/test_causal.py tests/test_dp_sgd.py
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check

@@ -41,9 +41,14 @@ if TYPE_CHECKING:
     from bayesgram.private.store import save_counts as save_counts
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
+    from bayesgram.released.adapting import Adapted as Adapted
+    from bayesgram.released.adapting import adapt as adapt
+    from bayesgram.released.adapting import tune as tune
+    from bayesgram.released.causal import CausalScorer as CausalScorer
     from bayesgram.released.interpolation import interpolate as interpolate
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
+    from bayesgram.released.scoring import Scorer as Scorer
     from bayesgram.text.tokens import Tokenizer as Tokenizer
 
 __version__ = VERSION
@@ -66,9 +71,12 @@ _HOMES = {
     "private.store": ["load_counts", "save_counts"],
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
+    "released.adapting": ["Adapted", "adapt", "tune"],
+    "released.causal": ["CausalScorer"],
     "released.interpolation": ["interpolate"],
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],
+    "released.scoring": ["Scorer"],
     "text.tokens": ["Tokenizer"],
 }
 __all__ = [name for names in _HOMES.values() for name in names]

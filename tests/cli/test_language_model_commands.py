@@ -138,6 +138,63 @@ def test_tables(work, tmp_path):
     assert "standard_deviation" in (tmp_path / "out.jsonl").read_text()
 
 
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    """A release of words and pairs of words, with its vocabulary."""
+    folder = tmp_path_factory.mktemp("words")
+    public = pa.table({"text": ["the red fish swims", "the blue fish sleeps"] * 50})
+    vocabulary = bg.Vocabulary.from_public(public, order=[1, 2], size=50, tokenizer=bg.Tokenizer(boundaries=True))
+    vocabulary.save(folder / "vocab.parquet")
+    messages = pa.table({"user": list(range(2000)), "text": ["blue fish swims", f"blue {SECRET}"] * 1000})
+    release = bg.release(bg.count(messages, vocabulary), vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
+    release.save(folder / "out")
+    return folder
+
+
+def test_a_biasing_list(words, tmp_path):
+    told = json.loads(
+        succeed(
+            "export", "out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "b", "--json", cwd=words
+        )
+    )
+    assert told["words"] == 6
+    assert told["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
+    rows = [line.split("\t") for line in (tmp_path / "b").read_text(encoding="utf-8").splitlines()]
+    release, vocabulary = bg.Release.load(words / "out"), bg.Vocabulary.load(words / "vocab.parquet")
+    theta, pi = (
+        dict(zip(release.ngrams.to_pylist(), p, strict=True)) for p in (release.probabilities, vocabulary.prior)
+    )
+    for word, ratio in rows:
+        assert float(ratio) == pytest.approx(np.log(max(theta[word] / pi[word], 1e-4)), rel=1e-4)
+    assert {word for word, _ in rows} == {"the", "red", "fish", "swims", "blue", "sleeps"}
+    useful = [abs(theta[word] - pi[word]) * abs(float(ratio)) for word, ratio in rows]
+    assert useful == sorted(useful, reverse=True)
+    inside(
+        "export", "out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "2", "--prune", 2, cwd=words
+    )
+    assert (tmp_path / "2").read_text(encoding="utf-8").splitlines() == ["\t".join(row) for row in rows[:2]]
+
+
+def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
+    bias = ("export", "out", "--format", "bias", "-o", tmp_path / "b")
+    assert refused(*bias, cwd=words, code=2).endswith("give its vocabulary with --vocab.")
+    message = refused(*bias, "--vocab", work / "vocab.parquet", cwd=words, code=2)
+    assert "give the one it was made with" in message
+    message = refused(*bias, "--vocab", "vocab.parquet", "--prune", 0, cwd=words, code=2)
+    assert message.startswith("prune=0: the number of words is a whole number from 1")
+    message = refused(*bias, "--vocab", "vocab.parquet", "--source", "x", cwd=words, code=2)
+    assert message == "--source x: is for public models, and --format bias is of a release; leave it out."
+    message = refused(*bias, "--vocab", "vocab.parquet", "--max-size", "1MB", cwd=words, code=2)
+    assert message == "--quantize and --max-size are for --format model, not for bias; leave them out."
+    message = refused(
+        "export", "out", "--format", "tsv", "--vocab", "vocab.parquet", "-o", tmp_path / "b", cwd=words, code=2
+    )
+    assert message == "--vocab is for --format bias, not for --format tsv; leave it out."
+    only_pairs = ("export", "vocab out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "b")
+    assert refused(*only_pairs, cwd=work, code=2).startswith("the release has no single words (order 1)")
+    assert not (tmp_path / "b").exists()
+
+
 def test_a_table_without_totals_counts_per_million(work, tmp_path):
     release_of({("a", "b"): 3.0, ("b", "c"): 1.0}, totals=False).save(tmp_path / "out")
     inside("export", "out", "--format", "tsv", "-o", "table.tsv", cwd=tmp_path)

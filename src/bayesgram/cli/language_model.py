@@ -26,6 +26,7 @@ class Format(StrEnum):
     JSONL = "jsonl"
     PARQUET = "parquet"
     MODEL = "model"
+    BIAS = "bias"
 
 
 MODELS = (Format.ARPA, Format.MODEL)
@@ -41,7 +42,8 @@ def export(
         Format,
         typer.Option(
             "--format",
-            help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams.",
+            help="arpa (also .gz) or model: a language model; tsv, jsonl, parquet: the n-grams; bias: words and their"
+            " log-ratios to public text.",
             show_default=False,
         ),
     ],
@@ -53,6 +55,10 @@ def export(
             show_default=False,
         ),
     ] = None,
+    vocab: Annotated[
+        Path | None,
+        typer.Option(help="The vocabulary of the release, for --format bias.", show_default=False),
+    ] = None,
     case_from: Annotated[
         str | None,
         typer.Option(
@@ -61,7 +67,8 @@ def export(
     ] = None,
     text_column: options.TextColumn = "text",
     prune: Annotated[
-        int | None, typer.Option(help="How many n-grams, of all orders, a model keeps.", show_default="all")
+        int | None,
+        typer.Option(help="How many n-grams, of all orders, a model keeps; or words, a bias list.", show_default="all"),
     ] = None,
     source: Annotated[
         str | None, typer.Option(help="Which source of a public model.", show_default="its only one")
@@ -93,15 +100,12 @@ def export(
     from bayesgram.released.release import Release
 
     contents = REPLACED if format_ is Format.MODEL else None
-    check_free(output, force=force, contents=contents, inputs=[release, *([public] if public else [])])
-    if format_ not in MODELS and (public or prune is not None):
-        raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
-    if case_from and format_ is not Format.MODEL:
-        raise UsageError(f"--case-from is for model folders, not for --format {format_}; leave it out.")
-    if format_ is not Format.MODEL and (quantize is not None or max_size):
-        raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
-    if max_size and prune is not None:
-        raise UsageError("--max-size and --prune both say how many n-grams stay; leave one of them out.")
+    given = [path for path in (public, vocab) if path is not None]
+    check_free(output, force=force, contents=contents, inputs=[release, *given])
+    _check_for_models(format_, public=public, prune=prune, case_from=case_from, quantize=quantize, max_size=max_size)
+    if vocab is not None or format_ is Format.BIAS:
+        _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
+        return
     limit = options.size("max size", max_size) if max_size else None
     if is_public_model(release):
         unused = any(each is not None for each in (public, prune, limit))
@@ -130,6 +134,57 @@ def export(
                 loaded, output, force=force
             )
             report["ngrams"] = len(loaded.ngrams)
+    console.report(report, json=json)
+
+
+def _check_for_models(
+    format_: Format,
+    *,
+    public: Path | None,
+    prune: int | None,
+    case_from: str | None,
+    quantize: int | None,
+    max_size: str | None,
+) -> None:
+    """Refuse options of models with other formats, and those that contradict each other."""
+    if format_ not in MODELS and (public or (prune is not None and format_ is not Format.BIAS)):
+        raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+    if case_from and format_ is not Format.MODEL:
+        raise UsageError(f"--case-from is for model folders, not for --format {format_}; leave it out.")
+    if format_ is not Format.MODEL and (quantize is not None or max_size):
+        raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
+    if max_size and prune is not None:
+        raise UsageError("--max-size and --prune both say how many n-grams stay; leave one of them out.")
+
+
+def _export_bias(
+    path: Path,
+    vocab: Path | None,
+    output: Path,
+    format_: Format,
+    source: str | None,
+    most: int | None,
+    *,
+    force: bool,
+    json: bool,
+) -> None:
+    """Export the log-ratios of words."""
+    from bayesgram.cli.vocabularies import matching
+    from bayesgram.released.adapting import WordLifts
+    from bayesgram.released.bias import write_bias
+    from bayesgram.released.release import Release
+
+    if format_ is not Format.BIAS:
+        raise UsageError(f"--vocab is for --format bias, not for --format {format_}; leave it out.")
+    if vocab is None:
+        raise UsageError("--format bias: compares a release with public text; give its vocabulary with --vocab.")
+    if source is not None:
+        raise UsageError(f"--source {source}: is for public models, and --format bias is of a release; leave it out.")
+    loaded = Release.load(path)
+    lifts = WordLifts.of(loaded, matching(vocab, [(str(path), loaded)]))
+    with console.step("Writing"):
+        written = write_bias(lifts, output, most=most, force=force)
+    report = {"output": str(output), "format": str(format_), "claim": loaded.card.claim, "words": written}
     console.report(report, json=json)
 
 

@@ -26,7 +26,6 @@ from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.search import SENTENCE_END, settle
 from bayesgram.released.trie import Trie
-from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import END, ngram_orders
 from bayesgram.text.tokens import Tokenizer, chunks
 
@@ -163,7 +162,7 @@ class LanguageModel:
         `cache` is the share that the words of the text itself have in what is expected (see `cache`); the text is not
         kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
         """
-        sentences = self._sentences(context) if isinstance(context, str) else [list(context)]
+        sentences = self.tokenizer.finished(context) if isinstance(context, str) else [list(context)]
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
         return self.written(found, sentences, typed) if capitals else found
 
@@ -191,8 +190,12 @@ class LanguageModel:
         begins = not sentences[-1]
         return [Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p) for word, p in found]
 
+    def state_after(self, words: Sequence[str]) -> int:
+        """The node of the longest context there is after the words of a sentence so far."""
+        return self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+
     def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
-        state = self.trie.state(np.concatenate([self.trie.searched.special[:1], self._find(words)]))
+        state = self.state_after(words)
         found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(begun) if begun else None)
         rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
         return [Prediction(self.trie.words[word], probability) for word, probability in rows]
@@ -239,11 +242,6 @@ class LanguageModel:
         ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
         numbers = self.numbers(np.frombuffer(b"".join(encoded), np.uint8), ends)
         return np.where(numbers == SENTENCE_END, np.int32(self.trie.special[2]), numbers)
-
-    def _sentences(self, text: str) -> list[list[str]]:
-        """Those of a text whose last word is finished; the last sentence is not."""
-        ends_words = self.tokenizer.kind not in {TokenizerKind.CHARACTERS, TokenizerKind.FILE}
-        return self.tokenizer.unfinished(f"{text} " if ends_words else text)[0]
 
     def quantised(self, bits: int = BITS) -> "LanguageModel":
         """The same model with rounded probabilities: half the size, and nearly as good (see `quantisation`)."""

@@ -133,6 +133,15 @@ class Tokenizer:
             return _without_last(going_on), begun
         return _without_last(finished), ""
 
+    def finished(self, text: str) -> list[list[str]]:
+        """The sentences of a text whose last word is finished; the last sentence is not, and may be empty.
+
+        >>> Tokenizer().finished("It works. Thank you"), Tokenizer().finished("It works.")
+        ([['it', 'works'], ['thank', 'you']], [['it', 'works'], []])
+        """
+        ends_words = self.kind not in {TokenizerKind.CHARACTERS, TokenizerKind.FILE}
+        return self.unfinished(f"{text} " if ends_words else text)[0]
+
     def begun(self, typed: str) -> str:
         """The beginning of a word as this tokenizer would leave it; what is none stays as it is.
 
