@@ -125,6 +125,8 @@ def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
     assert "add --model PATH" in refused(*given, "--model-order", 3, cwd=work)
     assert "model_order=1" in refused(*given, *model, "--model-order", 1, cwd=work)
     assert "model_size=3" in refused(*given, *model, "--model-size", 3, cwd=work)
+    assert "such as 10MB" in refused(*given, *model, "--model-size", "small", cwd=work)
+    assert "the smallest model of these" in refused(*given, *model, "--model-size", "1KB", cwd=work)
     assert "is the --output too" in refused(*given, "--model", tmp_path / "v.parquet", cwd=work)
     assert "is a file; choose another" in refused(*given, "--model", "wiki.txt", "--force", cwd=work)
     assert "leave --engine spark or --model out" in refused(*given, *model, "--engine", "spark", cwd=work)

@@ -104,6 +104,20 @@ def test_a_size_is_kept_by_each_source(vocabulary):
         PublicModel.from_public(vocabulary, INPUTS, size=words)
 
 
+def test_a_number_of_bytes_is_kept_by_each_source(vocabulary):
+    text = {
+        "wiki": TEXTS["wiki"] + [f"the fish {a} {b}" for a in TEXTS["talk"] for b in TEXTS["wiki"]],
+        "talk": ["i like"],
+    }
+    inputs = {name: pa.table({"text": rows}) for name, rows in text.items()}
+    whole = PublicModel.from_public(vocabulary, inputs)["wiki"].quantised()
+    small = PublicModel.from_public(vocabulary, inputs, max_size=whole.size_on_disk - 40)
+    assert small["wiki"].size_on_disk <= whole.size_on_disk - 40
+    assert sum(small["wiki"].sizes) < sum(whole.sizes)
+    with pytest.raises(UsageError, match="the smallest model of these"):
+        PublicModel.from_public(vocabulary, inputs, max_size=100)
+
+
 @pytest.mark.parametrize("order", [1, 7, 2.0, True])
 def test_orders_that_no_model_has(vocabulary, order):
     with pytest.raises(UsageError, match=r"model_order=.*: the order of a public model is a whole number from 2 to 6"):

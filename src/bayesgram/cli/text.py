@@ -28,7 +28,7 @@ class ModelWish:
 
     output: Path | None
     order: int | None
-    size: int | None
+    size: str | None
     memory: int
 
     def check(self, vocabulary: Path, *, force: bool, inputs: list[str], on_spark: bool) -> None:
@@ -44,6 +44,7 @@ class ModelWish:
         if self.output.resolve() == vocabulary.resolve():
             raise UsageError(f"--model {self.output}: is the --output too; give the model a path of its own.")
         check_order(ORDER if self.order is None else self.order)
+        _ = self.limit  # refused now if it is none
         check_place(self.output, force=force, inputs=inputs)
 
     def made(self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]") -> "PublicModel | None":
@@ -53,7 +54,16 @@ class ModelWish:
         from bayesgram.public.public_model import ORDER, PublicModel
 
         order = ORDER if self.order is None else self.order
-        return PublicModel.from_sources(vocabulary, opened, order=order, size=self.size, memory=self.memory)
+        return PublicModel.from_sources(vocabulary, opened, order=order, memory=self.memory, **self.limit)
+
+    @property
+    def limit(self) -> dict[str, int]:
+        """A number of n-grams, or of bytes."""
+        if self.size is None:
+            return {}
+        return (
+            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model size", self.size)}
+        )
 
 
 def vocab(
@@ -87,7 +97,11 @@ def vocab(
         int | None, typer.Option(help="Words in the longest n-grams of --model, 2 to 6.", show_default="3")
     ] = None,
     model_size: Annotated[
-        int | None, typer.Option(help="How many n-grams --model keeps for each source.", show_default="all")
+        str | None,
+        typer.Option(
+            help="How many n-grams --model keeps for each source, such as 500000, or how large it is, such as 10MB.",
+            show_default="all",
+        ),
     ] = None,
     text_column: options.TextColumn = "text",
     tokenizer: options.TokenizerOption = None,

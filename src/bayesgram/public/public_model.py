@@ -34,6 +34,7 @@ from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
+from bayesgram.released.fitting import fitted
 from bayesgram.released.interpolation import interpolate, mixed
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.moved import SMALLEST
@@ -116,17 +117,19 @@ class PublicModel:
         *,
         order: int = ORDER,
         size: int | None = None,
+        max_size: int | None = None,
         text_column: str = "text",
         skip_bad_rows: bool = False,
         memory: int = MEMORY,
     ) -> "PublicModel":
         """The model of the text that a vocabulary was made of, as given there: {"wiki": "wiki/*.parquet"} or paths.
 
-        `size` is how many n-grams, of all orders together, each source's model keeps.
+        `size` is how many n-grams, of all orders together, each source's model keeps; `max_size` is how many bytes it
+        takes, with probabilities of 8 bits.
         """
         read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
         sources = open_sources(by_name(inputs), vocabulary.tokenizer, text_column, read)
-        return cls.from_sources(vocabulary, sources, order=order, size=size, memory=memory)
+        return cls.from_sources(vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory)
 
     @classmethod
     def from_sources(
@@ -136,6 +139,7 @@ class PublicModel:
         *,
         order: int = ORDER,
         size: int | None = None,
+        max_size: int | None = None,
         memory: int = MEMORY,
     ) -> "PublicModel":
         """The same, where the sources are open; they are read from the beginning."""
@@ -152,8 +156,8 @@ class PublicModel:
             counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, memory=memory)
             if not counts.counts.any():
                 raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
-            about = {"estimate": "modified Kneser-Ney", "public_source": name, "pruned_to": size}
-            models[name] = LanguageModel(kneser_ney(counts, keep=size), vocabulary.tokenizer, about)
+            build = partial(_model, counts, vocabulary.tokenizer, name)
+            models[name] = build(size) if max_size is None else fitted(build, max_size)
         return cls(models, vocabulary)
 
     def moved_by(self, release: Release) -> LanguageModel:
@@ -216,6 +220,12 @@ class PublicModel:
             return cls(models, Vocabulary.load(folder / VOCABULARY))
         except (BayesgramError, OSError):
             raise damaged(path) from None
+
+
+def _model(counts: Counts, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
+    """Of one source, with at most so many n-grams."""
+    about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
+    return LanguageModel(kneser_ney(counts, keep=keep), tokenizer, about)
 
 
 def _names(folder: Path) -> list[str]:
