@@ -201,14 +201,18 @@ def test_a_table_without_totals_counts_per_million(work, tmp_path):
     assert (tmp_path / "table.tsv").read_text() == "a b\t750000\nb c\t250000\n"
 
 
-def test_pruned_and_with_public_ngrams(work, tmp_path, capsys):
+def test_pruned(work, tmp_path, capsys):
     sizes = {}
-    public = ["--public", "vocab.parquet"]
-    for name, extra in (("few", []), ("public", public), ("small", [*public, "--prune", 12])):
-        inside("export", "few out", "--format", "arpa", "-o", tmp_path / name, "--json", *extra, cwd=work)
+    for name, extra in (("whole", []), ("small", ["--prune", 12])):
+        inside("export", "vocab out", "--format", "arpa", "-o", tmp_path / name, "--json", *extra, cwd=work)
         sizes[name] = json.loads(capsys.readouterr().out)["ngrams"]
-    assert sizes["few"][1] == 3 < sizes["public"][1]
-    assert sum(sizes["small"]) == 12 < sum(sizes["public"])
+    assert sum(sizes["small"]) == 12 < sum(sizes["whole"])
+
+
+def test_a_vocabulary_is_no_public_model(work, tmp_path):
+    given = ("export", "vocab out", "--public", "vocab.parquet", "--format", "arpa", "-o", tmp_path / "model.arpa")
+    assert "not a public model" in refused(*given, cwd=work, code=2)
+    assert not (tmp_path / "model.arpa").exists()
 
 
 def test_a_model_of_so_many_bytes(tmp_path, capsys):

@@ -159,22 +159,6 @@ def test_rows_that_no_arpa_file_can_hold_are_left_out():
     assert LanguageModel.from_counts(pa.array(["a b", "b c"]), [1.0, 0.0]).sizes == [5, 1]  # nothing at all: no n-gram
 
 
-def test_public_ngrams_are_added_in_proportion():
-    release = release_of({("a", "b"): 30.0, ("b", "c"): 10.0}, tokenizer="words")
-    public = bg.Vocabulary(
-        pa.array(["a b", "b c", "c d", "d a"], pa.large_string()), np.array([2, 6, 4, 4]), 2, Tokenizer()
-    )
-    joined = LanguageModel.from_release(release, public=public)
-    alike = LanguageModel.from_counts(public.ngrams, [30.0, 10.0, 20.0, 20.0])  # 8 of 16: half the mass is public
-    for sentence in (["a", "b"], ["c", "d", "a"], ["b", "zzz"]):
-        assert joined.score(sentence) == pytest.approx(alike.score(sentence), abs=1e-5)
-    foreign = bg.Vocabulary(pa.array(["x y"], pa.large_string()), np.array([1]), 2, Tokenizer())
-    with pytest.raises(
-        UsageError, match=r"^public: has none of the release's n-grams; give a table made with the same tokenizer\.$"
-    ):
-        LanguageModel.from_release(release, public=foreign)
-
-
 def test_perplexity_against_a_loop():
     model = LanguageModel.from_release(release_of(FISH, tokenizer="words"))
     texts = ["The red fish swim! Blue fish swim fast.", "", "A cat."]

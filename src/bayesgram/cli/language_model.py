@@ -50,8 +50,8 @@ def export(
     public: Annotated[
         Path | None,
         typer.Option(
-            help="The public model of the release's vocabulary (`vocab --model`): moved by the release it is the best"
-            " there is; or a larger vocabulary, whose other n-grams a model gets too. Both are free.",
+            help="The public model of the release's vocabulary (`vocab --model`): moved by the release it is far better"
+            " than the release alone, and it is free.",
             show_default=False,
         ),
     ] = None,
@@ -234,16 +234,14 @@ def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageMod
 
 
 def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
-    """How a model of a release is made, with public text of one kind or the other, or without."""
-    from bayesgram.public.public_model import PublicModel, is_public_model
-    from bayesgram.public.vocabulary import Vocabulary
+    """How a model of a release is made, with all of public text or without."""
+    from bayesgram.public.public_model import PublicModel
     from bayesgram.released.language_model import LanguageModel
 
-    if public is not None and is_public_model(public):
-        whole = PublicModel.load(public).moved_by(release)
-        return lambda prune: whole if prune is None else whole.pruned(prune)
-    table = None if public is None else Vocabulary.load(public)
-    return partial(LanguageModel.from_release, release, public=table)
+    if public is None:
+        return partial(LanguageModel.from_release, release)
+    whole = PublicModel.load(public).moved_by(release)
+    return lambda prune: whole if prune is None else whole.pruned(prune)
 
 
 def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:

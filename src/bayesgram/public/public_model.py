@@ -6,8 +6,8 @@ n-grams if it has none of order 1; every other word of a text is <unk>, which is
 <s> and </s>, whether n-grams of the vocabulary do or not.
 
 What is counted waits on disk beyond `memory`; the n-grams of one source's model are in memory while it is made.
-With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`),
-and some of the release's own model, which knows best where much was measured. Does not read private text.
+With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`).
+Does not read private text.
 """
 
 import json
@@ -35,10 +35,9 @@ from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
 from bayesgram.released.fitting import fitted
-from bayesgram.released.interpolation import interpolate, mixed
+from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.moved import SMALLEST
-from bayesgram.released.moving import moved
+from bayesgram.released.moving import people_model
 from bayesgram.released.release import Release
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
@@ -51,7 +50,6 @@ ORDER = 3
 FOLDERS = tuple(f"source-{number}" for number in range(MOST_SOURCES))
 VOCABULARY = "vocab.parquet"
 CONTENTS = (PUBLIC_MODEL, VOCABULARY, *FOLDERS)
-OWN_SHARE = 0.3  # of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,11 +167,8 @@ class PublicModel:
                 "the public model belongs to another vocabulary than the release; make it with the release's own:"
                 " `bayesgram vocab … --list VOCABULARY --model`."
             )
-        own = LanguageModel.from_release(release)
-        public = self.mixture.trie
-        lifts = np.log(np.maximum(release.probabilities, SMALLEST) / self._prior)
-        trie = mixed([moved(public, release.ngrams, lifts), own.trie], np.array([1 - OWN_SHARE, OWN_SHARE]))
-        return LanguageModel(trie, own.tokenizer, {**own.about, "public_model": self.source_names})
+        made = people_model(release, self.mixture, self._prior)
+        return replace(made, about={**made.about, "public_model": self.source_names})
 
     @cached_property
     def mixture(self) -> LanguageModel:

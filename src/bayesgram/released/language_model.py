@@ -1,6 +1,6 @@
 """A language model from a release: what keyboards and recognisers ship. Post-processing, so at no privacy cost.
 
-In:  a `Release`, perhaps with a larger table of public n-grams.   Out: a back-off model that scores and predicts.
+In:  a `Release`.   Out: a back-off model that scores and predicts.
 The estimate is in `estimate`, the arrays in `trie`, other people's format in `arpa`. Every sentence has a probability
 above 0: words that the model lacks are <unk>, which stands for all of them together.
 """
@@ -8,14 +8,13 @@ above 0: words that the model lacks are <unk>, which stands for all of them toge
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bayesgram.arrays import Bytes, Floats, Ids, Integers
+from bayesgram.arrays import Bytes, Floats, Ids
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
 from bayesgram.released.casing import as_written
@@ -26,23 +25,11 @@ from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.search import SENTENCE_END, settle
 from bayesgram.released.trie import Trie
-from bayesgram.text.ngrams import END, ngram_orders
+from bayesgram.text.ngrams import END
 from bayesgram.text.tokens import Tokenizer, chunks
 
 PUBLIC = "public.json"  # what a public model has (see `public.public_model`), which holds several such folders
 MOST_PREDICTIONS = 1000
-
-
-class NgramTable(Protocol):
-    """Public n-grams and how often they occur: a `Vocabulary` is one."""
-
-    @property
-    def ngrams(self) -> pa.LargeStringArray:
-        """Tokens joined by one space."""
-
-    @property
-    def counts(self) -> Integers:
-        """How often public text has each."""
 
 
 class WordScore(NamedTuple):
@@ -79,18 +66,12 @@ class LanguageModel:
     casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case (`casing`)
 
     @classmethod
-    def from_release(
-        cls, release: Release, *, public: NgramTable | None = None, prune: int | None = None
-    ) -> "LanguageModel":
-        """The model of a release.
+    def from_release(cls, release: Release, *, prune: int | None = None) -> "LanguageModel":
+        """The model of a release by itself; `prune` is how many n-grams, of all orders together, may stay.
 
-        `public` adds n-grams that the release lacks, as often as in public text; `prune` is how many n-grams, of all
-        orders together, may stay.
+        With all of public text it is far better: see `PublicModel.moved_by`.
         """
-        ngrams, expected = release.ngrams, expected_counts(release)
-        if public is not None:
-            ngrams, expected = _joined(ngrams, expected, public)
-        card = release.card
+        ngrams, expected, card = release.ngrams, expected_counts(release), release.card
         about: dict[str, Any] = {
             "mechanism": card.mechanism,
             "claim": card.claim,
@@ -98,8 +79,7 @@ class LanguageModel:
             "software": card.software,
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
-        about |= {"public_ngrams_added": public is not None, "pruned_to": prune}
-        return cls(estimate(ngrams, expected, keep=prune), tokenizer, about)
+        return cls(estimate(ngrams, expected, keep=prune), tokenizer, {**about, "pruned_to": prune})
 
     @classmethod
     def from_counts(
@@ -304,23 +284,3 @@ def expected_counts(release: Release) -> Floats:
     scale = np.array([0.0 if totals is None else totals.get(str(order), 0.0) for order in range(orders.max() + 1)])
     expected: Floats = release.probabilities * (1.0 if totals is None else scale[orders])
     return expected
-
-
-def _joined(ngrams: pa.LargeStringArray, expected: Floats, public: NgramTable) -> tuple[pa.LargeStringArray, Floats]:
-    """The release's n-grams, and the others of the public table in the same scale.
-
-    Of an order that both have, the release speaks for the share c that public text gives to its n-grams; the others
-    have 1 − c. An order that only the public table has is scaled as the longest one in common.
-    """
-    known = pc.is_in(public.ngrams, ngrams).to_numpy(zero_copy_only=False)
-    counts, orders, mine = public.counts.astype(np.float64), ngram_orders(public.ngrams), ngram_orders(ngrams)
-    scales = {}
-    for order in np.intersect1d(orders, mine).tolist():
-        shared = counts[known & (orders == order)].sum()
-        if shared > 0:
-            scales[order] = expected[mine == order].sum() / shared
-    if not scales:
-        raise UsageError("public: has none of the release's n-grams; give a table made with the same tokenizer.")
-    scale = np.array([scales.get(order, scales[max(scales)]) for order in orders.tolist()])
-    added = pa.array(~known)
-    return pa.concat_arrays([ngrams, public.ngrams.filter(added)]), np.append(expected, (counts * scale)[~known])
