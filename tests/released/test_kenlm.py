@@ -6,11 +6,14 @@ import pytest
 from hypothesis import given, settings
 
 from bayesgram.experiments.population import Population
+from bayesgram.public.public_model import PublicModel
+from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokens import Tokenizer
 from language_models import release_of, tables
+from shelves import release as shaken
 
 kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not")
 
@@ -76,3 +79,14 @@ def test_written_text_of_every_order(tmp_path, texts, orders, boundaries):
     scores = np.array([model.score(words) for words in sentences])
     judged = kenlm.Model(str(tmp_path / "whole.arpa"))
     assert scores.sum() == pytest.approx(sum(judged.score(" ".join(words)) for words in sentences), rel=1e-6)
+
+
+def test_a_public_model_moved_by_a_release(texts, tmp_path):
+    table = pa.table({"text": texts.cast(pa.large_string())})
+    choice = {"order": [1, 2, 3], "size": 300, "tokenizer": Tokenizer(boundaries=True)}
+    public = PublicModel.from_public(Vocabulary.from_public(table, **choice), table)
+    model = public.moved_by(shaken(public.vocabulary, 1.0))
+    sentences = [[model.trie.words[number] for number in row] for row in model.trie.rows(3)[::97].tolist()]
+    sentences = [[word for word in sentence if not word.startswith("<")] for sentence in sentences]
+    judge(model, tmp_path / "whole.arpa", sentences)
+    judge(model.pruned(model.sizes[0] + 500), tmp_path / "small.arpa", sentences)
