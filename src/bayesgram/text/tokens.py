@@ -104,12 +104,15 @@ class Tokenizer:
     def sentences(self, text: str) -> list[list[str]]:
         """The tokens of one text, sentence by sentence."""
         found: list[list[str]] = [[]]
-        for tokens, offsets, _ in self.scan(pa.array([text.encode()], pa.large_binary())):
-            for start, end in pairwise(offsets):
+        rows = pa.array([text.encode()], pa.large_binary())
+        for chunk in chunks(rows) if rows.nbytes > CHUNK_BYTES else [rows]:
+            tokens, offsets, _ = self.cut(chunk)
+            data = tokens[: offsets[-1]].tobytes()
+            for start, end in pairwise(offsets.tolist()):
                 if end == start:
                     found.append([])
                 else:
-                    found[-1].append(tokens[start:end].tobytes().decode())
+                    found[-1].append(data[start:end].decode())
         return found[:-1]
 
     def unfinished(self, text: str) -> tuple[list[list[str]], str]:
@@ -139,8 +142,9 @@ class Tokenizer:
         >>> Tokenizer().finished("It works. Thank you"), Tokenizer().finished("It works.")
         ([['it', 'works'], ['thank', 'you']], [['it', 'works'], []])
         """
-        ends_words = self.kind not in {TokenizerKind.CHARACTERS, TokenizerKind.FILE}
-        return self.unfinished(f"{text} " if ends_words else text)[0]
+        if self.kind in {TokenizerKind.CHARACTERS, TokenizerKind.FILE}:
+            return self.unfinished(text)[0]
+        return _without_last(self.sentences(f"{text} {_LETTER}"))
 
     def begun(self, typed: str) -> str:
         """The beginning of a word as this tokenizer would leave it; what is none stays as it is.
