@@ -1,0 +1,155 @@
+"""How much noise a budget asks for, and from where on something is published, when the candidates are people's own.
+
+A user has at most m candidates with weights wᵢ ≥ w₀, Σ wᵢ² ≤ 1. Sums below a floor S are dropped; the others get Gaussian
+noise σ and are published above T. What u has in common with others' sums that reach S is a Gaussian mechanism, moved by
+b, and what is below S without u can come out with u only if its noise exceeds T − S − wᵢ (docs/promise.md):
+
+    δ ≤ max over b² of  δ_Gauss(ε; σ/b) + p(1 − b²),    p(a²) = k ĥ(a²/k),  k = min(m, a²/w₀²),
+
+where h(x) = Q((T − S − √x)/σ) and ĥ is the smallest concave function above it on [0, 1] (Jensen). Where u has much in
+common with others, little is left that is only u's, so both terms are never large together.
+
+In:  a budget, m, w₀.   Out: σ and T, verified.   Does not draw noise.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from bayesgram.arrays import Floats
+from bayesgram.errors import UsageError
+from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, delta_of, largest_slack
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import ROUNDED_UP
+
+CELLS = 400  # of b², finer where u has nearly everything in common with others
+SPLITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # of δ, that noise may take when all is in common
+FLOOR_PART = 0.02  # S over T − S: sums that small can hardly be published, and are most of all
+TAIL = 1 + 1e-9  # the tail of discrete noise over that of continuous noise, far more than it is
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """σ, S and T, in units of what one user can add."""
+
+    multiplier: float  # σ
+    floor: float  # S
+    level: float  # T
+    failure: float  # p(1): the chance that something is published which only one user lifted over S
+    total_variation: float  # η = m/(24 (σB)²): only what one user moves differs between neighbours
+
+    @property
+    def spend(self) -> Spend:
+        """What a ledger is charged: everything in common, and everything not."""
+        return Spend.gaussian(self.multiplier, total_variation=self.total_variation, failure=self.failure)
+
+
+@lru_cache(maxsize=64)
+def calibrate_threshold(
+    budget: Budget, *, most: int, smallest: float, units: int, at_least: int = 1, most_failure: float = 1.0
+) -> Threshold:
+    """The lowest T for users of at most `most` candidates (m), each of weight `smallest` (w₀) or more.
+
+    `at_least`: T is no lower than what one fewer than so many people can add up to. `most_failure`: p(1) may be so much.
+    """
+    slack = largest_slack(budget.epsilon, budget.delta)
+    found = [
+        threshold
+        for split in SPLITS
+        if (threshold := _with_split(budget, split, most, smallest, units, most_failure, slack)) is not None
+    ]
+    if not found:
+        raise UsageError(
+            f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user; give a larger delta or ledger."
+        )
+    best = min(found, key=lambda threshold: threshold.level)
+    return Threshold(
+        best.multiplier, best.floor, max(best.level, at_least - 1.0), best.failure, best.total_variation
+    )
+
+
+def _with_split(
+    budget: Budget, split: float, most: int, smallest: float, units: int, most_failure: float, slack: float
+) -> Threshold | None:
+    """The lowest T for the σ that takes this part of δ when all is in common; None where there is none."""
+    epsilon = budget.epsilon - 2 * budget.delta  # −log(1 − p), which the other direction costs
+    allowed = budget.delta * (1 - 3 * ROUNDING)
+    multiplier = _multiplier(epsilon, split * allowed, slack)
+    variation = most / (24 * (multiplier * units) ** 2)
+    if DISCRETENESS * variation > slack * (1 - 2 * ROUNDING):
+        return None
+    alone = np.append(0.0, np.geomspace(smallest**2, 1.0, CELLS))  # a²: below the first nothing is u's alone
+    noise = np.array([delta_of(epsilon, (1 - own) / multiplier**2 * ROUNDED_UP, slack) for own in alone])
+
+    def fits(gap: float) -> bool:
+        chance = failure(alone, gap / multiplier, 1 / multiplier, most, smallest)
+        inside = np.append(chance[1:], chance[-1])  # the largest p of the cell that begins here, with its largest b
+        return bool((noise + inside <= allowed).all() and chance[-1] <= most_failure)
+
+    low, high = 1.0, 40 * multiplier + 2
+    if not fits(high):
+        return None
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    chance = float(failure(np.ones(1), high / multiplier, 1 / multiplier, most, smallest)[0])
+    return Threshold(multiplier, FLOOR_PART * high, (1 + FLOOR_PART) * high * ROUNDED_UP, chance, variation)
+
+
+def _multiplier(epsilon: float, delta: float, slack: float) -> float:
+    """The smallest σ whose curve is at most δ at ε, rounded up."""
+    low, high = 1e-6, 1.0
+    while delta_of(epsilon, 1 / high**2 * ROUNDED_UP, slack) > delta:
+        high *= 2
+    while high - low > 1e-12 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if delta_of(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta else (middle, high)
+    return high * ROUNDED_UP
+
+
+def failure(squares: Floats, gap: float, unit: float, most: int, smallest: float) -> Floats:
+    """p(a²) for many a²: an upper bound of Σ h(wᵢ²), h(x) = Q(gap − unit·√x), gap and unit in standard deviations.
+
+    A line that touches h where it is concave and is above it at 1 is above it everywhere, as h is concave and then
+    convex: Σ h(wᵢ²) ≤ k·line(a²/k).
+    """
+    number = np.minimum(float(most), squares / smallest**2 * ROUNDED_UP)
+    touched = _touching(gap, unit)
+    mean = np.where(number > 0, squares / np.maximum(number, 1e-300), smallest**2)
+    at = np.minimum(mean, touched)
+    bound: Floats = number * (_chance(at, gap, unit) + _slope(at, gap, unit) * (mean - at))
+    return np.maximum.accumulate(bound) * TAIL
+
+
+def _chance(square: Floats, gap: float, unit: float) -> Floats:
+    chance: Floats = ndtr(unit * np.sqrt(square) - gap)
+    return chance
+
+
+def _slope(square: Floats, gap: float, unit: float) -> Floats:
+    """h′ of a square."""
+    away = gap - unit * np.sqrt(square)
+    slope: Floats = np.exp(-(away**2) / 2) / math.sqrt(2 * math.pi) * unit / (2 * np.sqrt(np.maximum(square, 1e-300)))
+    return slope
+
+
+def _touching(gap: float, unit: float) -> float:
+    """The largest x whose tangent is above h at 1, where h is concave: unit·√x·(gap − unit·√x) ≤ 1."""
+    inside = gap * gap - 4
+    root = (gap - math.sqrt(inside)) / 2 / unit if inside > 0 else math.inf
+    low, high = 0.0, min(root, 1.0) ** 2
+    last = _chance(np.ones(1), gap, unit)[0]
+
+    def is_above(square: float) -> bool:
+        at = np.array([square])
+        return bool(_chance(at, gap, unit)[0] + _slope(at, gap, unit)[0] * (1 - square) >= last)
+
+    if is_above(high):
+        return high
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if is_above(middle) else (low, middle)
+    return low
