@@ -60,7 +60,8 @@ EXPORTS = (
 AUDIT = (
     "audit FILES/counts --vocab FILES/vocab.parquet --epsilon 1 --delta 1e-6 --attacks likelihood-ratio -o FILES/audit"
 )
-RESERVED = (("mixed", 0.25), ("pure", 0.25), ("tight", 0.45), ("tight", 0.45))  # no release of these is known
+SPEND = ("inverse_variance", "pure_epsilon", "total_variation", "failure")
+RESERVED = (("mixed", 0.25), ("pure", 0.25), ("tight", 0.13), ("tight", 0.13))  # no release of these is known
 
 
 def main(output: Path) -> None:
@@ -73,8 +74,8 @@ def main(output: Path) -> None:
             subprocess.run([sys.executable, "-m", "bayesgram", *command.split()], cwd=work, check=True)  # noqa: S603
         for name, epsilon in RESERVED:
             _reserve_only(work / "FILES", f"{name}.ledger", epsilon)
-        for picture in (work / "FILES" / "audit").glob("trade-off.*"):
-            picture.unlink()  # never read again
+        for unread in (*(work / "FILES" / "audit").glob("trade-off.*"), *(work / "FILES").glob("*.ledger.lock")):
+            unread.unlink()  # never read again
         expected = json.dumps(contents(work / "FILES"), indent=1, ensure_ascii=False)
         (work / "FILES" / "expected.json").write_text(expected + "\n", encoding="utf-8")
         shutil.move(work / "FILES", output)
@@ -150,8 +151,9 @@ def _audit(file: Path) -> dict[str, Any]:
 def _ledger(path: Path) -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as connection:
         header = connection.execute("SELECT identity, population, epsilon, delta, created FROM header").fetchone()
-        rows = connection.execute("SELECT number, time, kind, reservation, description FROM entries").fetchall()
-    published = {reservation for _, _, kind, reservation, _ in rows if kind == "published"}
+        connection.row_factory = sqlite3.Row
+        rows = connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
+    published = {row["reservation"] for row in rows if row["kind"] == "published"}
     identity, population, epsilon, delta, created = header
     return {
         "identity": identity,
@@ -160,9 +162,15 @@ def _ledger(path: Path) -> dict[str, Any]:
         "delta": float(delta),
         "created": created,
         "reservations": [
-            {"number": number, "time": time, "published": number in published, "description": json.loads(description)}
-            for number, time, kind, _, description in rows
-            if kind == "reserved"
+            {
+                "number": row["number"],
+                "time": row["time"],
+                "published": row["number"] in published,
+                "description": json.loads(row["description"]),
+                "spend": {name: float(row[name]) for name in SPEND if name in row.keys()},  # noqa: SIM118 - a row is no dict
+            }
+            for row in rows
+            if row["kind"] == "reserved"
         ],
     }
 

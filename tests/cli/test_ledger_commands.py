@@ -114,8 +114,27 @@ def test_show_for_machines(work):
         "total_variation": 0.0,
         "mu_squared": 0.01,
     }
-    assert (told["format"], told["note"]) == (2, None)
+    assert "spent_failure" not in told
+    assert "left_failure" not in told
+    assert (told["format"], told["note"]) == (3, None)
     assert (first["number"], first["state"], first["description"]["mechanism"]) == (1, "published", "gaussian")
+
+
+def test_discoveries_are_shown_with_their_chance_to_fail(tmp_path):
+    succeed(*CREATE, "app.ledger", cwd=tmp_path)
+    new = json.loads(succeed("show", "app.ledger", "--json", cwd=tmp_path))
+    assert new["left_failure"] == 2.5e-7
+    assert "spent_failure" not in new
+    ledger = Ledger.open(tmp_path / "app.ledger")
+    ledger.reserve(Spend.gaussian(10.0, failure=1e-7), {"mechanism": "discover", "epsilon": 0.5, "delta": 4e-7})
+    ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"})
+    shown = succeed("show", "app.ledger", cwd=tmp_path)
+    assert "failures:  with probability 1e-07 together; 1.5e-07 of a quarter of δ is left" in shown
+    told = json.loads(succeed("show", "app.ledger", "--json", cwd=tmp_path))
+    assert (told["spent_failure"], told["left_failure"]) == (1e-7, pytest.approx(1.5e-7))
+    assert [entry["spend"].get("failure") for entry in told["entries"]] == [1e-7, None]
+    (row,) = json.loads(succeed("list", ".", "--json", cwd=tmp_path))["ledgers"]
+    assert (row["spent_failure"], row["left_failure"]) == (told["spent_failure"], told["left_failure"])
 
 
 def test_list_takes_files_folders_and_patterns(work):

@@ -33,7 +33,10 @@ from bayesgram.released.release import Release
 from commands import failing, succeed
 
 HERE = Path(__file__).parent
-VERSIONS = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
+FOLDERS = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
+VERSIONS = [
+    name for name in FOLDERS if name[0].isdigit()
+]  # others hold files of a single format, which no version wrote
 EXACT = {"rel": 1e-12, "abs": 0}
 RELEASES = {
     "gaussian": "PROVED", "k-anonymity": "NONE", "laplace": "PROVED", "laplace-public": "PROVED", "paper": "EMPIRICAL",
@@ -71,8 +74,21 @@ def files(tmp_path):
     return copied(VERSIONS[0], tmp_path / "files")
 
 
-def test_there_are_files_of_the_first_version():
+@pytest.fixture(params=FOLDERS)
+def ledgers(request, tmp_path):
+    """Of every folder, to be charged."""
+    return copied(request.param, tmp_path / "files")
+
+
+def test_there_are_files_of_the_first_version_and_ledgers_of_every_format():
     assert VERSIONS[0] == "0.1"
+    formats = {_ledger_format(HERE / folder / "pure.ledger") for folder in FOLDERS}
+    assert formats | {LEDGER_FORMAT} == set(range(1, LEDGER_FORMAT + 1))
+
+
+def _ledger_format(file):
+    """At byte 60: opening it might write."""
+    return int.from_bytes(file.read_bytes()[60:64], "big")
 
 
 # From Python
@@ -137,8 +153,12 @@ def test_audits_open(version, opened):
 
 
 @pytest.mark.parametrize("name", LEDGERS)
-def test_ledgers_open_with_all_that_was_reserved(version, opened, name):
-    told, contents = expected(version)["ledgers"][name], read_ledger(opened / f"{name}.ledger")
+def test_ledgers_open_with_all_that_was_reserved(ledgers, name):
+    told = json.loads((ledgers / "expected.json").read_text(encoding="utf-8"))["ledgers"][name]
+    contents = read_ledger(ledgers / f"{name}.ledger")
+    for entry, row in zip(contents.reservations, told["reservations"], strict=True):
+        assert entry.spend == Spend(**row.pop("spend", vars(entry.spend)))  # 0.1 did not say
+        assert entry.spend.failure == 0
     for field in ("identity", "population", "created"):
         assert getattr(contents, field) == told[field], field
     assert contents.budget == Budget(told["epsilon"], told["delta"])
@@ -150,9 +170,9 @@ def test_ledgers_open_with_all_that_was_reserved(version, opened, name):
     assert len(found) == LEDGERS[name]
 
 
-def test_a_ledger_of_delta_0_is_charged_on(files):
+def test_a_ledger_of_delta_0_is_charged_on(ledgers):
     """0.75 of 2 is spent: 1.25 more fits, by what ε adds up to, and nothing after that."""
-    ledger = Ledger.open(files / "pure.ledger")
+    ledger = Ledger.open(ledgers / "pure.ledger")
     before = ledger.read().reservations
     number = ledger.reserve(Spend(pure_epsilon=1.25), {"mechanism": "laplace"})
     after = ledger.read().reservations
@@ -162,13 +182,13 @@ def test_a_ledger_of_delta_0_is_charged_on(files):
         ledger.reserve(Spend(pure_epsilon=0.001), {})
 
 
-def test_a_ledger_of_delta_above_0_is_charged_on(files):
+def test_a_ledger_of_delta_above_0_is_charged_on(ledgers):
     """Whatever its format becomes by that: what was there stays, in its order, and the new entry is the last."""
-    ledger = Ledger.open(files / "mixed.ledger")
+    ledger = Ledger.open(ledgers / "mixed.ledger")
     before = ledger.read().reservations
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian"})
     ledger.complete(number)
-    after = Ledger.open(files / "mixed.ledger").read().reservations
+    after = Ledger.open(ledgers / "mixed.ledger").read().reservations
     assert [(entry.number, entry.description, entry.hash) for entry in after[:-1]] == [
         (entry.number, entry.description, entry.hash) for entry in before
     ]
@@ -176,11 +196,20 @@ def test_a_ledger_of_delta_above_0_is_charged_on(files):
 
 
 @pytest.mark.parametrize("name", ["full", "tight"])
-def test_what_is_spent_stays_spent(files, name):
-    ledger = Ledger.open(files / f"{name}.ledger")
+def test_what_is_spent_stays_spent(ledgers, name):
+    ledger = Ledger.open(ledgers / f"{name}.ledger")
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
         ledger.reserve(Spend(pure_epsilon=0.2), {})
     assert len(ledger.read().reservations) == LEDGERS[name]
+
+
+def test_a_discovery_can_only_come_first(ledgers):
+    found = Spend.gaussian(40.0, failure=1e-9)
+    with pytest.raises(BayesgramError, match="its first entry was no discovery"):
+        Ledger.open(ledgers / "mixed.ledger").reserve(found, {})
+    empty = Ledger.open(ledgers / "empty.ledger")
+    number = empty.reserve(found, {})
+    assert [(entry.number, entry.spend) for entry in empty.read().reservations] == [(number, found)]
 
 
 # Through the command line

@@ -5,6 +5,7 @@ ledger still allows. δ is computed on a grid of losses, not sampled.
 """
 
 import math
+from functools import cache
 
 import mpmath
 import numpy as np
@@ -144,6 +145,133 @@ def test_three_rounds_of_choices_by_dynamic_programming():
 def response(mu_squared):
     """A randomised response that costs this much."""
     return pure_losses(largest(lambda e: pure_mu_squared(e) <= mu_squared, 0.0, 20.0), 1)
+
+
+# What may fail, beside the noise
+#
+# The worst that the conditions allow: with probability p the release of D′ is a word that D never says; else it is Gaussian.
+# From D′ to D a loss is that of the noise plus log(1 − p), but for that word; from D to D′ it is that of the noise minus it.
+
+
+@pytest.mark.parametrize("p", [1e-6, 1e-3, 0.1, 0.25])
+def test_one_release_that_may_fail_costs_its_probability_and_a_little_of_epsilon(p):
+    """On finite sets: Q = (1 − p) Q̃ + p R for any R. By Q̃ the pair is as far apart as it is; by Q, no more than claimed."""
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        without, shared, alone = (rng.dirichlet(np.full(6, 0.5)) for _ in range(3))
+        with_user = (1 - p) * shared + p * alone
+        assert np.abs(with_user - shared).sum() / 2 <= p
+        for epsilon in (0.0, 0.1, 1.0, 3.0):
+            both = max(
+                apart(without, shared, epsilon + math.log1p(-p)), apart(shared, without, epsilon + math.log1p(-p))
+            )
+            assert apart(without, with_user, epsilon) <= both + 1e-15
+            assert apart(with_user, without, epsilon) <= both + p + 1e-15
+    assert -math.log1p(-p) <= 2 * p
+
+
+def apart(first, second, epsilon):
+    """The smallest δ with first(E) ≤ e^ε second(E) + δ for all E."""
+    return float(np.maximum(first - math.exp(epsilon) * second, 0).sum())
+
+
+def test_failures_that_are_chosen_by_what_was_seen_add_up_along_the_worst_path():
+    """Two rounds on finite sets; the second may fail as the first one's output says."""
+    rng = np.random.default_rng(2)
+    for _ in range(100):
+        size, first = 5, rng.uniform(0, 0.2)
+        second = rng.uniform(0, 0.25 - first, size) * (rng.random(size) < 0.7)
+        shared, alone = rng.dirichlet(np.ones(size)), rng.dirichlet(np.ones(size))
+        then, then_alone = rng.dirichlet(np.ones(size), size), rng.dirichlet(np.ones(size), size)
+        only_shared = shared[:, None] * then
+        chosen = ((1 - first) * shared + first * alone)[:, None] * (
+            (1 - second[:, None]) * then + second[:, None] * then_alone
+        )
+        most = first + second.max()
+        assert np.abs(chosen - only_shared).sum() / 2 <= most + 1e-15
+        assert (only_shared <= chosen * math.exp(2 * most) + 1e-15).all()
+
+
+def trading(spends, budget):
+    """A ledger that is not ours: noise may take what failures leave of δ, and failures what noise leaves."""
+    curve = gaussian_delta(np.array([budget.epsilon]), math.sqrt(sum(spend.mu_squared for spend in spends)))[0]
+    return curve + sum(spend.failure for spend in spends) <= budget.delta
+
+
+def delta_of_who_trades(budget, share, allowed, opening):
+    """The true δ, from D′ to D, of: a first release, then by its loss noise or failures, as much of each as is allowed."""
+    whole = largest(lambda v: allowed([Spend(v, failure=opening)], budget), 0.0, 1e3)
+    first = Spend(whole * share, failure=opening)
+    losses, probabilities = gaussian_losses(math.sqrt(first.inverse_variance))
+    left = budget.epsilon - losses - math.log1p(-opening)
+    most = largest(lambda v: allowed([first, Spend(v)], budget), 0.0, 1e3)
+    found = []
+    for noise in (most, 1e-12):  # all that is left of noise and then what may fail, or hardly any noise
+        failure = largest(lambda p, v=noise: allowed([first, Spend(v, failure=p)], budget), 0.0, 1.0)
+        found.append(failure + (1 - failure) * gaussian_delta(left - math.log1p(-failure), math.sqrt(noise)))
+    return opening + (1 - opening) * float(probabilities @ np.max(found, axis=0))
+
+
+@pytest.mark.parametrize("opening", [0.0, 1e-9], ids=["noise-first", "discovery-first"])
+@pytest.mark.parametrize("share", [0.05, 0.3, 0.6])
+def test_an_adversary_who_trades_failures_for_noise_stays_within_the_budget(share, opening):
+    """After a low loss failures serve her best, after a high one noise: each has had its limit from the start."""
+    budget = Budget(1, 1e-6)
+    assert 0.97 * budget.delta < delta_of_who_trades(budget, share, fits, opening) <= budget.delta * 1.001
+
+
+def test_a_ledger_that_let_her_trade_would_be_broken():
+    budget = Budget(1, 1e-6)
+    assert 1.6 * budget.delta < delta_of_who_trades(budget, 0.6, trading, 1e-9)
+
+
+def kernel(added, probabilities, step):
+    """Weights of whole steps that take a value on a grid to its mean after a loss, between two points in proportion."""
+    low = np.floor(added / step).astype(int)
+    part, start = added / step - low, low.min()
+    size = int(low.max() - start) + 2
+    weights = np.bincount(low - start, probabilities * (1 - part), size)
+    return start, weights + np.bincount(low - start + 1, probabilities * part, size)
+
+
+def mean_after(then, added, probabilities, step):
+    """E[then(loss + added)] at every point of the grid; beyond its ends nothing changes."""
+    start, weights = kernel(added, probabilities, step)
+    padded = np.pad(then, (max(-start, 0), max(start + weights.size, 1)), mode="edge")
+    return np.correlate(padded[max(start, 0) :], weights, "valid")[: then.size]
+
+
+@pytest.mark.parametrize("to_without", [True, False], ids=["removed", "added"])
+@pytest.mark.parametrize(("epsilon", "delta", "least"), [(1.0, 1e-4, 0.97), (0.5, 0.1, 0.8)])
+def test_three_rounds_of_choices_with_failures_by_dynamic_programming(epsilon, delta, least, to_without):
+    """Every split of μ² and of F over three rounds, each by the loss so far, as noise or as a randomised response."""
+    parts, failing, step = 5, 2, 2 * STEP
+    limit = Allowance.of(epsilon, delta, failures=True)
+    losses = np.arange(-4.0, 6.0, step)
+    costs = {spent: limit.mu_squared * spent / parts for spent in range(1, parts + 1)}
+    steps = [(0, np.zeros(1), np.ones(1))]
+    steps += [(spent, *gaussian_losses(math.sqrt(cost))) for spent, cost in costs.items()]
+    steps += [(spent, *response(cost)) for spent, cost in costs.items()]
+
+    @cache
+    def after(round_, left, may_fail):
+        """δ for each loss so far, with so many parts of μ² and of F left."""
+        best = np.maximum(-np.expm1(epsilon - losses), 0)
+        if round_ == 3:
+            return best
+        for spent, added, probabilities in (one for one in steps if one[0] <= left):
+            for failed in range(may_fail + 1):
+                p = limit.failure * failed / failing
+                then = after(round_ + 1, left - spent, may_fail - failed)
+                shift = math.log1p(-p) if to_without else -math.log1p(-p)
+                mean = mean_after(then, added + shift, probabilities, step)
+                best = np.maximum(best, p + (1 - p) * mean if to_without else mean)
+        return best
+
+    start = after(0, parts, failing)[np.searchsorted(losses, -1e-9)]
+    assert start < 1.01 * delta  # the grid
+    if to_without:
+        assert start > least * delta  # she does use what she is given
 
 
 # Lines 3 to 5: the noise is discrete

@@ -1,5 +1,6 @@
 """The ledger: what it allows, what it notices, and what it survives."""
 
+import math
 import os
 import random
 import re
@@ -8,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
 from bayesgram.privacy import ledger_file, ledger_tables
-from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
+from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger, is_ledger, read_ledger
@@ -143,7 +145,7 @@ def test_only_an_open_reservation_can_be_completed(used, number, message):
 
 
 def test_a_spend_is_kept_to_its_last_digit(ledger):
-    spend = Spend(1 / 300, (0.1 + 0.2) / 3, 1e-17 / 3)
+    spend = Spend(1 / 300, (0.1 + 0.2) / 3, 1e-17 / 3, 1e-7 / 3)
     ledger.reserve(spend, {})
     assert read_ledger(ledger.path).spends == [spend]
 
@@ -322,8 +324,8 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_a_newer_format_is_refused(used):
-    tamper(used.path, "PRAGMA user_version = 3")
-    with pytest.raises(UsageError, match=r"is a ledger of format 3; this bayesgram reads 2\. Use a newer one\.$"):
+    tamper(used.path, "PRAGMA user_version = 4")
+    with pytest.raises(UsageError, match=r"is a ledger of format 4; this bayesgram reads 3\. Use a newer one\.$"):
         used.reserve(SOME, {})
 
 
@@ -337,9 +339,16 @@ def test_an_old_copy_of_the_whole_file_is_not_noticed(ledger, tmp_path):
     assert ledger.read().last_hash != kept
 
 
-def test_the_program_in_the_docs_verifies_a_ledger(used):
+@pytest.mark.parametrize("version", [1, 2, 3, "converted"])
+def test_the_program_in_the_docs_verifies_a_ledger(used, version):
     page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    if version != 3:
+        as_format(1 if version == 1 else 2, used.path)
+    if version == "converted":
+        used = Ledger.open(used.path)
+        used.reserve(SOME, {})
+        assert (used.read().format, used.read().made_with) == (3, 2)
 
     def verify():
         return subprocess.run([sys.executable, "-c", code, used.path], capture_output=True, text=True, check=False)
@@ -423,7 +432,7 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(module, "check_format", lambda *_: None)  # it makes a database of its own
+    monkeypatch.setattr(module, "check_format", lambda *_: ledger_tables.FORMAT)  # it makes a database of its own
     monkeypatch.setattr(ledger_file.sqlite3, "connect", small)
     with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
         used.reserve(SOME, {"x": "y" * 9000})
@@ -465,24 +474,23 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
 # Formats
 
 
-def as_format_1(path):
-    """What 0.1 would have written: the tables of format 1, and a header and entries hashed under it."""
+def as_format(version, path):
+    """What was written then: the tables of that format, and a header and entries hashed under it."""
     connection = sqlite3.connect(path, isolation_level=None)
     connection.row_factory = sqlite3.Row
     header = dict(connection.execute("SELECT * FROM header").fetchone())
     rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
     connection.close()
-    header["format"] = 1
+    header["format"] = version
     header["genesis"] = header["last_hash"] = ledger_tables.hash_of(
         {name: header[name] for name in ledger_tables.GENESIS_COLUMNS}
     )
     for row in rows:
+        assert row.pop("failure") in {None, "0.0"}
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_tables.hash_of(
-            {name: row[name] for name in ledger_tables.ENTRY_COLUMNS}
-        )
+        row["hash"] = header["last_hash"] = ledger_tables.hash_of({k: v for k, v in row.items() if k != "hash"})
     path.unlink()
-    with closing(ledger_tables.new_database(1)) as made:
+    with closing(ledger_tables.new_database(version)) as made:
         ledger_tables.insert(made, "header", header)
         for row in rows:
             ledger_tables.insert(made, "entries", row)
@@ -490,38 +498,46 @@ def as_format_1(path):
     return Ledger.open(path)
 
 
-@pytest.fixture
-def old(used):
-    return as_format_1(used.path)
+OLD_NOTES = {
+    1: "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; ",
+    2: "made with format 2, which has no place for the failure probability of a discovery; ",
+}
 
 
-def test_a_ledger_of_format_1_is_read_as_it_is(old):
+@pytest.fixture(params=[1, 2])
+def old(used, request):
+    return as_format(request.param, used.path)
+
+
+def test_a_ledger_of_an_older_format_is_read_as_it_is(old):
     before = old.path.read_bytes()
     contents = old.read()
-    assert (contents.format, contents.converted, contents.last_number) == (1, None, 5)
-    assert contents.note == (
-        "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; it is converted when"
-        " something is charged to it."
-    )
+    assert contents.format == contents.made_with
+    assert (contents.converted, contents.last_number) == (None, 5)
+    assert contents.note == OLD_NOTES[contents.format] + "it is converted when something is charged to it."
+    assert contents.spends == [SOME] * 4
     assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
     assert old.path.read_bytes() == before
 
 
 def test_it_is_converted_with_a_note_when_it_is_charged(old, caplog):
-    hashes = [entry.hash for entry in old.read().reservations]
+    before = old.read()
+    hashes = [entry.hash for entry in before.reservations]
     caplog.set_level("INFO", "bayesgram")
     assert old.reserve(SOME, {"output": "out-5"}) == 7
     contents = old.read()
-    assert (contents.format, contents.converted, contents.last_number) == (2, 6, 7)
+    assert (contents.format, contents.converted, contents.last_number) == (3, 6, 7)
     assert [entry.hash for entry in contents.reservations][:4] == hashes  # every entry stays what it was
     assert contents.reservations[1].published
-    assert "entry 6 notes its conversion" in contents.note
+    assert contents.note == OLD_NOTES[before.format] + "entry 6 notes its conversion."
     assert [record.message for record in caplog.records] == [f"note: {old.path}: {contents.note}"]
     assert old.reserve(SOME, {}) == 8  # once
     with pytest.raises(sqlite3.IntegrityError, match="append-only"), closing(sqlite3.connect(old.path)) as connection:
         connection.execute("DELETE FROM entries")
     connection = sqlite3.connect(old.path)
-    assert connection.execute("PRAGMA user_version").fetchone() == (2,)  # 0.1 refuses it: its rule is not enough
+    assert connection.execute("PRAGMA user_version").fetchone() == (3,)  # older versions refuse it
+    noted = connection.execute("SELECT description FROM entries WHERE kind = 'converted'").fetchall()
+    assert noted == [(f'{{"from_format":{before.format},"to_format":3}}',)]
     connection.close()
 
 
@@ -529,6 +545,36 @@ def test_completing_converts_too(old):
     old.complete(1)
     assert old.read().converted == 6
     assert old.read().reservations[0].published
+
+
+def test_a_ledger_that_was_converted_before_is_converted_again(used):
+    """From format 1 to 2 by an earlier version, with its note, and now to 3 with another."""
+    used.path.write_bytes(_converted_to_2(as_format(1, used.path)))
+    twice = Ledger.open(used.path)
+    note = twice.read().note
+    assert (twice.read().format, twice.read().made_with, twice.read().converted) == (2, 1, 6)
+    hashes = [entry.hash for entry in twice.read().reservations]
+    assert twice.reserve(SOME, {}) == 8
+    assert (twice.read().format, twice.read().converted, twice.read().note) == (3, 6, note)
+    assert [entry.hash for entry in twice.read().reservations][:4] == hashes
+
+
+def _converted_to_2(old):
+    """The bytes after the conversion of 1 to 2, which added a kind of entries and a note of that kind."""
+    contents, copy = old.read(), old.path.with_name("copy")
+    with closing(sqlite3.connect(old.path)) as before, closing(ledger_tables.new_database(2)) as after:
+        for table in ("header", "entries"):
+            before.row_factory = sqlite3.Row
+            for row in before.execute(f"SELECT * FROM {table}").fetchall():
+                ledger_tables.insert(after, table, dict(row))
+        note = {"number": 6, "time": "2026-01-01T00:00:00+00:00", "kind": "converted", "reservation": None}
+        note |= {"inverse_variance": "0.0", "pure_epsilon": "0.0", "total_variation": "0.0"}
+        note |= {"description": '{"from_format":1,"to_format":2}', "previous": contents.last_hash}
+        note["hash"] = ledger_tables.hash_of(note)
+        ledger_tables.insert(after, "entries", note)
+        after.execute("UPDATE header SET last_number = 6, last_hash = ?", (note["hash"],))
+        copy.write_bytes(after.serialize())
+    return copy.read_bytes()
 
 
 def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
@@ -541,7 +587,7 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
             connection.execute(f"DROP TRIGGER {name}")
         connection.execute("UPDATE header SET delta = '1e-06'")
         connection.commit()
-    old = as_format_1(ledger.path)
+    old = as_format(1, ledger.path)
     caplog.set_level("INFO", "bayesgram")
     with pytest.raises(BayesgramError, match=r"ε = 1\.748 of it is spent, and with this release"):
         old.reserve(SOME, {})
@@ -554,7 +600,7 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
 
 
 @pytest.mark.parametrize("statement", ["UPDATE entries SET pure_epsilon = '0' WHERE number = 2", "DROP TABLE entries"])
-def test_a_damaged_ledger_of_format_1_is_not_converted(old, statement):
+def test_a_damaged_ledger_of_an_older_format_is_not_converted(old, statement):
     tamper(old.path, statement) if "UPDATE" in statement else _run(old.path, statement)
     before = old.path.read_bytes()
     with pytest.raises(BayesgramError, match="edited or damaged and is refused"):
@@ -565,6 +611,177 @@ def test_a_damaged_ledger_of_format_1_is_not_converted(old, statement):
 def _run(path, statement):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
+
+
+KILLED_CONVERSION = """if True:
+    import os, signal, sqlite3, sys
+    from pathlib import Path
+    from bayesgram.privacy import ledger_file
+    from bayesgram.privacy.ledger import Ledger, Spend
+
+    class Doomed(sqlite3.Connection):
+        left = None
+
+        def execute(self, command, *more):
+            if command.startswith("DROP TRIGGER entries_are_not_edited"):
+                super().execute("PRAGMA cache_size = 1")  # so that half of it is on disk
+                self.left = statements
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.left = None if self.left is None else self.left - 1
+            return super().execute(command, *more)
+
+    connect, path = sqlite3.connect, Path(sys.argv[1])
+    ledger_file.sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Doomed, **more})
+    before = path.read_bytes()
+    for statements in range(99):
+        child = os.fork()
+        if not child:
+            Ledger.open(path).reserve(Spend(pure_epsilon=0.05), {})
+            os._exit(0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        halfway = os.path.exists(sys.argv[1] + "-journal")
+        contents = Ledger.open(path).read()
+        print(code, halfway, contents.format, contents.last_number, path.read_bytes() == before)
+        if code == 0:
+            break
+"""
+
+
+def test_a_conversion_that_is_killed_did_not_happen(old):
+    """Before any of its statements: the next one to come finds the ledger as it was, and at last converts it."""
+    version = old.read().format
+    command = [sys.executable, "-c", KILLED_CONVERSION, old.path]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    *killed, last = [line.split() for line in lines]
+    assert last == ["0", "False", "3", "7", "False"]
+    assert len(killed) > 12
+    assert {(code, *after) for code, _, *after in killed} == {("-9", str(version), "5", "True")}
+    assert sum(halfway == "True" for _, halfway, *_ in killed) > 5
+
+
+def test_a_header_of_a_format_that_was_not_there_is_refused(used):
+    as_format(2, used.path)
+    with closing(sqlite3.connect(used.path)) as connection, connection:
+        connection.row_factory = sqlite3.Row
+        header = dict(connection.execute("SELECT * FROM header").fetchone()) | {"format": 3}
+        genesis = ledger_tables.hash_of({name: header[name] for name in ledger_tables.GENESIS_COLUMNS})
+        connection.execute("UPDATE header SET format = 3, genesis = ?", (genesis,))
+    with pytest.raises(BayesgramError, match="its header has another format"):
+        used.read()
+
+
+# Discoveries: a failure probability beside the noise
+
+
+FOUND = Spend.gaussian(40.0, total_variation=1e-20, failure=1e-7)
+
+
+def test_a_ledger_that_begins_with_a_discovery_sets_a_quarter_of_its_delta_aside(ledger):
+    assert ledger.check_discovery() == Allowance.of(1.0, 1e-6, failures=True)
+    assert ledger.reserve(FOUND, {"mechanism": "discover"}) == 1
+    ledger.reserve(Spend.gaussian(50.0), {})
+    assert ledger.reserve(FOUND, {}) == 3
+    contents = ledger.read()
+    assert contents.spends == [FOUND, Spend.gaussian(50.0), FOUND]
+    assert contents.spent_failure() == 2e-7
+    left = ledger.check_discovery()
+    assert left == contents.left_for_discovery()
+    assert left.failure == float(Fraction(2.5e-7) - Fraction(2e-7))
+    with pytest.raises(BayesgramError) as caught:
+        ledger.reserve(FOUND, {})
+    assert str(caught.value) == (
+        "the budget of population 'app users' has no room for this discovery: discoveries may fail with probability 2.5e-07"
+        " together (a quarter of its δ), 2e-07 of that is spent, and this one asks for 1e-07: give it a smaller δ. Nothing"
+        " was reserved."
+    )
+    assert ledger.reserve(Spend.gaussian(1 / math.sqrt(left.mu_squared * 0.5), failure=left.failure), {}) == 4
+    with pytest.raises(BayesgramError, match=r"2\.5e-07 of that is spent, and none is left\. Nothing was"):
+        ledger.check_discovery()
+    ledger.reserve(Spend.gaussian(50.0), {})  # noise goes on
+
+
+def test_what_is_left_for_a_discovery_can_be_charged_whole_and_no_more(ledger):
+    ledger.reserve(FOUND, {})
+    left = ledger.check_discovery()
+    ledger.reserve(Spend(left.mu_squared, 0.0, left.total_variation, left.failure), {})
+    with pytest.raises(
+        BayesgramError, match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ"
+    ):
+        ledger.reserve(Spend(1e-12), {})
+    assert ledger.read().left() == "nothing"
+
+
+def test_a_discovery_is_refused_where_the_first_entry_was_none_and_nothing_is_stored(used):
+    before = used.path.read_bytes()
+    for refused in (used.check_discovery, lambda: used.reserve(FOUND, {})):
+        with pytest.raises(BayesgramError) as caught:
+            refused()
+        assert str(caught.value) == (
+            "the budget of population 'app users' has no room for this discovery: its first entry was no discovery, so all"
+            " of its δ belongs to noise and none was set aside for the chance that a discovery publishes what only one"
+            " person wrote. Go on without a discovery, or charge it to a new ledger before anything else; if that is for"
+            " the same people, what both ledgers spend adds up. Nothing was reserved."
+        )
+        assert caught.value.exit_code == 1
+    assert used.path.read_bytes() == before
+    assert (used.read().last_number, used.read().spends) == (5, [SOME] * 4)
+
+
+def test_it_is_refused_also_where_somebody_else_came_first(ledger):
+    assert ledger.check_discovery().failure == 2.5e-7
+    Ledger.open(ledger.path).reserve(SOME, {})
+    with pytest.raises(BayesgramError, match="its first entry was no discovery"):
+        ledger.reserve(FOUND, {})
+    assert ledger.read().spends == [SOME]
+
+
+def test_it_is_refused_where_delta_is_zero_or_nothing_is_left_for_noise(tmp_path, ledger):
+    pure = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
+    for refused in (pure.check_discovery, lambda: pure.reserve(FOUND, {})):
+        with pytest.raises(BayesgramError, match=r"it has δ = 0, and a discovery needs a δ\. Use a ledger of δ > 0\."):
+            refused()
+    ledger.reserve(Spend(ledger.check_discovery().mu_squared, failure=1e-9), {})
+    with pytest.raises(BayesgramError, match=r"nothing of it is left for noise\. Nothing was reserved\."):
+        ledger.check_discovery()
+
+
+def test_the_whole_budget_as_noise_is_too_much_for_a_discovery(ledger):
+    """Where nothing may fail it fits to the last digit; a quarter of δ is 1.4% of σ."""
+    whole = Allowance.of(1.0, 1e-6).mu_squared
+    with pytest.raises(BayesgramError, match=r"would be ε = 1\.015.*noise has δ = 7\.5e-07 \(docs/ledger\.md\)\.$"):
+        ledger.reserve(Spend(whole, failure=1e-9), {})
+    assert ledger.reserve(Spend(whole), {}) == 1
+
+
+def test_a_converted_ledger_keeps_the_choice_of_its_first_entry(old, tmp_path):
+    with pytest.raises(BayesgramError, match="its first entry was no discovery"):
+        old.reserve(FOUND, {})
+    assert old.read().spends == [SOME] * 4
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_empty_ledger_of_an_older_format_takes_a_discovery(ledger, version):
+    old = as_format(version, ledger.path)
+    assert old.check_discovery().failure == 2.5e-7
+    assert old.reserve(FOUND, {}) == 2
+    assert old.read().spends == [FOUND]
+
+
+@pytest.mark.parametrize("failure", ["'0.0'", "NULL", "'1e-08'"])
+def test_an_edited_failure_is_noticed(ledger, failure):
+    ledger.reserve(FOUND, {})
+    tamper(ledger.path, f"UPDATE entries SET failure = {failure}")
+    with pytest.raises(BayesgramError, match="entry 1 was changed"):
+        ledger.read()
+
+
+@pytest.mark.parametrize("failure", ["'0.0'", "'1e-08'"])
+def test_so_is_one_of_an_entry_that_is_older_than_the_column(old, failure):
+    old.complete(1)
+    tamper(old.path, f"UPDATE entries SET failure = {failure} WHERE number = 2")
+    with pytest.raises(BayesgramError, match="entry 2 was changed"):
+        old.read()
 
 
 # Many threads and processes
@@ -746,8 +963,8 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
         with ledger_file.writing(Path(sys.argv[1])) as connection:
             connection.execute("PRAGMA cache_size = 1")
             for number in range(6, 56):
-                row = (number, "", "reserved", None, "0.0", "0.0", "0.0", "x" * 9000, "", "")
-                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+                row = (number, "", "reserved", None, "0.0", "0.0", "0.0", "0.0", "x" * 9000, "", "")
+                connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
             os.kill(os.getpid(), signal.SIGKILL)
     """
     before = used.path.stat().st_size

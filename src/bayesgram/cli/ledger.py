@@ -84,6 +84,7 @@ def show(file: File, json: options.Json = False) -> None:
             "budget": f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}",
             "spent": _spent(summary),
             "left": contents.left(),
+            **_failures(contents),
             **({"note": contents.note} if contents.note else {}),
             "last_hash": contents.last_hash,
         },
@@ -149,6 +150,9 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
         "spent_epsilon": contents.spent_epsilon(),
         "left_gaussian_epsilon": contents.left_gaussian(),
         "left_pure_epsilon": contents.left_pure(),
+        **_unless_zero(
+            {"spent_failure": contents.spent_failure(), "left_failure": contents.left_for_discovery().failure}
+        ),
         "reservations": len(contents.reservations),
         "unpublished": sum(not entry.published for entry in contents.reservations),
         "identity": contents.identity,
@@ -164,10 +168,30 @@ def _told(entry: "Entry") -> dict[str, Any]:
         "number": entry.number,
         "time": entry.time,
         "state": _state(entry),
-        "spend": {**vars(entry.spend), "mu_squared": entry.spend.mu_squared},
+        "spend": _spend(entry),
         "description": entry.description,
         "hash": entry.hash,
     }
+
+
+def _spend(entry: "Entry") -> dict[str, float]:
+    numbers = dict(vars(entry.spend))
+    failure = _unless_zero({"failure": numbers.pop("failure")})
+    return {**numbers, **failure, "mu_squared": entry.spend.mu_squared}
+
+
+def _unless_zero(numbers: dict[str, float]) -> dict[str, float]:
+    """What only discoveries have is shown where there are some."""
+    return {name: value for name, value in numbers.items() if value}
+
+
+def _failures(contents: "Contents") -> dict[str, str]:
+    """For people: how likely discoveries are to fail, and what is left of that."""
+    from bayesgram.privacy.accounting import digits_up
+
+    spent = contents.spent_failure()
+    left = f"{contents.left_for_discovery().failure:g} of a quarter of δ is left"
+    return {"failures": f"with probability {digits_up(spent)} together; {left}"} if spent else {}
 
 
 def _cells(entry: "Entry") -> tuple[str, ...]:

@@ -16,13 +16,17 @@ law is within a factor e^h of the rounded continuous law, h = 5,500 Σ η, but f
 release. What a ledger may hold is fixed by its budget before the first release (μ² and h each have a limit of their
 own): trading one for the other along the way would be a choice that the proof does not cover.
 
+A discovery may, with a *failure probability* p, publish what only one user wrote, which no Gaussian curve covers. A
+ledger whose first reservation has such a p sets F = δ/4 aside: Σ p ≤ F, and noise has the curve of (ε − 2F, δ − F). In
+any other, noise has all of (ε, δ), and no p fits.
+
 Rounded to the safe side: sums are exact and round up; δ_Gauss is written without cancellation (relative error below
 1e-12, tested with 60 digits) and counted 1e-11 higher, and so is the μ² of a pure ε.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass, fields
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
@@ -36,6 +40,7 @@ from bayesgram.privacy.budget import MAX_EPSILON, MIN_EPSILON, Budget
 ROUNDING = 1e-11  # what δ and μ² are raised by; calibrate_gaussian leaves a hundred times as much
 LARGEST = 300.0  # an ε above is infinite; e^ε τ is nothing up to there
 DISCRETENESS = 5_500  # h/η
+ASIDE = 0.25  # the part of δ for failures, where the first reservation may fail; a power of 2, so that F is exact
 SLACK = 5e-10  # the part of ε (or of δ, if that is larger) that h may take: less than calibrate_gaussian leaves free
 LOG_TAIL = -450.0  # log τ
 MOST_RELEASES = 1_000_000
@@ -48,15 +53,16 @@ class Spend:
 
     `inverse_variance` is Σ 1/σ² over its discrete Gaussian measurements (σ: noise scale over L2 sensitivity);
     `total_variation` is η = Σ V/(24 s²), how far they are from continuous ones; `pure_epsilon` is Σ ε over its pure-ε
-    measurements.
+    measurements; `failure` is Σ p, the chance that something is published which the noise does not cover.
 
     >>> Spend(pure_epsilon=0.1) + Spend(pure_epsilon=0.2)
-    Spend(inverse_variance=0.0, pure_epsilon=0.3, total_variation=0.0)
+    Spend(inverse_variance=0.0, pure_epsilon=0.3, total_variation=0.0, failure=0.0)
     """
 
     inverse_variance: float = 0.0
     pure_epsilon: float = 0.0
     total_variation: float = 0.0
+    failure: float = 0.0
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -64,17 +70,16 @@ class Spend:
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
                 raise UsageError(f"{field.name}={value}: a spend has finite numbers from 0.")
             object.__setattr__(self, field.name, float(value))
-        if self.total_variation and not self.inverse_variance:
-            raise UsageError(
-                f"total_variation={self.total_variation}: belongs to Gaussian noise; give inverse_variance too."
-            )
+        for name in ("total_variation", "failure"):
+            if getattr(self, name) and not self.inverse_variance:
+                raise UsageError(f"{name}={getattr(self, name)}: belongs to Gaussian noise; give inverse_variance too.")
 
     @classmethod
-    def gaussian(cls, multiplier: float, *, total_variation: float = 0.0) -> "Spend":
+    def gaussian(cls, multiplier: float, *, total_variation: float = 0.0, failure: float = 0.0) -> "Spend":
         """One discrete Gaussian measurement of noise multiplier σ; 1/σ² rounded up."""
         if not 0 < multiplier < math.inf:
             raise UsageError(f"multiplier={multiplier}: a noise multiplier is a finite number above 0.")
-        return cls(_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation)
+        return cls(_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation, failure)
 
     @property
     def mu_squared(self) -> float:
@@ -86,6 +91,7 @@ class Spend:
             _up(Fraction(self.inverse_variance) + Fraction(other.inverse_variance)),
             _written_up(_written(self.pure_epsilon) + _written(other.pure_epsilon)),
             _up(Fraction(self.total_variation) + Fraction(other.total_variation)),
+            _up(Fraction(self.failure) + Fraction(other.failure)),
         )
 
 
@@ -111,20 +117,32 @@ class Allowance:
 
     mu_squared: float
     total_variation: float
+    failure: float = 0.0
 
     @classmethod
-    def of(cls, epsilon: float, delta: float) -> "Allowance":
-        """The largest μ² whose curve is at most δ at ε."""
+    def of(cls, epsilon: float, delta: float, *, failures: bool = False) -> "Allowance":
+        """The largest μ² whose curve is at most δ at ε; with failures, what they leave of both."""
         high = 1.0
         slack = largest_slack(epsilon, delta)
-        while delta_of(epsilon, high, slack) <= delta:
+        for_noise, most = _beside_failures(epsilon, delta, failures=failures)
+        while delta_of(for_noise, high, slack) <= most:
             high *= 2
-        first_too_much = _smallest(lambda mu_squared: delta_of(epsilon, mu_squared, slack) > delta, 0.0, high)
-        return cls(math.nextafter(first_too_much, 0), slack / DISCRETENESS * (1 - ROUNDING))
+        first_too_much = _smallest(lambda mu_squared: delta_of(for_noise, mu_squared, slack) > most, 0.0, high)
+        variation = slack / DISCRETENESS * (1 - ROUNDING)
+        return cls(math.nextafter(first_too_much, 0), variation, _set_aside(delta, failures=failures))
+
+    @classmethod
+    def of_budget(cls, budget: Budget, *, failures: bool) -> "Allowance":
+        """The same of a budget with δ > 0."""
+        return cls.of(float(budget.epsilon), float(budget.delta), failures=failures)
 
     def covers(self, total: Spend, mu_squared: float) -> bool:
-        """Whether both sums are within."""
-        return mu_squared <= self.mu_squared and total.total_variation <= self.total_variation
+        """Whether all sums are within."""
+        return (
+            mu_squared <= self.mu_squared
+            and total.total_variation <= self.total_variation
+            and total.failure <= self.failure
+        )
 
 
 def largest_slack(epsilon: float, delta: float) -> float:
@@ -150,13 +168,16 @@ def composed_epsilon(spends: Iterable[Spend], delta: float) -> float:
     if not spends or delta == 0:
         return _pure_sum(spends)
     total, mu_squared = _total(spends)
+    failures = may_fail(spends)
 
     def enough(epsilon: float) -> bool:
         slack = largest_slack(epsilon, delta)
         within = DISCRETENESS * total.total_variation * (1 + ROUNDING) <= slack
-        return within and delta_of(epsilon, mu_squared, slack) <= delta
+        for_noise, most = _beside_failures(epsilon, delta, failures=failures)
+        return within and delta_of(for_noise, mu_squared, slack) <= most
 
-    if len(spends) > MOST_RELEASES or not enough(LARGEST):
+    too_many = len(spends) > MOST_RELEASES or total.failure > _set_aside(delta, failures=failures)
+    if too_many or not enough(LARGEST):
         return math.inf
     return 0.0 if enough(0.0) else _smallest(enough, 0.0, LARGEST)
 
@@ -166,7 +187,8 @@ def fits(spends: Iterable[Spend], budget: Budget) -> bool:
     spends, epsilon, delta = list(spends), float(budget.epsilon), float(budget.delta)
     if delta == 0:
         return _pure_sum(spends) <= epsilon
-    return len(spends) <= MOST_RELEASES and Allowance.of(epsilon, delta).covers(*_total(spends))
+    limit = Allowance.of_budget(budget, failures=may_fail(spends))
+    return len(spends) <= MOST_RELEASES and limit.covers(*_total(spends))
 
 
 def gaussian_left(spends: Iterable[Spend], budget: Budget) -> float:
@@ -185,6 +207,26 @@ def pure_left(spends: Iterable[Spend], budget: Budget) -> float:
     return _left(pure_epsilon_of(left) * (1 - 1e-9) if left else 0.0)
 
 
+def discovery_left(spends: Iterable[Spend], budget: Budget) -> Allowance:
+    """What a discovery may still take of each limit; nothing of any where there can be none."""
+    spends, nothing = list(spends), Allowance(0.0, 0.0)
+    if budget.delta == 0 or len(spends) >= MOST_RELEASES:
+        return nothing
+    failures = may_fail(spends) or not spends
+    limit, (total, mu_squared) = Allowance.of_budget(budget, failures=failures), _total(spends)
+    left = Allowance(
+        _down(Fraction(limit.mu_squared) - Fraction(mu_squared)),
+        _down(Fraction(limit.total_variation) - Fraction(total.total_variation)),
+        _down(Fraction(limit.failure) - Fraction(total.failure)),
+    )
+    return left if min(astuple(left)) > 0 else nothing
+
+
+def failure_left(spends: Iterable[Spend], budget: Budget) -> float:
+    """The largest failure probability that a discovery may still have; 0 if there can be none."""
+    return discovery_left(spends, budget).failure
+
+
 def digits_up(value: float) -> str:
     """Four digits for a person, never fewer than were spent.
 
@@ -192,6 +234,24 @@ def digits_up(value: float) -> str:
     ('0.1235', '0.5', '0')
     """
     return f"{float(Context(prec=4, rounding=ROUND_CEILING).create_decimal(repr(value))):g}"
+
+
+def may_fail(spends: Sequence[Spend]) -> bool:
+    """Whether a part of δ is set aside for failures: the first spend decides, when nothing has been seen yet."""
+    return bool(spends) and spends[0].failure > 0
+
+
+def _set_aside(delta: float, *, failures: bool) -> float:
+    """F: what failures may add up to."""
+    return ASIDE * delta if failures else 0.0
+
+
+def _beside_failures(epsilon: float, delta: float, *, failures: bool) -> tuple[float, float]:
+    """What noise has of ε and of δ: all, or ε − 2F and δ − F, rounded down."""
+    if not failures:
+        return epsilon, delta
+    aside = Fraction(_set_aside(delta, failures=True))
+    return _down(Fraction(epsilon) - 2 * aside), _down(Fraction(delta) - aside)
 
 
 def _total(spends: list[Spend]) -> tuple[Spend, float]:
@@ -210,8 +270,9 @@ def _pure_sum(spends: list[Spend]) -> float:
 
 def _mu_squared_left(spends: Iterable[Spend], budget: Budget) -> float:
     """What is left of μ², rounded down; 0 if nothing is."""
-    limit = Allowance.of(float(budget.epsilon), float(budget.delta))
-    total, mu_squared = _total(list(spends))
+    spends = list(spends)
+    limit = Allowance.of_budget(budget, failures=may_fail(spends))
+    total, mu_squared = _total(spends)
     if not limit.covers(total, mu_squared):
         return 0.0
     return max(math.nextafter(float(Fraction(limit.mu_squared) - Fraction(mu_squared)), 0), 0.0)
@@ -266,6 +327,12 @@ def _up(value: Fraction) -> float:
     """The smallest float that is not below."""
     nearest = float(value)
     return nearest if Fraction(nearest) >= value else math.nextafter(nearest, math.inf)
+
+
+def _down(value: Fraction) -> float:
+    """The largest float that is not above."""
+    nearest = float(value)
+    return nearest if Fraction(nearest) <= value else math.nextafter(nearest, -math.inf)
 
 
 def _left(epsilon: float) -> float:

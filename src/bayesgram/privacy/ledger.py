@@ -22,12 +22,15 @@ from typing import Any
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
+    ASIDE,
     Allowance,
     Spend,
     composed_epsilon,
     digits_up,
+    discovery_left,
     fits,
     gaussian_left,
+    may_fail,
     pure_left,
     pure_mu_squared,
 )
@@ -44,7 +47,10 @@ from bayesgram.privacy.ledger_tables import (
     canonical,
     check_chain,
     check_format,
+    columns_of,
+    entries_of,
     hash_of,
+    hash_of_entry,
     insert,
     new_database,
     rows_of,
@@ -52,6 +58,10 @@ from bayesgram.privacy.ledger_tables import (
 
 LONGEST_NAME = 200
 LONGEST_DESCRIPTION = 10_000
+WHAT_WAS_OTHER = {  # in older formats
+    1: "whose rule did not cover releases chosen after seeing earlier ones",
+    2: "which has no place for the failure probability of a discovery",
+}
 
 
 @dataclass(frozen=True)
@@ -75,7 +85,8 @@ class Contents:
     budget: Budget
     created: str
     format: int
-    converted: int | None  # the entry that notes it, for a ledger of an older format
+    made_with: int  # the format it had at first
+    converted: int | None  # the entry that notes its first conversion, for a ledger of an older format
     reservations: tuple[Entry, ...]
     last_number: int
     last_hash: str
@@ -83,25 +94,27 @@ class Contents:
     @property
     def note(self) -> str | None:
         """What the keeper of a ledger of an older format should know."""
-        if self.format < FORMAT:
-            when = "it is converted when something is charged to it"
-        elif self.converted:
-            when = f"entry {self.converted} notes its conversion"
-        else:
+        if self.made_with == FORMAT:
             return None
-        spent = self.spent_epsilon()
+        when = "it is converted when something is charged to it"
+        if self.converted:
+            when = f"entry {self.converted} notes its conversion"
         over = (
-            f" What was reserved under the old rule is together ε = {digits_up(spent)} by the new one, more than its"
-            " budget: nothing more can be charged."
-            if self.format == FORMAT and not fits(self.spends, self.budget)
+            f" What was reserved under the old rule is together ε = {digits_up(self.spent_epsilon())} by the new one,"
+            " more than its budget: nothing more can be charged."
+            if self.converted and not fits(self.spends, self.budget)
             else ""
         )
-        return f"made with format 1, whose rule did not cover releases chosen after seeing earlier ones; {when}.{over}"
+        return f"made with format {self.made_with}, {WHAT_WAS_OTHER[self.made_with]}; {when}.{over}"
 
     @property
     def spends(self) -> list[Spend]:
         """Everything that was ever reserved."""
         return [entry.spend for entry in self.reservations]
+
+    def allowance(self, *more: Spend) -> Allowance:
+        """What its spends and these may add up to, for δ > 0."""
+        return Allowance.of_budget(self.budget, failures=may_fail([*self.spends, *more]))
 
     def spent_epsilon(self) -> float:
         """ε of everything together at the ledger's δ, rounded up."""
@@ -114,6 +127,14 @@ class Contents:
     def left_pure(self) -> float:
         """ε of the largest pure-ε release that still fits, rounded down."""
         return pure_left(self.spends, self.budget)
+
+    def spent_failure(self) -> float:
+        """The failure probability of everything together, rounded up."""
+        return sum(self.spends, Spend()).failure
+
+    def left_for_discovery(self) -> Allowance:
+        """What a discovery may still take of each limit; nothing of any where there can be none."""
+        return discovery_left(self.spends, self.budget)
 
     def left(self) -> str:
         """What still fits, in words."""
@@ -166,6 +187,17 @@ class Ledger:
             raise BayesgramError(_refusal(contents, spend))
         return number
 
+    def check_discovery(self) -> Allowance:
+        """What a discovery may still take, to be asked before any text is read; refused if there can be none.
+
+        `reserve` refuses too: others may charge the ledger meanwhile.
+        """
+        contents = self.read()
+        left = contents.left_for_discovery()
+        if not left.failure:
+            raise BayesgramError(_refusal_of_discovery(contents))
+        return left
+
     def complete(self, number: int) -> None:
         """Note that the release of this reservation was published. It costs nothing and gives nothing back."""
         with writing(self.path) as connection:
@@ -217,20 +249,57 @@ def check_population(name: str) -> None:
 
 
 def _refusal(contents: Contents, spend: Spend) -> str:
+    if spend.failure > contents.left_for_discovery().failure:
+        return _refusal_of_discovery(contents, spend.failure)
     budget, together = contents.budget, composed_epsilon([*contents.spends, spend], contents.budget.delta)
     would_be = f"it would be ε = {digits_up(together)}" if together < math.inf else "no ε would be enough at this δ"
     return (
         f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ = {budget.delta:g};"
         f" ε = {digits_up(contents.spent_epsilon())} of it is spent, and with this release {would_be}."
-        f" Left: {contents.left()}. Nothing was reserved.{_cost_of_pure(spend, budget)}"
+        f" Left: {contents.left()}. Nothing was reserved.{_cost_of_failures(contents, spend)}"
+        f"{_cost_of_pure(contents, spend)}"
     )
 
 
-def _cost_of_pure(spend: Spend, budget: Budget) -> str:
-    """Why a Laplace release takes more of a ledger than its ε says."""
-    if not (spend.pure_epsilon and budget.delta):
+def _refusal_of_discovery(contents: Contents, failure: float | None = None) -> str:
+    """Why a discovery can't be charged, and what can be done."""
+    budget, first = contents.budget, contents.spends[:1]
+    if not budget.delta:
+        why = "it has δ = 0, and a discovery needs a δ. Use a ledger of δ > 0."
+    elif first and not first[0].failure:
+        why = (
+            "its first entry was no discovery, so all of its δ belongs to noise and none was set aside for the chance"
+            " that a discovery publishes what only one person wrote. Go on without a discovery, or charge it to a new"
+            " ledger before anything else; if that is for the same people, what both ledgers spend adds up."
+        )
+    elif contents.spent_failure() < ASIDE * budget.delta and not contents.left_for_discovery().failure:
+        why = "nothing of it is left for noise."
+    else:
+        asked = f"this one asks for {digits_up(failure)}: give it a smaller δ." if failure else "none is left."
+        why = (
+            f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of its δ),"
+            f" {digits_up(contents.spent_failure())} of that is spent, and {asked}"
+        )
+    who = f"the budget of population {contents.population!r}"
+    return f"{who} has no room for this discovery: {why} Nothing was reserved."
+
+
+def _cost_of_failures(contents: Contents, spend: Spend) -> str:
+    """Why there is less room beside discoveries."""
+    budget = contents.budget
+    if not (budget.delta and contents.allowance(spend).failure):
         return ""
-    mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), Allowance.of(budget.epsilon, budget.delta)
+    return (
+        f" As its first entry is a discovery, a quarter of δ is set aside for failures, and noise has δ ="
+        f" {(1 - ASIDE) * budget.delta:g} (docs/ledger.md)."
+    )
+
+
+def _cost_of_pure(contents: Contents, spend: Spend) -> str:
+    """Why a Laplace release takes more of a ledger than its ε says."""
+    if not (spend.pure_epsilon and contents.budget.delta):
+        return ""
+    mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), contents.allowance(spend)
     return (
         f" A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = {spend.pure_epsilon:g} costs μ = {mu:.3g},"
         f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε"
@@ -282,7 +351,9 @@ def _verified(connection: sqlite3.Connection, path: Path) -> Contents:
     header = headers[0]
     if header["genesis"] != hash_of({name: header[name] for name in GENESIS_COLUMNS}):
         raise damaged(path, "its header was changed")
-    rows = rows_of(connection, "entries", (*ENTRY_COLUMNS, "hash"))
+    if not 1 <= header["format"] <= version:
+        raise damaged(path, "its header has another format")
+    rows = entries_of(connection, version)
     check_chain(rows, header, path)
     try:
         budget = Budget(float(header["epsilon"]), float(header["delta"]))
@@ -295,6 +366,7 @@ def _verified(connection: sqlite3.Connection, path: Path) -> Contents:
         budget,
         header["created"],
         version,
+        header["format"],
         next((row["number"] for row in rows if row["kind"] == "converted"), None),
         reservations,
         header["last_number"],
@@ -308,7 +380,7 @@ def _reservations(rows: list[dict[str, Any]]) -> tuple[Entry, ...]:
         Entry(
             row["number"],
             row["time"],
-            Spend(*(float(row[name]) for name in SPEND_COLUMNS)),
+            Spend(*(float(row[name]) for name in SPEND_COLUMNS if row[name] is not None)),
             dict(json.loads(row["description"])),
             row["number"] in published,
             row["hash"],
@@ -323,12 +395,13 @@ def _reservations(rows: list[dict[str, Any]]) -> tuple[Entry, ...]:
 
 def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> Contents:
     """To the newest format, in the transaction of whoever charges the ledger. Every entry and its hash stay."""
+    columns = ", ".join(columns_of(contents.format))
     for statement in (
         "DROP TRIGGER entries_are_not_edited",
         "DROP TRIGGER entries_are_not_removed",
         "ALTER TABLE entries RENAME TO entries_before",
         ENTRIES_OF[FORMAT],
-        "INSERT INTO entries SELECT * FROM entries_before",
+        f"INSERT INTO entries ({columns}) SELECT {columns} FROM entries_before",  # noqa: S608 - our own names
         "DROP TABLE entries_before",
         *TRIGGERS,
         f"PRAGMA user_version = {FORMAT}",
@@ -347,7 +420,7 @@ def _append(
     number = contents.last_number + 1
     values = (number, _now(), kind, reservation, *map(repr, astuple(spend)), text, contents.last_hash)
     row = dict(zip(ENTRY_COLUMNS, values, strict=True))
-    row["hash"] = hash_of(row)
+    row["hash"] = hash_of_entry(row)
     insert(connection, "entries", row)
     connection.execute("UPDATE header SET last_number = ?, last_hash = ?", (number, row["hash"]))
     return number

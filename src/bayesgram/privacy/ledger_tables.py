@@ -15,7 +15,7 @@ from typing import Any
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.ledger_file import damaged
 
-FORMAT = 2
+FORMAT = 3
 APPLICATION = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
 
 HEADER = """CREATE TABLE header (
@@ -37,7 +37,7 @@ ENTRIES = """CREATE TABLE entries (
     reservation INTEGER,
     inverse_variance TEXT NOT NULL,
     pure_epsilon TEXT NOT NULL,
-    total_variation TEXT NOT NULL,
+    total_variation TEXT NOT NULL,{failure}
     description TEXT NOT NULL,
     previous TEXT NOT NULL,
     hash TEXT NOT NULL
@@ -47,11 +47,13 @@ TRIGGERS = (
     "CREATE TRIGGER entries_are_not_removed BEFORE DELETE ON entries BEGIN SELECT RAISE(ABORT, 'append-only'); END",
 )
 ENTRIES_OF = {  # by format
-    1: ENTRIES.format(kinds="'reserved', 'published'"),
-    2: ENTRIES.format(kinds="'reserved', 'published', 'converted'"),
+    1: ENTRIES.format(kinds="'reserved', 'published'", failure=""),
+    2: ENTRIES.format(kinds="'reserved', 'published', 'converted'", failure=""),
+    3: ENTRIES.format(kinds="'reserved', 'published', 'converted'", failure="\n    failure TEXT,"),
 }
 GENESIS_COLUMNS = ("format", "identity", "population", "epsilon", "delta", "created")
-SPEND_COLUMNS = ("inverse_variance", "pure_epsilon", "total_variation")
+FAILURE = "failure"  # since format 3; of entries that are older, there is none, and their hash is without it
+SPEND_COLUMNS = ("inverse_variance", "pure_epsilon", "total_variation", FAILURE)
 ENTRY_COLUMNS = ("number", "time", "kind", "reservation", *SPEND_COLUMNS, "description", "previous")
 
 
@@ -106,13 +108,23 @@ def rows_of(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]
     return [dict(zip(columns, row, strict=True)) for row in found]
 
 
+def columns_of(version: int) -> tuple[str, ...]:
+    """The columns of the entries of a format."""
+    return tuple(name for name in (*ENTRY_COLUMNS, "hash") if version >= 3 or name != FAILURE)
+
+
+def entries_of(connection: sqlite3.Connection, version: int) -> list[dict[str, Any]]:
+    """All entries, in order, as the newest format has them."""
+    return [{FAILURE: None, **row} for row in rows_of(connection, "entries", columns_of(version))]
+
+
 def check_chain(rows: list[dict[str, Any]], header: dict[str, Any], path: Path) -> None:
     """Every entry follows the one before, from the header's hash to the one that it says is the last."""
     previous = header["genesis"]
     for expected, row in enumerate(rows, start=1):
         if row["number"] != expected:
             raise damaged(path, f"entry {expected} is missing")
-        if row["previous"] != previous or row["hash"] != hash_of({name: row[name] for name in ENTRY_COLUMNS}):
+        if row["previous"] != previous or row["hash"] != hash_of_entry(row):
             raise damaged(path, f"entry {expected} was changed")
         previous = row["hash"]
     if (header["last_number"], header["last_hash"]) != (len(rows), previous):
@@ -127,3 +139,8 @@ def canonical(value: Mapping[str, Any]) -> str:
 def hash_of(value: Mapping[str, Any]) -> str:
     """SHA-256 of a row as one JSON text."""
     return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()
+
+
+def hash_of_entry(row: Mapping[str, Any]) -> str:
+    """The hash of an entry, by the columns of the format that it was written in."""
+    return hash_of({name: row[name] for name in ENTRY_COLUMNS if name != FAILURE or row[name] is not None})
