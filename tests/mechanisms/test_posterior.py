@@ -14,7 +14,7 @@ import reference
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.errors import UsageError
 from bayesgram.experiments.population import Population
-from bayesgram.inference.measuring import AMOUNT_SHARE, MOST_LOST_WORDS, NORM_EDGES, Choice
+from bayesgram.inference.measuring import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -23,7 +23,8 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.clip import UNITS, USER_UNITS
+from bayesgram.private.amounts import USER_UNITS
+from bayesgram.private.clip import UNITS
 from bayesgram.private.counts import count
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
@@ -47,7 +48,7 @@ def coordinates_of(vocabulary):
     longest = vocabulary.parts[-1][1]
     words = longest.words[1]
     lost = min(words, MOST_LOST_WORDS) + 1
-    amounts = 2 * (NORM_EDGES.size + 1) + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
+    amounts = 2 * (NORM_EDGES.size + 1) + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0) + 16 * 8
     return len(vocabulary) + (words if longest.order > 1 else 0) + len(vocabulary.parts) + lost + amounts
 
 
@@ -121,7 +122,7 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
     with choosing(CHOICES[name]):
         asked, _, _ = measured_by(Posterior(), reference.user_counts(matrix), vocabulary, budget)
         others = [measured_by(Posterior(), without(matrix, user), vocabulary, budget)[0] for user in range(len(matrix))]
-    assert np.split(asked[0][1], 2)[0].sum() == len(matrix) * USER_UNITS
+    assert asked[0][1][: NORM_EDGES.size + 1].sum() == len(matrix) * USER_UNITS
     for other in others:
         assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
         for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
@@ -266,7 +267,14 @@ def test_clip_norms_follow_what_users_write():
     assert usual < heavy
     assert chosen(30 * light, epsilon=0.01)["clip_norm_used"] <= heavy
     assert chosen(light[:0])["clip_norm_used"] == 1.0  # nobody
-    assert {usual, heavy} <= set(NORM_EDGES)
+    assert {usual, heavy} <= set(CLIP_NORMS)
+
+
+def test_the_card_says_how_noisy_a_number_of_users_is():
+    """In users: a user adds their units to one bar."""
+    counts = reference.user_counts(np.ones((3, 500), np.int64))
+    details = measured_by(Posterior(), counts, bigrams(500), Budget(1.0, 1e-6))[2]
+    assert details["users_noise"] == pytest.approx(details["amount_multiplier"] * UNITS / USER_UNITS)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.private.clip import KIND_UNITS, TOTAL_UNITS, UNITS, USER_UNITS, Bins, Coordinates, amounts
+from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.clip import UNITS, Coordinates
 from elsewhere import Elsewhere
 from strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
 LARGEST = np.array([1.0, 2.0, 4.0, 16.0, 256.0, 2.0**20])
+GROUPS = np.array([0, 1, 1, 2, 2, 3], np.int32)
 HALF_OCTAVES = 2.0 ** np.arange(-2, 12.5, 0.5)
 
 
@@ -28,9 +30,24 @@ def kinds_of(size, first, number):
     return kinds
 
 
-def asked(counts, measured, first, number=0):
+def bins_of(edges, largest, kinds, number, openings=0, groups=None):
+    """Openings come one after the other in threes, so that they are not the kinds."""
+    groups = np.arange(largest.size, dtype=np.int32) // 2 if groups is None else groups
+    return Bins(
+        edges,
+        largest,
+        kinds,
+        number,
+        groups,
+        (np.arange(kinds.size) // 3 % max(openings, 1)).astype(np.int32),
+        openings,
+    )
+
+
+def asked(counts, measured, first, number=0, openings=0):
     """Fresh arrays each time: whoever is asked first must not change what others are asked."""
-    bins = Bins(EDGES.copy(), LARGEST.copy(), kinds_of(measured.words.shape[0], first, number), number)
+    kinds = kinds_of(measured.words.shape[0], first, number)
+    bins = bins_of(EDGES.copy(), LARGEST.copy(), kinds, number, openings, GROUPS.copy())
     before = bins.content
     found = amounts(counts, measured, bins)
     assert bins.content == before
@@ -38,8 +55,8 @@ def asked(counts, measured, first, number=0):
 
 
 def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
-    assert USER_UNITS**2 + TOTAL_UNITS**2 + KIND_UNITS**2 <= UNITS**2
-    assert USER_UNITS**2 + TOTAL_UNITS**2 + KIND_UNITS**2 > 0.998 * UNITS**2
+    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, KIND_UNITS, OPENING_UNITS))
+    assert 0.998 * UNITS**2 < squares <= UNITS**2
 
 
 @settings(deadline=None)
@@ -48,13 +65,14 @@ def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
     st.sampled_from([0, 3]),
     st.integers(0, 6),
     st.integers(0, 4),
+    st.integers(0, 3),
 )
-def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number):
+def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number, openings):
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
-    bins = Bins(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number)
+    bins = bins_of(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, openings, GROUPS)
     expected = reference.amounts(matrix, measured, bins)
-    assert asked(reference.user_counts(matrix), measured, first, number) == expected
+    assert asked(reference.user_counts(matrix), measured, first, number, openings) == expected
 
 
 hostile = st.lists(
@@ -68,19 +86,22 @@ largest_amounts = st.one_of(st.floats(1e-3, 1e12), st.sampled_from([1e-300, 1.0,
 
 
 @settings(deadline=None, max_examples=300)
-@given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20))
-def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number):
+@given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20), st.integers(0, 9))
+def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number, openings):
     """Also somebody who wrote nothing, and two billion of everything."""
     counts, shape = np.array([[c for c, _ in row]], np.int64), np.array([s for _, s in row])
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     size = HALF_OCTAVES.size + 1
-    bins = Bins(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number)
+    bins = bins_of(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, openings)
     moved = amounts(reference.user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
-    users, totals, kinds = np.split(moved, [size, 2 * size])
+    users, totals, kinds, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
-    assert (kinds >= 0).all()
-    assert kinds.sum() <= KIND_UNITS
+    for found, most_units in ((kinds, KIND_UNITS), (shares, OPENING_UNITS)):
+        assert (found >= 0).all()
+        assert found.sum() <= most_units
+    by_group = shares.reshape(-1, max(openings, 1))
+    assert np.flatnonzero(by_group.sum(axis=1)).tolist() in ([], [bins.groups[np.argmax(users)]])
     assert (totals >= 0).all()
     assert (totals[users == 0] == 0).all()
 
@@ -90,25 +111,25 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     matrices(users=(2, 6), ngrams=(3, 6), largest=50),
     st.sampled_from([0, 3]),
     st.integers(0, 3),
-    st.integers(0, 3),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
     st.integers(0, 6),
     st.randoms(),
 )
-def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(matrix, order, first, number, cut, random):
+def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(matrix, order, first, numbers, cut, random):
     """Σ over users of what each adds alone, exactly, whoever comes before or after, and in whatever blocks."""
     measured = reference.measured_of(matrix.shape[1], order)
-    alone = [asked(reference.user_counts(row[None]), measured, first, number) for row in matrix]
+    alone = [asked(reference.user_counts(row[None]), measured, first, *numbers) for row in matrix]
     shuffled = random.sample(range(len(matrix)), len(matrix))
     counts = reference.user_counts(matrix[shuffled])
     together = np.sum(alone, axis=0).tolist()
-    assert asked(counts, measured, first, number) == together
-    assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first, number) == together
+    assert asked(counts, measured, first, *numbers) == together
+    assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first, *numbers) == together
 
 
 def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     edges, largest = np.array([1.0, 2.0, 4.0]), np.full(4, 2.0)
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
-    bins = Bins(edges, largest, np.zeros(1, np.int32), 0)
+    bins = bins_of(edges, largest, np.zeros(1, np.int32), 0)
     found = [amounts(reference.user_counts(np.array([[n]])), measured, bins) for n in (0, 1, 2, 3, 4, 5)]
     assert [np.flatnonzero(each[:4]).tolist() for each in found] == [[0], [1], [2], [2], [3], [3]]
     half, all_of_it = TOTAL_UNITS // 2, TOTAL_UNITS
@@ -118,7 +139,7 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
 @pytest.mark.parametrize(("first", "expected"), [(0, 1.0), (1, 0.75), (2, 0.25), (3, 0.0)])
 def test_only_the_longest_ngrams_are_written(first, expected):
     counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
-    bins = Bins(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
+    bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
     assert amounts(counts, measured, bins).tolist() == [0, USER_UNITS, 0, int(TOTAL_UNITS * expected)]
 
 
@@ -126,5 +147,34 @@ def test_what_is_written_is_shared_out_among_kinds():
     """Also for somebody who wrote nothing that counts."""
     counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
     for kinds, expected in (([0, 1, 0], [0.5, 0.5, 0]), ([-1, 2, 2], [0, 0, 1]), ([-1, -1, -1], [0, 0, 0])):
-        bins = Bins(np.array([1.0]), np.array([4.0, 4.0]), np.array(kinds, np.int32), 3)
+        bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), np.array(kinds, np.int32), 3)
         assert amounts(counts, measured, bins)[4:].tolist() == [int(KIND_UNITS * each) for each in expected]
+
+
+def test_openings_are_shared_out_in_the_group_of_the_user_s_norm_alone():
+    """Norms of 1, 4 and 9: the first is in the first two bins, which are a group, the others in the next."""
+    edges, largest, nothing = np.array([2.0, 3.0, 8.0]), np.full(4, 16.0), np.zeros((3, 0), np.int32)
+    openings = np.array([0, 1, 1], np.int32)
+    bins = Bins(edges, largest, np.array([0, 0, 0], np.int32), 0, np.array([0, 0, 1, 1], np.int32), openings, 2)
+    rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
+    for row in rows:
+        moved = amounts(reference.user_counts(np.array([row])), Coordinates(np.ones(3), nothing), bins)
+        found.append(bins.split(moved.astype(float))[3].tolist())
+        assert bins.split(moved.astype(float))[0].sum() == 1
+    third, rest = int(OPENING_UNITS * (2 / 6)) / OPENING_UNITS, int(OPENING_UNITS * (4 / 6)) / OPENING_UNITS
+    assert found == [[[1, 0], [0, 0]], [[0, 0], [third, rest]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]]
+
+
+def test_what_does_not_count_as_text_has_no_opening():
+    bins = Bins(
+        np.array([1.0]),
+        np.ones(2),
+        np.array([-1, 0], np.int32),
+        0,
+        np.zeros(2, np.int32),
+        np.array([0, -1], np.int32),
+        2,
+    )
+    measured = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
+    moved = amounts(reference.user_counts(np.array([[1, 1]])), measured, bins)
+    assert bins.split(moved.astype(float))[3].tolist() == [[0, 0]]

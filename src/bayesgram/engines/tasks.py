@@ -6,7 +6,7 @@ of the rows alone: a task that is run twice gives the same bytes. Does not know 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from itertools import chain
 from typing import Any, TypeAlias
@@ -15,23 +15,28 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arrays import Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.files import BadRows, RecordReader, Records, Source
 from bayesgram.files.columns import Columns, as_bytes
 from bayesgram.files.records import Chunk, clean
+from bayesgram.private.candidate_sums import Bound, sums_as_texts
 from bayesgram.private.counts import MAX_COUNT, UserCounts, count_records, user_counts
 from bayesgram.private.over_users import Array, Rows, user_blocks
 from bayesgram.public.choosing import Worth
+from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.ngrams import START, NgramCounter
+from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
 from bayesgram.text.tokens import Tokenizer
 
 RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
 BLOCK_ROWS = 1 << 20  # of users asked at a time
+TASK_MEMORY = 1 << 28  # for text and sums of a task's users; more waits on disk
 ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
 READ = "read"  # in place of why: how many were not left out
 
+TEXT_ROWS = "user string, text string, rows long"
 COUNT_ROWS = "user string, ngram long, count long"
 NGRAM_ROWS = "order int, ngram string, count long"
 ANSWER_ROWS = "answer binary"
@@ -110,6 +115,79 @@ def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches
         yield from _row_batches(count_records(run, vocabulary, cores=1))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
+
+
+def user_texts(batches: Batches, read: Read) -> Batches:
+    """Private text as it is, row by row; then notes, which have no text."""
+    bad, rows_read = BadRows(), 0
+    for records in read(batches, bad):
+        rows_read += len(records)
+        user, text = (pc.cast(pc.cast(each, pa.large_string()), pa.string()) for each in (records.user, records.text))
+        yield _batch(user=user, text=text, rows=pa.nulls(len(records), pa.int64()))
+    for reason, rows in {READ: rows_read, **bad.by_reason}.items():
+        yield _batch(user=pa.array([reason]), text=pa.nulls(1, pa.string()), rows=pa.array([rows]))
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """What a discovery asks of users' text. All public; sent to an executor once."""
+
+    public: PublicText
+    orders: tuple[int, ...]
+    bound: Bound
+
+
+def candidates(batches: Batches, asked: Asked) -> Batches:
+    """Text of whole users, sorted by user, as candidates with the sum of what users give; notes as they are.
+
+    Rows are those of `count_ngrams`; a candidate comes once for some users' text, at most RUN_BYTES of it.
+    """
+    notes: list[pa.RecordBatch] = []
+    every = replace(asked.bound, floor=1)
+    for records in whole_texts(_without_notes(batches, notes)):
+        sums = sums_as_texts([records], asked.public, asked.orders, every, memory=TASK_MEMORY, cores=1)
+        for ngrams, units in sums:
+            for first in range(0, len(ngrams), ROWS_AT_ONCE):
+                some = ngrams[first : first + ROWS_AT_ONCE]
+                orders = pa.array(ngram_orders(some).astype(np.int32))
+                yield _batch(order=orders, ngram=some.cast(pa.string()), count=pa.array(units[first:][: len(some)]))
+    for batch in notes:
+        yield _batch(order=pa.array(np.zeros(len(batch), np.int32)), ngram=batch["user"], count=batch["rows"])
+
+
+def _without_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Users and their texts as bytes; the notes among them go to a list."""
+    for batch in batches:
+        noted = pc.is_null(batch["text"])
+        notes.append(batch.filter(noted))
+        texts = batch.filter(pc.invert(noted))
+        yield pa.table({"user": as_bytes(texts["user"]), "text": as_bytes(texts["text"])})
+
+
+def whole_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
+    """The text of some users at a time, from rows sorted by user; memory is that of RUN_BYTES, or of one user."""
+    waiting: list[pa.Table] = []
+    size, limit, last = 0, RUN_BYTES, b""
+    for table in tables:
+        waiting.append(table)
+        size += table.nbytes
+        if size < limit:
+            continue
+        rows = pa.concat_tables(waiting)
+        whole = pc.index(rows["user"], rows["user"][-1]).as_py()  # the last user's rows may go on
+        if whole:
+            yield _texts(rows[:whole], after=last)
+            last = rows["user"][whole - 1].as_py()
+        waiting, size = [rows[whole:]], rows[whole:].nbytes
+        limit = max(RUN_BYTES, 2 * size)
+    if sum(map(len, waiting)):
+        yield _texts(pa.concat_tables(waiting), after=last)
+
+
+def _texts(rows: pa.Table, *, after: bytes) -> Records:
+    users, texts = (_in_one(rows[name]) for name in ("user", "text"))
+    _first_rows(users, "the text", "nothing was spent; run it again, and report it if it stays", after=after)
+    return Records(texts, users, "private text", 1)
 
 
 def merged_rows(batches: Batches, vocabulary_size: int) -> Batches:
@@ -216,18 +294,30 @@ def _checked(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
 
 
 def _block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
-    """Rows sorted by user as sparse counts; that nobody comes twice is checked, since every bound rests on it."""
-    users = rows["user"].combine_chunks()
-    users = pa.concat_arrays(users.chunks) if isinstance(users, pa.ChunkedArray) else users
-    changes = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
-    firsts = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    """Rows sorted by user as sparse counts."""
+    users = _in_one(rows["user"])
+    firsts = _first_rows(users, "the counts", "load them anew with load_counts()", after=after)
     names = users.take(pa.array(firsts))
-    ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
-    if not ascending or names[0].as_py() <= after:
-        raise BayesgramError("the counts: the rows of a user are not together; load them anew with load_counts().")
     codes = np.repeat(np.arange(len(names), dtype=np.int32), np.diff(np.append(firsts, len(users))))
     ngrams, counts = (np.asarray(rows[name].combine_chunks()) for name in ("ngram", "count"))
     return user_counts(names, codes, ngrams, counts, vocabulary_size=vocabulary_size)
+
+
+def _in_one(column: pa.ChunkedArray) -> pa.Array:
+    """A column without its chunks."""
+    found = column.combine_chunks()
+    return pa.concat_arrays(found.chunks) if isinstance(found, pa.ChunkedArray) else found
+
+
+def _first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after: bytes) -> Integers:
+    """Where each user's rows begin; that nobody comes twice is checked, since every bound rests on it."""
+    changes = pc.not_equal(users[1:], users[:-1]).to_numpy(zero_copy_only=False)
+    firsts: Integers = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    names = users.take(pa.array(firsts))
+    ascending = pc.all(pc.greater(names[1:], names[:-1]), min_count=0).as_py()
+    if not ascending or names[0].as_py() <= after:
+        raise BayesgramError(f"{what}: the rows of a user are not together; {mend}.")
+    return firsts
 
 
 def _as_table(counts: UserCounts) -> pa.Table:

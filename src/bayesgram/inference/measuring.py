@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
+from bayesgram.inference.distortion import Distortion, Openings, distortion
 from bayesgram.inference.measured import Clipping, Measured, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
@@ -21,15 +22,16 @@ HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
 AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
+GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(np.int32)  # octaves: bins that are asked together how people write
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
 USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
-# What clipping and noise cost, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews
-# and commits, KL by noise followed one line; that by clipping lay within a factor of 4 of this.
+# What noise costs, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews and commits,
+# KL by noise followed one line.
 NOISE_COST, NOISE_POWER, MOST_COST = 0.15, 0.8, 1.5  # KL where signal equals noise, how it falls, where it ends
-CLIP_COST = 0.06  # KL when everything but a vanishing part of the text is clipped away
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
 GIVEN_BACK = 0.5  # of the cost of clipping, when the words of what is lost are known
+MISLED = 0.01  # KL by lost words that are like all the others, were everything lost: they seem to differ by noise
 SURE, UNSURE = 0.015, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
 
 
@@ -211,24 +213,32 @@ def noise_cost(public: PublicNgrams, signal: float) -> float:
     return hidden / (1 + hidden / MOST_COST)
 
 
-def clipping_cost(lost: float, choice: Choice) -> float:
-    """KL by clipping, where `lost` is the part of the text that is clipped away."""
-    return CLIP_COST * lost**2 * (GIVEN_BACK if choice.lost_share else 1.0)
+def distortion_of(seen: Amounts, public: PublicNgrams, openings: Openings | None = None) -> Distortion:
+    """What clipping would cost these people; `public` are the longest n-grams."""
+    return distortion(np.log(NORMS), seen.users, seen.written, public, openings)
 
 
-def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float) -> Choice:
+def clipping_cost(clipped: Distortion, choice: Choice) -> float:
+    """KL by clipping, and by what is believed of the words that it takes away."""
+    left = left_of_bins(choice.clip_norm)
+    cost = clipped.cost(left)
+    return GIVEN_BACK * cost + MISLED * clipped.lost(left) ** 2 if choice.lost_share else cost
+
+
+def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float, openings: Openings | None = None) -> Choice:
     """The Λ with the smallest predicted cost, with and without a look at what clipping takes away.
 
-    `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy amounts and public text alone.
+    `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy answers and public text alone.
     """
-    total = float(seen.written.sum())
-    if total <= 0:
+    if seen.written.sum() <= 0:
         return Choice.fixed(1.0)
+    clipped = distortion_of(seen, public, openings)
 
     def cost(choice: Choice) -> float:
         kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
         sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
-        return noise_cost(public, kept / (choice.clip_norm * sigma)) + clipping_cost(1 - kept / total, choice)
+        noise = noise_cost(public, kept / (choice.clip_norm * sigma))
+        return noise + (1 - noise / MOST_COST) * clipping_cost(clipped, choice)  # what noise hides is not distorted
 
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)

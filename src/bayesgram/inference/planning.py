@@ -25,6 +25,7 @@ from bayesgram.inference.measuring import (
     Typical,
     best_choice,
     clipping_cost,
+    distortion_of,
     largest_amounts,
     shapes,
     typical,
@@ -75,16 +76,19 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     private = made_up(public, assumed.difference, rng=rng)
     amounts = _amounts(assumed)
     norms = _someone(parts, private, scales).norm(np.maximum(amounts, 1))  # whoever writes, writes one
-    choice = _choice(parts, scales, norms, amounts, assumed.users, multiplier, rng)
+    people = _people(parts, scales, norms, amounts, assumed.users)
+    choice = _choice(parts, scales, people, multiplier, rng)
     sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
     kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
     total_shape = choice.total_shape(Typical.of([public.prior], scales[-2:-1]))
     theta = infer(_measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng), public)
+    noise, public_kl = _kl(written, theta.theta), _kl(written, public.prior)
+    shown = max(1 - noise / max(public_kl, 1e-9), 0.0)  # what noise hides is not distorted
     return Expected(
-        kl=_kl(written, theta.theta) + clipping_cost(1 - kept, choice),
-        public_kl=_kl(written, public.prior),
+        kl=noise + shown * clipping_cost(distortion_of(people, public), choice),
+        public_kl=public_kl,
         clip_norm=choice.clip_norm,
         clipped=float((norms > choice.clip_norm).mean()),
         model=theta.model,
@@ -115,23 +119,33 @@ def _someone(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Fl
     return Typical.of(rates, scales)
 
 
+def _people(
+    parts: Sequence[PublicNgrams], scales: Sequence[Floats], norms: Floats, amounts: Floats, users: float
+) -> Amounts:
+    """How much they write, by their norm, as far as it counts."""
+    largest, bins = _largest(parts, scales), np.searchsorted(NORM_EDGES, norms, side="right")
+    number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
+    np.add.at(number, bins, users / norms.size)
+    np.add.at(written, bins, np.minimum(amounts, largest[bins]) * (users / norms.size))
+    return Amounts(number, written)
+
+
+def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
+    return largest_amounts(typical(parts[-1:], scales[-2:-1]))
+
+
 def _choice(
     parts: Sequence[PublicNgrams],
     scales: Sequence[Floats],
-    norms: Floats,
-    amounts: Floats,
-    users: float,
+    people: Amounts,
     multiplier: float,
     rng: np.random.Generator,
 ) -> Choice:
-    """Λ and the rest as the mechanism would choose them: from noisy amounts."""
-    largest = largest_amounts(typical(parts[-1:], scales[-2:-1]))
-    bins = np.searchsorted(NORM_EDGES, norms, side="right")
-    people = np.bincount(bins, minlength=NORMS.size) * (users / norms.size)
-    written = np.bincount(bins, np.minimum(amounts / largest[bins], 1), NORMS.size) * (users / norms.size)
-    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.57  # USER_UNITS/UNITS
-    noisy = people + noise * rng.standard_normal(NORMS.size)
-    noisy_written = written + 0.75 * noise * rng.standard_normal(NORMS.size)
+    """Λ and the rest as the mechanism would choose them: from noisy amounts of people whose manner is as usual."""
+    largest = _largest(parts, scales)
+    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.48  # USER_UNITS/UNITS
+    noisy = people.users + noise * rng.standard_normal(NORMS.size)
+    noisy_written = people.written / largest + 0.75 * noise * rng.standard_normal(NORMS.size)
     return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier)
 
 

@@ -13,9 +13,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
 from bayesgram.inference.measuring import (
     AMOUNT_SHARE,
+    GROUPS,
     NORM_EDGES,
     Amounts,
     Choice,
@@ -34,19 +36,8 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clip import (
-    KIND_UNITS,
-    TOTAL_UNITS,
-    UNITS,
-    USER_UNITS,
-    Bins,
-    Coordinates,
-    LostWords,
-    amounts,
-    check_clip_norm,
-    clipped_sum,
-    lost_sum,
-)
+from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.clip import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -73,7 +64,7 @@ class Posterior(Mechanism):
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
-        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary)
+        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_openings()
         return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + totals + lost + amount, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
@@ -125,25 +116,31 @@ class Posterior(Mechanism):
 def _choose(
     counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
 ) -> tuple[Choice, "Design", dict[str, Any]]:
-    """How to measure, from a noisy look at how much users write, and like which source."""
+    """How to measure, from a noisy look at how much users write, like which source, and who writes how."""
     sigma, bins = whole.part(AMOUNT_SHARE), design.bins
     exact = amounts(counts, design.ngrams, bins)  # every user within B
     noisy = chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64)
-    users, parts, kinds = np.split(noisy, [bins.largest.size, 2 * bins.largest.size])
-    users, parts, kinds = users / USER_UNITS, parts / TOTAL_UNITS, kinds / KIND_UNITS
-    seen = Amounts.from_noisy(users, parts, bins.largest, sigma * UNITS / USER_UNITS)
-    said = {"amount_multiplier": sigma, "norm_edges": NORM_EDGES.tolist()}
+    users, parts, kinds, shares = bins.split(noisy)
+    doubt = sigma * UNITS / USER_UNITS
+    seen = Amounts.from_noisy(users, parts, bins.largest, doubt)
+    openings = Openings(shares, sigma * UNITS / OPENING_UNITS, bins.groups)
+    said = {"amount_multiplier": sigma, "users_noise": doubt, "norm_edges": NORM_EDGES.tolist()}
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
     weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
     if weights is not None:
         design = Design([part.mixed(weights) for part in design.parts])
-    return best_choice(seen, design.parts[-1], whole.multiplier), design, said
+    return best_choice(seen, design.parts[-1], whole.multiplier, openings), design, said
 
 
 def number_of_kinds(vocabulary: Vocabulary) -> int:
     """As many as sources: which one an n-gram is most frequent in. One source has none."""
     sources = len(vocabulary.source_names)
     return sources if sources > 1 else 0
+
+
+def number_of_openings() -> int:
+    """Those of every group of bins."""
+    return (int(GROUPS.max()) + 1) * OPENINGS
 
 
 def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
@@ -214,12 +211,11 @@ class Design:
     @cached_property
     def bins(self) -> Bins:
         """How users are sorted: only the longest n-grams count as text."""
-        longest = self.parts[-1]
-        kinds = np.full(self.size, -1, np.int32)
-        kinds[self.first :] = kinds_of(longest)
-        number = len(longest.sources)
+        longest, number = self.parts[-1], len(self.parts[-1].sources)
+        kinds, openings = np.full((2, self.size), -1, np.int32)
+        kinds[self.first :], openings[self.first :] = kinds_of(longest), openings_of(longest)
         largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
-        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0)
+        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0, GROUPS, openings, OPENINGS)
 
     def coordinates(self, choice: Choice) -> Coordinates:
         """N-grams, words, and the totals of the orders."""

@@ -27,9 +27,6 @@ MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
 LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
-# Of a user, of how much they write and of what kind: their squares add up to no more than B².
-USER_UNITS, TOTAL_UNITS, KIND_UNITS = 57 * UNITS // 100, 76 * UNITS // 100, 31 * UNITS // 100
-
 Csr = tuple[Integers, Ids, Ids]
 
 
@@ -231,32 +228,6 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
-    """How users are sorted, all of it public: by their norm over edges, and by kinds of n-grams."""
-
-    edges: Floats
-    largest: Floats  # the most n-grams that count of a user, in each bin
-    kinds: Ids  # of every n-gram; −1: doesn't count as text
-    kind_total: int  # 0: kinds are not asked about
-
-    @property
-    def content(self) -> tuple[bytes, bytes, bytes, int]:
-        """All of it, to tell one from another."""
-        return self.edges.tobytes(), self.largest.tobytes(), self.kinds.tobytes(), self.kind_total
-
-
-def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integers:
-    """How much users write: by their norm ‖counts/shape‖₂ how many they are, then their totals, then of which kind.
-
-    A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count over the
-    bin's largest, or all of them beyond it. KIND_UNITS are shared out among the kinds of these n-grams.
-    Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
-    """
-    summed = partial(_amounts_of_rows, measured=measured, bins=bins)
-    return counts.once(("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed))
-
-
-@dataclass(frozen=True, eq=False)
 class LostWords:
     """What is measured of the text that clipping takes away: counts of words over a shape. All public."""
 
@@ -286,11 +257,6 @@ def lost_sum(counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, c
 # What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
 def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
     return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
-
-
-def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
-    public = (1 / measured.shape, measured.words, bins.edges, bins.largest, bins.kinds, bins.kind_total)
-    return _amounts(rows.starts, rows.ngrams, rows.counts, *public)
 
 
 def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
@@ -350,39 +316,6 @@ def _give_way(
 
 
 @kernel
-def _amounts(
-    starts: Integers,
-    ngrams: Ids,
-    counts: Ids,
-    weights: Floats,
-    words: Ids,
-    edges: Floats,
-    largest: Floats,
-    kinds: Ids,
-    kind_total: int,
-) -> Integers:
-    found, said = np.zeros(2 * largest.size + kind_total, np.int64), np.zeros(weights.size, np.int64)
-    own = np.empty((np.diff(starts).max() if starts.size > 1 else 0) * words.shape[1], np.int64)
-    of_kind = np.zeros(kind_total, np.int64)
-    for user in range(starts.size - 1):
-        norm = _norm(ngrams, counts, starts[user], starts[user + 1], weights, words, said, own)
-        written = np.int64(0)
-        of_kind[:] = 0
-        for at in range(starts[user], starts[user + 1]):
-            kind = kinds[ngrams[at]]
-            if kind >= 0:
-                written += counts[at]
-                if kind < kind_total:
-                    of_kind[kind] += counts[at]
-        place = np.searchsorted(edges, norm, side="right")
-        found[place] += USER_UNITS
-        found[largest.size + place] += np.int64(TOTAL_UNITS * min(written / largest[place], 1.0))
-        for kind in range(kind_total):
-            found[2 * largest.size + kind] += np.int64(KIND_UNITS * (of_kind[kind] / max(written, 1)))
-    return found
-
-
-@kernel
 def _lost_sum(
     starts: Integers,
     ngrams: Ids,
@@ -401,7 +334,7 @@ def _lost_sum(
     own = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
-        norm = _norm(ngrams, counts, first, last, weights, words, their, own)
+        norm = norm_of(ngrams, counts, first, last, weights, words, their, own)
         if norm <= clip_norm:
             continue
         part = 1 - clip_norm / norm
@@ -422,7 +355,7 @@ def _lost_sum(
 
 
 @inlined
-def _norm(
+def norm_of(
     ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats, words: Ids, said: Integers, own: Integers
 ) -> float:
     """‖counts/shape‖₂ of a user, words included; leaves `said` as it was."""

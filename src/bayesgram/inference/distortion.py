@@ -1,0 +1,140 @@
+"""What clipping would cost: how far the distribution of all text moves when those who write a lot count for less.
+
+In:  noisy numbers of users and n-grams by norm and, where they were asked, with which words people of each norm begin
+their n-grams.   Out: the KL to expect of every Λ.
+Two things move it. By chance: a few people's text stands for less, which amounts alone tell. And by manner: those who
+write a lot may write differently. First words, in a few groups, show a steady part of that: the KL of all n-grams was
+20 to 80 times theirs, over posts, blogs, mails, reviews, commits and made-up people. The share of a group drifts with
+the norm, along a line and a random walk; how fast is learnt from the noisy shares, and is as usual where noise hides
+it. Does not count or add noise.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Ids
+from bayesgram.inference.measured import PublicNgrams
+
+OPENINGS = 8  # groups of first words
+MOST_EVEN = 1000  # of the most frequent words are shared out evenly; the others, one after the other
+KL_OF_ALL = {1: 20.0, 2: 42.0}  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
+LONGER = 60.0
+USUAL_COST = 0.05  # KL by manner when everything but a vanishing part of the text is clipped away
+COST_DEVIATION = 1.5  # of its logarithm, from people to people
+NARROW = 0.1  # nobody's manner drifts faster than that of people whose norms differ by this, squared
+STEPS = 1.0  # variance of the random walk, where the slope of the line has 1
+RARITY = 8.0  # KL per squared log norm between those who write one n-gram: a rare one makes its text long by itself
+CHANCE = 0.3  # half of the n-grams that are there; fewer are than public text says
+SHARE_DEVIATION = 0.22  # of a share from 1/OPENINGS, times √OPENINGS: private text is not public text
+LEVEL_COST = 0.002  # KL when everything is clipped away of people who seem all alike
+RATES = 2.0 ** np.arange(-7, 5)  # of drift, over the usual
+
+
+@dataclass(frozen=True, eq=False)
+class Openings:
+    """With which words people of each norm begin: noisy sums over users of the share that begins with each group."""
+
+    shares: Floats  # groups of bins × OPENINGS
+    noise: float  # standard deviation of each
+    groups: Ids  # of every bin
+
+
+def openings_of(public: PublicNgrams) -> Ids:
+    """The group of each n-gram's first word: groups are about as frequent as one another in public text."""
+    first = public.words[:, 0]
+    rates, filled = np.bincount(first, public.prior, public.word_total), np.zeros(OPENINGS)
+    ranked = np.argsort(-rates, kind="stable")
+    groups = np.empty(public.word_total, np.int32)
+    groups[ranked] = np.arange(public.word_total) % OPENINGS
+    for word in ranked[:MOST_EVEN]:
+        groups[word] = np.argmin(filled)
+        filled[groups[word]] += rates[word]
+    found: Ids = groups[first]
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Distortion:
+    """KL by clipping, as a function of what it leaves of the text in each bin of norms."""
+
+    written: Floats  # the part of all text
+    moments: Floats  # bins × bins: KL is half of these, summed over how much more or less each bin counts
+    chance: float  # KL for each unit of unevenness
+
+    def lost(self, left: Floats) -> float:
+        """The part of all text that is lost, where these parts are left."""
+        return 1 - float(self.written @ left)
+
+    def cost(self, left: Floats) -> float:
+        """Of clipping that leaves these parts."""
+        kept = 1 - self.lost(left)
+        moved = self.written * (1 - left / kept)
+        unevenness = max(float(self.written @ left**2) / kept**2 - 1, 0.0)
+        return self.chance * unevenness + float(moved @ self.moments @ moved) / 2 + LEVEL_COST * (1 - kept) ** 2
+
+
+def distortion(
+    positions: Floats, users: Floats, written: Floats, public: PublicNgrams, openings: Openings | None
+) -> Distortion:
+    """For people with so many users and n-grams in bins at these logarithms of norms; some must have written."""
+    total, times = float(written.sum()), KL_OF_ALL.get(public.words.shape[1], LONGER)
+    weights = written / total
+    drift, rarity = _drift(positions, weights), _rarity(positions, weights, users, written)
+    lightest = weights * np.exp(-positions)  # what is left, all but for a factor, if nearly everything is clipped
+    moved = weights - lightest / lightest.sum()
+    usual = drift * (2 * USUAL_COST / max(float(moved @ drift @ moved), NARROW))
+    moments = usual + rarity if openings is None else _learnt(usual / times, rarity / times, users, openings) * times
+    there = float((1 - np.exp(-total * public.prior)).sum())
+    return Distortion(weights, moments, CHANCE * there / total)
+
+
+def _drift(positions: Floats, weights: Floats) -> Floats:
+    """Covariance of what bins differ in by manner: a line through the middle of all text, and a random walk from it."""
+    away = positions - float(weights @ positions)
+    return np.outer(away, away) + STEPS * _walk(away)
+
+
+def _rarity(positions: Floats, weights: Floats, users: Floats, written: Floats) -> Floats:
+    """That of what bins differ in because few n-grams make a text: the rarer they are, the larger its norm."""
+    there = written > 0
+    amounts = np.maximum(written[there] / np.maximum(users[there], 1.0), 1.0)
+    amounts = np.exp(np.interp(positions, positions[there], np.log(amounts)))
+    speed = 1 / amounts**2
+    way = np.concatenate([[0.0], np.cumsum(np.diff(positions) * (speed[1:] + speed[:-1]) / 2)])
+    return 2 * RARITY * _walk(way - float(weights @ way))
+
+
+def _walk(away: Floats) -> Floats:
+    """Covariance of a random walk in both directions from 0."""
+    far = np.abs(away)
+    walked: Floats = (far[:, None] + far - np.abs(away[:, None] - away)) / 2
+    return walked
+
+
+def _learnt(usual: Floats, rarity: Floats, users: Floats, openings: Openings) -> Floats:
+    """Expected squares and products of what bins differ in, Σ over openings, given noisy shares.
+
+    Shares are scaled by √OPENINGS, so that the sum of their squares is the χ² distance from 1/OPENINGS each. Only how
+    they differ from one another counts, which has one dimension less. Drifts of every rate are weighed by how well
+    they predict what was measured.
+    """
+    free = OPENINGS - 1
+    seen = math.sqrt(OPENINGS) * (openings.shares - openings.shares.mean(axis=1, keepdims=True))
+    people = np.zeros((len(seen), users.size))
+    people[openings.groups, np.arange(users.size)] = users
+    noise = OPENINGS * openings.noise**2 * np.eye(len(seen))
+    found, likely = [], []
+    for rate in RATES:
+        expected = (rate * usual + rarity) / free + SHARE_DEVIATION**2
+        covariance = people @ expected @ people.T + noise
+        root = np.linalg.cholesky(covariance)
+        misfit = float((np.linalg.solve(root, seen) ** 2).sum()) / 2 + free * float(np.log(np.diag(root)).sum())
+        likely.append(-misfit - (math.log(rate) / COST_DEVIATION + COST_DEVIATION / 2) ** 2 / 2)
+        gain = np.linalg.solve(covariance, people @ expected).T
+        means = gain @ seen
+        found.append(means @ means.T + free * (expected - gain @ people @ expected))
+    trust = np.exp(np.array(likely) - max(likely))
+    learnt: Floats = np.tensordot(trust / trust.sum(), np.array(found), 1)
+    return learnt

@@ -1,0 +1,116 @@
+"""What clipping would cost: from amounts alone, and from the words that people begin with."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.inference.distortion import OPENINGS, RATES, USUAL_COST, Openings, distortion, openings_of
+from bayesgram.inference.measured import PublicNgrams
+from bayesgram.inference.measuring import GROUPS, NORMS, Amounts, best_choice, left_of_bins
+
+POSITIONS = np.log(NORMS)
+
+
+def trigrams(size=3000, words=300):
+    prior = 1 / np.arange(1, size + 1)
+    prior /= prior.sum()
+    chosen = np.random.default_rng(0).integers(0, words, (size, 3)).astype(np.int32)
+    return PublicNgrams(prior, 1e6 * prior, chosen, words, prior[None])
+
+
+def people(users=1e6, middle=14, width=4.0):
+    """Norms in a bell over the bins; whoever has a larger norm has written more."""
+    bell = np.exp(-(((np.arange(NORMS.size) - middle) / width) ** 2) / 2)
+    number = np.where(bell > 1e-3, users * bell / bell.sum(), 0.0)
+    return Amounts(number, number * np.maximum(NORMS**1.5, 1.0))
+
+
+def shares_of(seen, slopes, noise=1e-6):
+    """Openings of people whose share of each begins at the same and goes up or down with the logarithm of the norm."""
+    middle = float(seen.written @ POSITIONS) / float(seen.written.sum())
+    by_bin = (1 + np.outer(POSITIONS - middle, slopes)) / OPENINGS
+    shares = np.zeros((GROUPS.max() + 1, OPENINGS))
+    np.add.at(shares, GROUPS, seen.users[:, None] * by_bin)
+    return Openings(shares, noise, GROUPS)
+
+
+def found(seen, openings=None):
+    return distortion(POSITIONS, seen.users, seen.written, trigrams(), openings)
+
+
+def test_openings_are_about_as_frequent_as_one_another_and_a_matter_of_the_first_word():
+    public = trigrams()
+    openings = openings_of(public)
+    rates = np.bincount(openings, public.prior, OPENINGS)
+    assert rates == pytest.approx(1 / OPENINGS, rel=0.15)
+    for word in range(20):
+        assert len(set(openings[public.words[:, 0] == word].tolist())) <= 1
+
+
+def test_people_who_write_like_one_another_lose_little_and_those_who_do_not_lose_more():
+    seen, slopes = people(), np.resize([1.0, -1.0], OPENINGS)
+    left = left_of_bins(2.0)
+    none, some, much = (found(seen, shares_of(seen, slope * slopes)).cost(left) for slope in (0.0, 0.05, 0.2))
+    assert none < found(seen).cost(left) / 5
+    assert 2 * none < some < much / 4
+
+
+def test_a_known_drift_is_charged_by_its_distance_between_all_text_and_what_is_left():
+    """The χ² of first words is computed here from the shares themselves; one constant says what that is in all."""
+    seen, left = people(), left_of_bins(2.0)
+    ratios = []
+    for slope in (0.05, 0.1, 0.2):
+        slopes = slope * np.resize([1.0, -1.0], OPENINGS)
+        weights, kept = seen.written, seen.written * left
+        means = [float(each @ POSITIONS) / float(each.sum()) for each in (weights, kept)]
+        plain = found(seen, shares_of(seen, 0 * slopes)).cost(left)
+        distance = float(((means[0] - means[1]) ** 2 * slopes**2).mean())
+        ratios.append((found(seen, shares_of(seen, slopes)).cost(left) - plain) / (distance / 2))
+    assert max(ratios) / min(ratios) < 1.1
+    assert 30 < min(ratios) < 60
+
+
+def test_where_noise_hides_openings_people_are_as_usual():
+    seen = people(users=1000)
+    shares = shares_of(seen, np.zeros(OPENINGS), noise=1e6)
+    for clip_norm in (0.5, 4.0):
+        left = left_of_bins(clip_norm)
+        assert found(seen, shares).cost(left) == pytest.approx(found(seen).cost(left), rel=0.3)
+
+
+def test_what_is_usual_is_charged_where_nearly_everything_is_clipped():
+    seen = people(users=1e9)  # so many that chance moves nothing
+    assert found(seen).cost(left_of_bins(1e-3)) == pytest.approx(USUAL_COST, rel=0.15)
+
+
+@settings(deadline=None, max_examples=30)
+@given(st.floats(0.01, 1e4), st.floats(1.0, 8.0), st.integers(4, 24), st.integers(0, 1000), st.floats(0.1, 1e6))
+def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(norm, width, middle, seed, noise):
+    seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
+    shares = chance.standard_normal((GROUPS.max() + 1, OPENINGS)) * noise
+    clipped = found(seen, Openings(shares, noise, GROUPS))
+    assert math.isfinite(clipped.cost(left_of_bins(norm)))
+    assert clipped.cost(left_of_bins(norm)) >= 0
+    assert clipped.cost(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)
+
+
+def test_by_chance_few_people_who_write_half_cost_more_than_many():
+    """Manner is the same: what is lost of few stands for much."""
+    left = left_of_bins(1.0)
+    few, many = people(users=1e3), people(users=1e6)
+    alike = [found(each, shares_of(each, np.zeros(OPENINGS))).cost(left) for each in (few, many)]
+    assert alike[0] > 3 * alike[1]
+
+
+def test_people_who_write_like_one_another_are_clipped_further_and_not_asked_about_what_they_lose():
+    seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], OPENINGS)
+    alike, unlike = (best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3))
+    assert alike.clip_norm < unlike.clip_norm
+    assert alike.lost_share == 0
+
+
+def test_a_rate_far_beyond_the_usual_is_possible():
+    assert RATES[-1] / RATES[0] > 1000
