@@ -1,33 +1,17 @@
 """vocab --model and export of a public model, through the installed entry point and in this process."""
 
-import contextlib
 import json
 from functools import partial
 
 import pytest
 
-from bayesgram.cli.app import app
-from bayesgram.errors import BayesgramError
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import read_arpa
 from bayesgram.released.language_model import LanguageModel
-from commands import failing, succeed
+from commands import failing, inside, refused, succeed
 
 fail = partial(failing, secret="\0")
-
-
-def inside(*arguments, cwd):
-    """The same command in this process, which need not start."""
-    with contextlib.chdir(cwd):
-        app([*map(str, arguments)], standalone_mode=False)
-
-
-def refused(*arguments, cwd, code=2):
-    with pytest.raises(BayesgramError) as caught:
-        inside(*arguments, cwd=cwd)
-    assert caught.value.exit_code == code
-    return str(caught.value)
 
 
 @pytest.fixture(scope="module")

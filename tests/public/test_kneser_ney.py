@@ -3,6 +3,8 @@
 import math
 import shutil
 import subprocess
+import tempfile
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -13,13 +15,15 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.experiments.population import Population
-from bayesgram.public import kneser_ney as kneser_ney_module
-from bayesgram.public.kneser_ney import discounts_of, kneser_ney
+from bayesgram.public import ngram_levels
+from bayesgram.public.keeping import Keeping
+from bayesgram.public.kneser_ney import discounts_of, kneser_ney, packed_model
 from bayesgram.public.public_model import PublicModel, count_ngrams, model_words
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.packed import is_consistent
+from bayesgram.released.pruning import pruned
 from bayesgram.released.trie import context_sums
 from bayesgram.text import ngrams as ngrams_module
 from bayesgram.text.tokens import Tokenizer
@@ -48,10 +52,20 @@ def words_of(listed):
     return model_words(SimpleNamespace(ngrams=pa.array(listed, pa.large_string())))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def folder():
+    """Where counts wait; each gets a folder there."""
+    with tempfile.TemporaryDirectory() as name:
+        tempfile.tempdir, before = name, tempfile.tempdir
+        yield
+        tempfile.tempdir = before
+
+
 def counted(rows, order, *, listed=KNOWN, tokenizer=CUT, memory=1 << 30):
     """Sentences as the pipeline counts them: a row each."""
     batch = SimpleNamespace(text=pa.array([" ".join(row).encode() for row in rows], pa.large_binary()))
-    return count_ngrams([batch], words_of(listed), order=order, tokenizer=tokenizer, memory=memory)
+    scratch = Path(tempfile.mkdtemp())
+    return count_ngrams([batch], words_of(listed), order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
 
 
 class Literal:
@@ -171,8 +185,8 @@ def test_the_literal_reference(rows, order):
 def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     text = counted(rows, order)
     keep = len(text.words) + extra
-    small = kneser_ney(text, keep=keep)
-    assert small.word.size - 1 == min(keep, text.word.size - 1)
+    small = Keeping(text).model(keep)
+    assert small.word.size - 1 == min(keep, text.size)
     kept = {ngram for ngram in named(small) if len(ngram) > 1}
     agrees(small, Literal(rows, order, kept))
 
@@ -181,7 +195,7 @@ def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
 @settings(max_examples=30)
 def test_a_size_that_all_fit_in_changes_nothing(rows, order):
     text = counted(rows, order)
-    whole, same = kneser_ney(text), kneser_ney(text, keep=text.word.size - 1)
+    whole, same = kneser_ney(text), Keeping(text).model(text.size)
     assert named(whole) == named(same)
 
 
@@ -203,15 +217,15 @@ def test_tokenizers_with_and_without_boundaries_count_alike(rows, order):
 
 def test_discounts_of_few_counts_are_the_usual_ones():
     usual = [0.0, 0.5, 1.0, 1.5]
-    assert discounts_of(np.array([1, 1, 2, 4])).tolist() == usual  # none of count 3
-    assert discounts_of(np.array([0, 0])).tolist() == usual
-    assert discounts_of(np.repeat([1, 2, 3, 4], [10, 1, 9, 1])).tolist() == usual  # D₂ would be below 0
-    assert discounts_of(np.repeat([1, 2, 3], [10, 3, 1]))[3] == 3.0  # as lmplz has it
+    assert discounts_of([np.array([1, 1, 2, 4])]).tolist() == usual  # none of count 3
+    assert discounts_of([np.array([0, 0])]).tolist() == usual
+    assert discounts_of([np.repeat([1, 2, 3, 4], [10, 1, 9, 1])]).tolist() == usual  # D₂ would be below 0
+    assert discounts_of(iter([np.repeat([1, 2, 3], [10, 3, 1])]))[3] == 3.0  # as lmplz has it
 
 
 def test_more_ngrams_than_a_model_holds(monkeypatch):
-    monkeypatch.setattr(kneser_ney_module, "MOST_NODES", 11)
-    with pytest.raises(BayesgramError, match=r"12 n-grams: a model holds 11; give less text, or a smaller order\."):
+    monkeypatch.setattr(ngram_levels, "MOST_NODES", 10)
+    with pytest.raises(BayesgramError, match=r"11 n-grams: a model holds 10; give less text, or a smaller order\."):
         counted([["a", "b"]], 2)
 
 
@@ -221,19 +235,64 @@ def messages():
     return batch["text"].to_pylist()
 
 
+def same(ours, theirs):
+    """Whether two models are alike, bit for bit."""
+    arrays = ((each.records, each.bases, each.words.data, each.words.ends) for each in (ours, theirs))
+    return ours.layout == theirs.layout and all(map(np.array_equal, *arrays))
+
+
+@given(texts, st.integers(2, 6), st.integers(1, 5), st.integers(1, 30))
+@settings(max_examples=25)
+def test_some_rows_at_a_time_give_the_same_model(rows, order, few, extra):
+    whole = Keeping(counted(rows, order))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ngram_levels, "FEWEST_ROWS", few)
+        little = Keeping(counted(rows, order, memory=1))
+        keep = len(little.text.words) + extra
+        small, smaller = little.model(None), little.model(keep)
+    assert same(small, whole.model(None))
+    assert same(smaller, whole.model(keep))
+
+
 @pytest.mark.parametrize("order", [2, 3, 5])
 def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     listed = sorted({word for words in rows for word in words})[::2]  # every other word is unknown
-    whole = counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True))
+    text = {"listed": listed, "tokenizer": Tokenizer(boundaries=True)}
+    whole = Keeping(counted(rows, order, **text))
     spilled = []
     keep = ngrams_module._spill
     monkeypatch.setattr(ngrams_module, "SMALLEST", 1 << 12)
     monkeypatch.setattr(ngrams_module, "_spill", lambda *them: (spilled.append(1), keep(*them)))
-    small = counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True), memory=1)
+    monkeypatch.setattr(ngram_levels, "FEWEST_ROWS", 700)
+    little = Keeping(counted(rows, order, **text, memory=1))
     assert spilled
-    for name in ("level_starts", "word", "first_child", "suffix", "counts"):
-        assert np.array_equal(getattr(whole, name), getattr(small, name))
+    for size in (None, len(little.text.words) + 700):
+        assert same(little.model(size), whole.model(size))
+
+
+def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
+    """The same n-grams as by `pruning`, from a model whose lower orders count everything."""
+    rows = [words for text in messages for words in Tokenizer().sentences(text)]
+    text = counted(rows, 4, listed=sorted({word for words in rows for word in words})[::3])
+    keeping = Keeping(text)
+    judging = packed_model(keeping._judging_model, None)
+    for size in (len(text.words) + 1, len(text.words) + 900, text.size - 1):
+        kept = [column.read(0, column.size) for column in keeping.kept(size)]
+        right = pruned(judging, size)
+        assert sum(map(np.count_nonzero, kept)) == size
+        assert all(map(np.array_equal, kept, right))
+        assert not any(map(np.any, kept[len(right) :]))
+
+
+def test_nothing_is_left_on_disk_but_the_counts(messages):
+    keeping = Keeping(counted([text.split() for text in messages[:200]], 3, memory=1))
+    keeping.model(12)
+    files = len(list(keeping.text.folder.iterdir()))
+    assert files
+    for size in (10, 20, None):
+        keeping.model(size)
+    assert len(list(keeping.text.folder.iterdir())) == files
 
 
 def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
@@ -242,7 +301,7 @@ def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
     listed = sorted({word for words in rows for word in words})[::2]
     text = counted(rows[100:], 3, listed=listed, tokenizer=Tokenizer(boundaries=True))
     for keep in (None, len(text.words) + 500):
-        model = LanguageModel(kneser_ney(text, keep=keep), Tokenizer())
+        model = LanguageModel(Keeping(text).model(keep), Tokenizer())
         path = tmp_path / f"{keep}.arpa"
         write_arpa(model, path)
         judged = kenlm.Model(str(path))

@@ -1,24 +1,29 @@
 """Arrays that wait on disk: what would not fit in memory is written in parts and read back part by part.
 
-A scratch folder (`files/hidden.py`) is private, and goes away with the process or with a later run.
+A scratch folder (`files/hidden.py`) is private, and goes away with the process or with a later run. Where a table is
+too large to be asked at any place, `looked_up` and `combined` deal out what is asked, or brought, to parts of it, and
+take one part at a time.
 """
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from io import BufferedReader
 from itertools import accumulate, pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.lib.format import header_data_from_array_1_0, read_array_header_1_0, read_magic, write_array_header_1_0
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import ahead
 
 Columns = Sequence[NDArray[Any]]
+Answering = Callable[[Integers], NDArray[Any]]
 
 ARRAYS_AT_ONCE = 32
 
@@ -68,11 +73,128 @@ class Buckets:
             if last > first:
                 append_columns(path, [column[first:last] for column in columns])
 
+    def add_to(self, number: int, columns: Columns) -> None:
+        """Append rows to one bucket."""
+        append_columns(self._paths[number], columns)
+
     def taken(self, number: int) -> Iterator[list[NDArray[Any]]]:
         """The columns of a bucket, as they were added; then the bucket is empty."""
         if self._paths[number].exists():
             yield from read_columns(self._paths[number], self._columns)
             self._paths[number].unlink()
+
+
+class Column:
+    """Numbers of one kind, or rows of them: added at the end, read from any place; a file once they are many."""
+
+    def __init__(self, path: Path, kind: DTypeLike, *, width: int | None = None, kept_bytes: int = 0) -> None:
+        self._path, self._kind, self._row = path, np.dtype(kind), () if width is None else (width,)
+        self._kept: NDArray[Any] | None = np.empty((0, *self._row), kind)  # as long as there is no file
+        self._kept_bytes = kept_bytes
+        self.size = 0
+
+    def add(self, values: NDArray[Any]) -> None:
+        """Add rows at the end."""
+        self.size += len(values)
+        added = np.ascontiguousarray(values, self._kind)
+        if self._kept is not None and self._kept.nbytes + added.nbytes <= self._kept_bytes:
+            self._kept = np.concatenate([self._kept, added])
+            return
+        with self._path.open("ab") as file:
+            if self._kept is not None:
+                file.write(self._kept.data)
+                self._kept = None
+            file.write(added.data)
+
+    def read(self, first: int, last: int) -> NDArray[Any]:
+        """The rows of a range: the caller's own."""
+        if self._kept is not None:
+            return self._kept[first:last].copy()
+        values = np.empty((last - first, *self._row), self._kind)
+        with self._path.open("rb") as file:
+            file.seek(first * values[:1].nbytes if last > first else 0)
+            _fill(values, file)
+        return values
+
+    def spans(self, rows: int) -> Iterator[NDArray[Any]]:
+        """All rows, so many at a time."""
+        return (self.read(*span) for span in spans(self.size, rows))
+
+    def remove(self) -> None:
+        """Take its room back."""
+        if self._kept is None:
+            self._path.unlink()
+
+
+def spans(size: int, rows: int) -> Iterator[tuple[int, int]]:
+    """Ranges of so many that cover `size`.
+
+    >>> list(spans(5, 2))
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return ((first, min(first + rows, size)) for first in range(0, size, rows))
+
+
+def looked_up(
+    asked: Iterable[Integers], edges: Integers, opened: Callable[[int], Answering], folder: Path
+) -> Iterator[NDArray[Any]]:
+    """The answers to keys, block by block and in the order in which they are asked.
+
+    `opened` gives part p of a table, which answers keys from edges[p] up to edges[p + 1]; one part is open at a time.
+    """
+    if edges.size == 1:
+        yield from map(opened(0), asked)
+        return
+    with TemporaryDirectory(dir=folder) as name:
+        parts, order_of = Path(name, "parts"), partial(np.argsort, kind="stable")
+        questions, answers = (Buckets(Path(name), kind, buckets=edges.size, columns=1) for kind in ("asked", "told"))
+        for keys in asked:
+            part = (np.searchsorted(edges, keys, side="right") - 1).astype(np.uint16)
+            order = order_of(part)
+            questions.add(np.searchsorted(part[order], np.arange(edges.size + 1)), [keys[order]])
+            append_columns(parts, [part])
+        for number in range(edges.size):
+            answer = opened(number)
+            for (keys,) in questions.taken(number):
+                answers.add_to(number, [answer(keys)])
+            nothing = answer(np.zeros(0, np.int64))
+            del answer
+        told = [answers.taken(number) for number in range(edges.size)]
+        for (part,) in read_columns(parts, 1):
+            found = np.concatenate([nothing, *(next(told[number])[0] for number in np.unique(part))])
+            block = np.empty_like(found)
+            block[order_of(part)] = found
+            yield block
+
+
+def combined(
+    brought: Iterable[tuple[Integers, NDArray[Any]]],
+    size: int,
+    rows: int,
+    *,
+    combine: np.ufunc,
+    nothing: NDArray[Any],
+    folder: Path,
+) -> Iterator[NDArray[Any]]:
+    """What each of `size` places has, some places at a time: `combine` of `nothing` and all that is brought to it."""
+    if size <= rows:
+        found = np.repeat(nothing, size)
+        for places, amounts in brought:
+            combine.at(found, places, amounts)
+        yield found
+        return
+    with TemporaryDirectory(dir=folder) as name:
+        parts = -(-size // rows)
+        waiting = Buckets(Path(name), "brought", buckets=parts, columns=2)
+        for places, amounts in brought:
+            part = (places // rows).astype(np.uint16)
+            order = np.argsort(part, kind="stable")
+            waiting.add(np.searchsorted(part[order], np.arange(parts + 1)), [places[order], amounts[order]])
+        for number, (first, last) in enumerate(spans(size, rows)):
+            found = np.repeat(nothing, last - first)
+            for places, amounts in waiting.taken(number):
+                combine.at(found, places - first, amounts)
+            yield found
 
 
 class Streams:

@@ -26,7 +26,8 @@ from bayesgram.errors import BayesgramError
 from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
-from bayesgram.text.windows import WindowIndex, WindowTable
+from bayesgram.text.window_index import WindowIndex
+from bayesgram.text.windows import WindowTable
 
 MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of their tokens
 ROUGHLY = 1e-9  # far above what rounding does to a sum of twenty quotients
@@ -196,7 +197,7 @@ def top_of_text(counter: NgramCounter, order: int, size: int) -> tuple[pa.LargeS
     if not counts.size:
         raise nothing_of(order)
     places = _first(rows, counts, text.tokens, size)
-    return _joined(rows[places], text.tokens), counts[places]
+    return joined_tokens(rows[places], text.tokens), counts[places]
 
 
 def top_of_sources(
@@ -228,7 +229,7 @@ def top_of_sources(
             new = _not_before(counts, origins, least)
             race = race.joined_by(rows[new], counts[:, new])
     rows, counts = race.first()
-    return _joined(rows, strings), counts
+    return joined_tokens(rows, strings), counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -372,7 +373,7 @@ def _first(rows: Ids, counts: Integers, tokens: pa.LargeBinaryArray, size: int) 
     return order
 
 
-def _joined(rows: Ids, tokens: pa.LargeBinaryArray) -> pa.LargeStringArray:
+def joined_tokens(rows: Ids, tokens: pa.LargeBinaryArray) -> pa.LargeStringArray:
     """Windows as strings."""
     words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows.T]
     return pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string()))

@@ -1,6 +1,6 @@
 """Interpolated modified Kneser–Ney: a back-off model of all n-grams of a text (Chen and Goodman 1998, Section 4.1).
 
-In:  how often a text has every n-gram of orders 1 to N, in sentences with <s> and </s>.   Out: a `Trie`.
+In:  `Counts`: how often a text has every n-gram of orders 1 to N, in sentences with <s> and </s>.   Out: a `Trie`.
 
 The longest n-grams have their counts. A shorter one has as its count a(g) the number of words that stand before it,
 for it is asked only where the longer one has no answer; before <s> nothing stands, so what begins with it keeps its
@@ -21,128 +21,86 @@ stays has p(w|h) as above, and the back-off weight of h makes it add up to one a
 How that was chosen: by the perplexity of held-out text of the same source and of another register, where models of
 Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the model itself, 0 to 6% worse; with the
 a of the whole model 0 to 8%; with the mass of what goes shared by what stays as well, ½ to 3%.
-Does not read text: see `public_model`.
+Memory. The counts are on disk, and so is all that is computed of them: each order is gone through some rows at a time,
+and what the order below says of their suffixes is looked up there in parts (`ngram_levels`). In memory are those
+rows, such a part, the words, and the model that comes out, packed.
+Does not read text: see `public_model`. Does not choose what goes: see `keeping`.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from bayesgram.arrays import Bools, Floats, Ids, Integers, Singles
-from bayesgram.errors import BayesgramError
-from bayesgram.kernels import inlined, kernel
-from bayesgram.released.pruning import pruned
-from bayesgram.released.trie import MOST_NODES, NEVER, Trie, find_special, from_nodes
+from bayesgram.arrays import Bools, Bytes, Floats, Integers, Singles
+from bayesgram.files.scratch import Column, spans
+from bayesgram.kernels import kernel
+from bayesgram.public.ngram_levels import Counts
+from bayesgram.released import packed
+from bayesgram.released.packed import BLOCK, EXACT, Codes, Layout, as_codes
+from bayesgram.released.trie import NEVER, Trie
 from bayesgram.released.words import Words
 
 FALLBACK = (0.0, 0.5, 1.0, 1.5)  # discounts of a = 0, 1, 2 and 3 or more
 
-Part = tuple[Ids, Integers]  # some n-grams of an order as word numbers, and how often each occurs
+Masks = Sequence[Column] | None  # which n-grams of each order stay; None: all
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
-    """Every n-gram of a text: the nodes of a `Trie` with their counts. All words have a node; the root counts 0."""
+class Estimate:
+    """p(w|h) of all n-grams, and the back-off weight of every context: a column for each order."""
 
-    words: Words
-    level_starts: Integers
-    word: Ids
-    first_child: Ids
-    suffix: Ids
-    counts: Integers
+    text: Counts
+    probability: list[Column]
+    weight: list[Column]
 
-    @classmethod
-    def of(cls, words: Words, found: Iterable[Iterable[Part]]) -> "Counts":
-        """From the n-grams of each order, from 1, each once and in any order; orders that have none are left out."""
-        text = cls.of_words(words)
-        for order, parts in enumerate(found, start=1):
-            text = text.with_words(parts) if order == 1 else text.with_order(order, parts)
-        for array in (text.level_starts, text.word, text.first_child, text.suffix, text.counts):
-            array.setflags(write=False)  # as those of a model: kernels are compiled once
-        return text
+    def logs(self, order: int, probability: Floats) -> Singles:
+        """What a model keeps of probabilities of an order; those of order 1 are all words."""
+        if order == 1:
+            probability[self.text.start] = 1.0  # <s> is never predicted
+        logs = np.minimum(np.log10(probability).astype(np.float32), 0)
+        if order == 1:
+            logs[self.text.start] = NEVER
+        return logs
 
-    @classmethod
-    def of_words(cls, words: Words) -> "Counts":
-        """Before anything is counted."""
-        size = 1 + len(words)
-        word = np.arange(-1, len(words), dtype=np.int32)
-        ends = np.array([1, size], np.int32)
-        return cls(words, np.array([0, 1, size]), word, ends, np.zeros(size, np.int32), np.zeros(size, np.int64))
-
-    def with_words(self, parts: Iterable[Part]) -> "Counts":
-        """With the counts of the words."""
-        for rows, counts in parts:
-            self.counts[1 + rows[:, 0]] = counts
-        return self
-
-    def with_order(self, order: int, parts: Iterable[Part]) -> "Counts":
-        """With the n-grams of the next order, sorted."""
-        first, size = self.level_starts[-2:].tolist()
-        keys, counts = self._keys(parts, first)
-        if not keys.size or order != self.order + 1:
-            return self
-        if size + keys.size > MOST_NODES:
-            raise BayesgramError(
-                f"{size + keys.size:,} n-grams: a model holds {MOST_NODES:,}; give less text, or a smaller order."
-            )
-        places = np.argsort(keys)
-        keys = keys[places]
-        edges = np.searchsorted(keys, np.arange(size - first + 1) * len(self.words))
-        first_child = np.concatenate([self.first_child[:-1], (size + edges).astype(np.int32)])
-        word = np.concatenate([self.word, (keys % len(self.words)).astype(np.int32)])
-        suffix = np.concatenate([self.suffix, np.zeros(keys.size, np.int32)])
-        _set_suffixes(word, first_child, suffix, first, size)
-        level_starts = np.append(self.level_starts, size + keys.size)
-        return Counts(self.words, level_starts, word, first_child, suffix, np.append(self.counts, counts[places]))
-
-    def _keys(self, parts: Iterable[Part], first: int) -> Part:
-        """A number for each n-gram that sorts as it does, and the counts."""
-        found = [
-            (_keys_of(rows, self.word, self.first_child, first, len(self.words)), counts) for rows, counts in parts
-        ]
-        keys = np.concatenate([np.zeros(0, np.int64), *(keys for keys, _ in found)])
-        return keys, np.concatenate([np.zeros(0, np.int64), *(counts for _, counts in found)])
-
-    @property
-    def order(self) -> int:
-        """The number of words in the longest n-grams."""
-        return self.level_starts.size - 2
-
-    @property
-    def start(self) -> int:
-        """The node of <s>."""
-        return 1 + find_special(self.words)[0]
-
-    def by_order(self, values: Integers) -> Iterator[Integers]:
-        """What the n-grams of each order have, from 1."""
-        return (values[first:last] for first, last in zip(self.level_starts[1:], self.level_starts[2:], strict=False))
+    def remove(self) -> None:
+        """Take the room on disk back."""
+        for column in (*self.probability, *self.weight):
+            column.remove()
 
 
-def kneser_ney(text: Counts, *, keep: int | None = None) -> Trie:
-    """The model of a text; `keep` is how many n-grams, of all orders together, may stay."""
-    everything = np.ones(text.word.size, np.bool_)
-    adjusted = _adjusted(text, everything)
-    discounts = _discounts(text, adjusted)
-    if keep is None or keep >= text.word.size - 1:
-        return _model(text, adjusted, discounts, everything)
-    whole = text.counts.copy()
-    whole[text.start] = 0  # never predicted
-    kept = np.zeros(text.word.size, np.bool_)
-    masks = np.concatenate([[True], *pruned(_model(text, whole, _discounts(text, whole), everything), keep)])
-    kept[: masks.size] = masks
-    return _model(text, _adjusted(text, kept), discounts, kept)
+def kneser_ney(text: Counts, kept: Masks = None) -> Trie:
+    """The model of a text, with all n-grams or those that stay: with each of them stay its context and its suffix."""
+    adjusted = adjusted_counts(text)
+    discounts = [discounts_of(column.spans(text.rows)) for column in adjusted]
+    if kept is not None:
+        _remove_shorter(adjusted)
+        adjusted = adjusted_counts(text, kept)
+    estimate = estimated(text, adjusted, discounts, kept)
+    _remove_shorter(adjusted)
+    made = packed_model(estimate, kept)
+    estimate.remove()
+    return made
 
 
-def discounts_of(adjusted: Integers) -> Floats:
-    """D for a = 0, 1, 2 and 3 or more; the usual ones where the counts of counts give none.
+def _remove_shorter(adjusted: Sequence[Column]) -> None:
+    """Take the room of `a` back; that of the longest n-grams are the counts themselves."""
+    for column in adjusted[:-1]:
+        column.remove()
 
-    >>> discounts_of(np.repeat([1, 2, 3, 4], [40, 10, 5, 3])).round(3).tolist()
+
+def discounts_of(adjusted: Iterable[Integers]) -> Floats:
+    """D for a = 0, 1, 2 and 3 or more; the usual ones where the counts of counts give none. `a` comes in parts.
+
+    >>> discounts_of([np.repeat([1, 2, 3, 4], [40, 10, 5, 3])]).round(3).tolist()
     [0.0, 0.667, 1.0, 1.4]
-    >>> discounts_of(np.array([7, 7, 7])).tolist()
+    >>> discounts_of([np.array([7, 7]), np.array([7])]).tolist()
     [0.0, 0.5, 1.0, 1.5]
     """
-    numbers = np.array([np.count_nonzero(adjusted == count) for count in range(1, 5)], np.float64)
+    numbers = np.zeros(6)
+    for part in adjusted:
+        numbers += np.bincount(np.minimum(part, 5), minlength=6)
+    numbers = numbers[1:5]
     if not numbers[:3].all():
         return np.array(FALLBACK)
     y, k = numbers[0] / (numbers[0] + 2 * numbers[1]), np.arange(1, 4)
@@ -150,29 +108,59 @@ def discounts_of(adjusted: Integers) -> Floats:
     return np.array([0.0, *found]) if (found > 0).all() else np.array(FALLBACK)
 
 
-def _discounts(text: Counts, adjusted: Integers) -> Floats:
-    """A row of discounts for each order, from 0, which has none."""
-    return np.stack([np.zeros(4), *map(discounts_of, text.by_order(adjusted))])
-
-
-def _adjusted(text: Counts, kept: Bools) -> Integers:
+def adjusted_counts(text: Counts, kept: Masks = None) -> list[Column]:
     """What `a` is for every n-gram: how much stands before it that stays, and the `a` of what goes."""
-    adjusted = text.counts.copy()
-    _forget_explained(text.first_child, text.start, adjusted)
-    _count_before(text.suffix, kept, 1 + len(text.words), adjusted)
-    return adjusted
+    found = [text.levels[-1].counts]
+    for order in range(text.order, 1, -1):
+        brought = (
+            np.where(mask, 1, own)
+            for mask, own in zip(_masks(text, kept, order), found[0].spans(text.rows), strict=True)
+        )
+        sums = text.to_suffixes(order, brought, combine=np.add, nothing=np.zeros(1, np.int64))
+        found.insert(0, _with_starts(text, order - 1, sums))
+    return found
 
 
-def _model(text: Counts, adjusted: Integers, discounts: Floats, kept: Bools) -> Trie:
-    """The interpolated model of these counts, with the n-grams that stay."""
-    words = slice(1, 1 + len(text.words))
-    probability, weight = np.zeros(text.word.size), np.ones(text.first_child.size - 1)
-    probability[words] = _word_probabilities(adjusted[words], discounts[1], text.start - 1)
-    _interpolate(text.first_child, text.suffix, text.level_starts, adjusted, discounts, kept, probability, weight)
-    probability[[0, text.start]] = 1.0  # the root has none, and <s> is never predicted
-    logs = np.log10(probability, out=probability).astype(np.float32)
-    logs[text.start] = NEVER
-    return _smaller(text, np.minimum(logs, 0), np.log10(weight, out=weight).astype(np.float32), kept)
+def _with_starts(text: Counts, order: int, sums: Iterator[Integers]) -> Column:
+    """What stands before n-grams of an order; those that begin with <s> keep their counts, and <s> itself has none."""
+    column, first = text.column(np.int64), 0
+    low, high = text.begin_with_start[order - 1] if order > 1 else (0, 0)
+    for part in sums:
+        inside = max(low, first), min(high, first + part.size)
+        if inside[0] < inside[1]:
+            part[inside[0] - first : inside[1] - first] += text.levels[order - 1].counts.read(*inside)
+        column.add(part)
+        first += part.size
+    return column
+
+
+def _masks(text: Counts, kept: Masks, order: int) -> Iterator[Bools]:
+    """Which n-grams of an order stay, some at a time."""
+    size = text.levels[order - 1].size
+    return (_mask(kept, order, *span) for span in spans(size, text.rows))
+
+
+def _mask(kept: Masks, order: int, first: int, last: int) -> Bools:
+    return np.ones(last - first, np.bool_) if kept is None else kept[order - 1].read(first, last)
+
+
+def estimated(text: Counts, adjusted: Sequence[Column], discounts: Sequence[Floats], kept: Masks = None) -> Estimate:
+    """The interpolated model of these counts."""
+    words = text.column(np.float64)
+    words.add(_word_probabilities(adjusted[0].read(0, len(text.words)), discounts[0], text.start))
+    estimate = Estimate(text, [words], [])
+    for order in range(2, text.order + 1):
+        probability, weight = text.column(np.float64), text.column(np.float64)
+        below = text.of_suffixes(order, estimate.probability[-1])
+        for block, lower in zip(text.blocks(order), below, strict=True):
+            own, mask = adjusted[order - 1].read(*block.nodes), _mask(kept, order, *block.nodes)
+            some = np.empty(own.size), np.ones(block.children.size)
+            _interpolate(block.children, own, discounts[order - 1], mask, lower, *some)
+            probability.add(some[0])
+            weight.add(some[1])
+        estimate.probability.append(probability)
+        estimate.weight.append(weight)
+    return estimate
 
 
 def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Floats:
@@ -183,114 +171,103 @@ def _word_probabilities(adjusted: Integers, discounts: Floats, start: int) -> Fl
     return probabilities
 
 
-def _smaller(text: Counts, log_probability: Singles, log_weight: Singles, kept: Bools) -> Trie:
-    """A trie of the n-grams that stay; with each of them stay its context and its suffix."""
-    if kept.all():
-        return from_nodes(text.words, text.level_starts, text.word, text.first_child, log_probability, log_weight)
-    before = np.concatenate([[0], np.cumsum(kept)])  # how many of those that stay come before a node
-    level_starts = before[text.level_starts]
-    longest = max(2, int(np.flatnonzero(np.diff(level_starts)).max()))
-    contexts = np.flatnonzero(kept[: text.level_starts[longest]])
-    ends = np.append(text.first_child[contexts], text.first_child[text.level_starts[longest]])
-    return from_nodes(
-        text.words,
-        level_starts[: longest + 2],
-        text.word[kept],
-        before[ends].astype(np.int32),
-        log_probability[kept],
-        log_weight[contexts],
-    )
-
-
-@inlined
-def _child(node: int, wanted: int, word: Ids, first_child: Ids) -> int:
-    """The n-gram that a word makes with a context, which is there."""
-    if node == 0:
-        return 1 + wanted
-    first, last = first_child[node], first_child[node + 1]
-    while first < last:
-        middle = (first + last) // 2
-        if word[middle] < wanted:
-            first = middle + 1
-        else:
-            last = middle
-    return int(first)
-
-
-@kernel
-def _keys_of(rows: Ids, word: Ids, first_child: Ids, first: int, words: int) -> Integers:
-    """The place of each n-gram's context in its order, and the last word, as one number."""
-    keys = np.empty(rows.shape[0], np.int64)
-    for row in range(rows.shape[0]):
-        node = 0
-        for at in range(rows.shape[1] - 1):
-            node = _child(node, rows[row, at], word, first_child)
-        keys[row] = np.int64(node - first) * words + rows[row, rows.shape[1] - 1]
-    return keys
-
-
-@kernel
-def _set_suffixes(word: Ids, first_child: Ids, suffix: Ids, first: int, last: int) -> None:
-    """The suffixes of all n-grams whose contexts are the nodes from `first` to `last`."""
-    for context in range(first, last):
-        for node in range(first_child[context], first_child[context + 1]):
-            suffix[node] = _child(suffix[context], word[node], word, first_child)
-
-
-@kernel
-def _forget_explained(first_child: Ids, start: int, adjusted: Integers) -> None:
-    """Set to 0 what is shorter than the longest n-grams and does not begin with <s>; and <s> itself."""
-    begins = np.zeros(first_child.size - 1, np.bool_)  # with <s>
-    begins[start] = True
-    for context in range(1, begins.size):
-        for node in range(first_child[context], min(first_child[context + 1], begins.size)):
-            begins[node] = begins[context]
-        if context == start or not begins[context]:
-            adjusted[context] = 0
-
-
-@kernel
-def _count_before(suffix: Ids, kept: Bools, first: int, adjusted: Integers) -> None:
-    """Add to each n-gram what stands before it, the longest first."""
-    for node in range(suffix.size - 1, first - 1, -1):
-        adjusted[suffix[node]] += 1 if kept[node] else adjusted[node]
-
-
 @kernel
 def _interpolate(
-    first_child: Ids,
-    suffix: Ids,
-    level_starts: Integers,
+    children: Integers,
     adjusted: Integers,
-    discounts: Floats,
+    discount: Floats,
     kept: Bools,
+    lower: Floats,
     probability: Floats,
     weight: Floats,
 ) -> None:
-    """p(w|h) of all n-grams of order 2 and more, and the back-off weight of every context.
+    """p(w|h) of all children of some contexts, and the back-off weight of these; `lower` is what the suffixes have.
 
     That is γ(h); where n-grams go, what all words but those that stay have, over what they have one order below.
     """
-    for order in range(2, level_starts.size - 1):
-        discount = discounts[order]
-        for context in range(level_starts[order - 1], level_starts[order]):
-            first, last = first_child[context], first_child[context + 1]
-            if first == last:
-                continue
-            total, taken, below = 0.0, 0.0, 1.0
-            for node in range(first, last):
-                total += adjusted[node]
-                taken += discount[min(adjusted[node], 3)]
-                below -= probability[suffix[node]]
-            share = taken / total
-            below = max(below, 0.0)  # the lower order's mass of what never follows
-            above, goes = share * below, False
-            for node in range(first, last):
-                own = (adjusted[node] - discount[min(adjusted[node], 3)]) / total
-                probability[node] = own + share * probability[suffix[node]]
-                if not kept[node]:
-                    above, below, goes = above + probability[node], below + probability[suffix[node]], True
-            weight[context] = above / below if goes else share
-            for node in range(first, last):
-                if not kept[node]:
-                    probability[node] = weight[context] * probability[suffix[node]]
+    last = 0
+    for context in range(children.size):
+        first, last = last, last + children[context]
+        if first == last:
+            continue
+        total, taken, below = 0.0, 0.0, 1.0
+        for node in range(first, last):
+            total += adjusted[node]
+            taken += discount[min(adjusted[node], 3)]
+            below -= lower[node]
+        share = taken / total
+        below = max(below, 0.0)  # the lower order's mass of what never follows
+        above, goes = share * below, False
+        for node in range(first, last):
+            own = (adjusted[node] - discount[min(adjusted[node], 3)]) / total
+            probability[node] = own + share * lower[node]
+            if not kept[node]:
+                above, below, goes = above + probability[node], below + lower[node], True
+        weight[context] = above / below if goes else share
+        for node in range(first, last):
+            if not kept[node]:
+                probability[node] = weight[context] * lower[node]
+
+
+def whole_layout(text: Counts, value_bits: int, backoff_bits: int) -> Layout:
+    """How wide everything is in the model of all n-grams."""
+    children = [_first_children(text, None, order) for order in range(1, text.order)]
+    return _layout(text, [level.size for level in text.levels], children, (value_bits, backoff_bits))
+
+
+def packed_model(estimate: Estimate, kept: Masks) -> Trie:
+    """A trie of the n-grams that stay."""
+    text = estimate.text
+    sizes = [sum(int(mask.sum()) for mask in _masks(text, kept, order)) for order in range(1, text.order + 1)]
+    longest = max(2, int(np.flatnonzero(sizes).max()) + 1)
+    children = [_first_children(text, kept, order) for order in range(1, longest)]
+    layout = _layout(text, sizes[:longest], children, (EXACT, EXACT))
+    size, bases, _ = layout.array_sizes()
+    found = np.zeros(size, np.uint8), np.zeros(bases, np.uint32)
+    for order in range(1, longest + 1):
+        _pack_level(estimate, kept, order, layout, children[order - 1 : order], found)
+    for column in children:
+        column.remove()
+    return Trie(Words.narrow(text.words.data, text.words.ends), layout, *found, np.zeros(0, np.float32))
+
+
+def _layout(text: Counts, sizes: Sequence[int], children: Sequence[Column], bits: tuple[int, int]) -> Layout:
+    """How wide everything is, given where the children of each n-gram begin."""
+    at_once = -(-text.rows // BLOCK) * BLOCK
+    widths = [max(packed.child_bits(part) for part in column.spans(at_once)) for column in children]
+    return Layout(tuple(sizes), *bits, tuple(widths))
+
+
+def _first_children(text: Counts, kept: Masks, order: int) -> Column:
+    """Where the children of each n-gram that stays begin among those of the next order, and where the last ones end."""
+    column, first = text.column(np.int64), 0
+    for block in text.blocks(order + 1):
+        stay = np.bincount(block.parents, _mask(kept, order + 1, *block.nodes), block.children.size).astype(np.int64)
+        ends = first + np.cumsum(stay)
+        column.add((ends - stay)[_mask(kept, order, *block.contexts)])
+        first = int(ends[-1])
+    column.add(np.array([first]))
+    return column
+
+
+def _pack_level(
+    estimate: Estimate,
+    kept: Masks,
+    order: int,
+    layout: Layout,
+    children: Sequence[Column],
+    found: tuple[Bytes, Codes],
+) -> None:
+    """Write the records of an order; `children` is none for the longest."""
+    text, row, place = estimate.text, layout.rows()[order], 0
+    level, at_once = text.levels[order - 1], max(text.rows, len(text.words) if order == 1 else 0)
+    for span in spans(level.size, at_once):
+        mask = _mask(kept, order, *span)
+        logs = estimate.logs(order, estimate.probability[order - 1].read(*span))[mask]
+        word, ended = level.word.read(*span)[mask], place + logs.size
+        weights, firsts = np.zeros(0, np.float32), np.zeros(0, np.int64)
+        if children:
+            weights = np.log10(estimate.weight[order - 1].read(*span)[mask]).astype(np.float32)
+            firsts = children[0].read(place, ended + 1)
+        packed.pack(row, place, word, as_codes(logs), as_codes(weights), firsts, *found)
+        place = ended

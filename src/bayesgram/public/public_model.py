@@ -5,7 +5,7 @@ each source (`kneser_ney`), or of those that tell most. Words: those of order 1 
 n-grams if it has none of order 1; every other word of a text is <unk>, which is counted like a word. Sentences have
 <s> and </s>, whether n-grams of the vocabulary do or not.
 
-What is counted waits on disk beyond `memory`; the n-grams of one source's model are in memory while it is made.
+Counts and all that is computed of them wait on disk beyond `memory`; what each source's model keeps is in memory.
 With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`).
 Does not read private text.
 """
@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,21 @@ from bayesgram.files import Records, read_records
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import check_free, publish_folder
-from bayesgram.public.kneser_ney import Counts, kneser_ney
+from bayesgram.public.keeping import Keeping
+from bayesgram.public.kneser_ney import whole_layout
+from bayesgram.public.ngram_levels import Counts
 from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
 from bayesgram.public.prior import source_distributions
 from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
-from bayesgram.released.fitting import fitted
+from bayesgram.released.fitting import Whole, fitted
 from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.moving import people_model
-from bayesgram.released.release import Release
+from bayesgram.released.quantisation import BITS, MORE_FOR_BACKOFFS
+from bayesgram.released.release import Release, check_vocabulary
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -151,22 +155,17 @@ class PublicModel:
         check_size(size, len(words))
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
-            counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, memory=memory)
-            if not counts.counts.any():
-                raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
-            build = partial(_model, counts, vocabulary.tokenizer, name)
-            models[name] = build(size) if max_size is None else fitted(build, max_size)
+            with scratch_folder() as scratch:
+                counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
+                if counts.is_empty:
+                    raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
+                build = partial(_model, Keeping(counts), vocabulary.tokenizer, name)
+                models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
         return cls(models, vocabulary)
 
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
-        stated, own_prior = release.card.vocabulary, self.vocabulary.prior_fingerprint
-        alike = stated["fingerprint"] == self.vocabulary.fingerprint
-        if not alike or stated.get("prior_fingerprint", own_prior) != own_prior:
-            raise UsageError(
-                "the public model belongs to another vocabulary than the release; make it with the release's own:"
-                " `bayesgram vocab … --list VOCABULARY --model`."
-            )
+        check_vocabulary(release, self.vocabulary, given="the public model")
         made = people_model(release, self.mixture, self._prior)
         return replace(made, about={**made.about, "public_model": self.source_names})
 
@@ -217,10 +216,17 @@ class PublicModel:
             raise damaged(path) from None
 
 
-def _model(counts: Counts, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
+def _model(keeping: Keeping, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
     """Of one source, with at most so many n-grams."""
     about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
-    return LanguageModel(kneser_ney(counts, keep=keep), tokenizer, about)
+    return LanguageModel(keeping.model(keep), tokenizer, about)
+
+
+def _whole(counts: Counts) -> Whole:
+    """How large the model of all n-grams is: without what is said about it, so a little more."""
+    words, layout = counts.words, whole_layout(counts, BITS, BITS + MORE_FOR_BACKOFFS)
+    records, bases, values = layout.array_sizes()
+    return Whole(len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records)
 
 
 def _names(folder: Path) -> list[str]:
@@ -252,7 +258,7 @@ def is_public_model(path: Path) -> bool:
 
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
-    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs)
+    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="--model")
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)
@@ -286,17 +292,23 @@ def model_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
 
 
 def count_ngrams(
-    source: Iterable[Records], words: pa.LargeBinaryArray, *, order: int, tokenizer: Tokenizer, memory: int = MEMORY
+    source: Iterable[Records],
+    words: pa.LargeBinaryArray,
+    *,
+    order: int,
+    tokenizer: Tokenizer,
+    scratch: Path,
+    memory: int = MEMORY,
 ) -> Counts:
-    """Every n-gram of a text up to an order; words that are not among these are <unk>."""
+    """Every n-gram of a text up to an order, in a scratch folder; words that are not among these are <unk>."""
     tokens, unknown = StringTable(), pc.index(words, UNKNOWN.encode()).as_py()
     tokens.add(*buffers(words))
     orders = range(1, order + 1)
-    with scratch_folder() as scratch:
-        counter = NgramCounter(orders, tokenizer, scratch=scratch, memory=memory, tokens=tokens, unknown=unknown)
+    with TemporaryDirectory(dir=scratch) as counting:
+        counter = NgramCounter(orders, tokenizer, scratch=Path(counting), memory=memory, tokens=tokens, unknown=unknown)
         for batch in source:
             counter.add(batch.text)
-        return Counts.of(words_of(words), (_parts(counter, each) for each in orders))
+        return Counts.of(words_of(words), (_parts(counter, each) for each in orders), scratch, memory)
 
 
 def _parts(counter: NgramCounter, order: int) -> Iterator[tuple[Ids, Integers]]:
