@@ -62,9 +62,17 @@ class Stub:
 class Random(CausalScorer):
     """A scorer whose network is a table of random numbers: without torch."""
 
-    def _after(self, sequences):
-        for sequence in sequences:
-            yield np.random.default_rng(sequence).dirichlet(np.full(len(self.tokenizer), 0.1))
+    def _read(self, context):
+        return random_row(self.tokenizer, context), None
+
+    def _after(self, context, _cache, nodes):
+        for node in nodes:
+            likely = random_row(self.tokenizer, [*context, *node.pieces])
+            yield likely @ self._kinds.columns[:, 0], likely[node.fan.pieces]
+
+
+def random_row(tokenizer, sequence):
+    return np.random.default_rng(sequence).dirichlet(np.full(len(tokenizer), 0.1))
 
 
 @dataclass(frozen=True)
@@ -80,7 +88,7 @@ class Made:
 
     def after(self, pieces):
         if self.kind is Random:
-            return next(Random._after(self, [pieces]))
+            return random_row(self.tokenizer, pieces)
         import torch
 
         with torch.no_grad():
@@ -133,7 +141,7 @@ def made(request, kind):
     return Made(kind, model, tokenizer, "", [cut.id_to_token(n).replace("▁", " ") for n in pieces])
 
 
-def literal(made, words, context):
+def literal(made, words, context, most=None):
     """Piece by piece, a context and a word at a time, without a trie and without batches."""
 
     def pieces_of(text):
@@ -146,7 +154,7 @@ def literal(made, words, context):
     ends = {0} | {n for n, text in enumerate(texts) if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS}
     ends -= firsts
     on = {n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in INSIDE)}
-    start = [0, *(pieces_of(" ".join(context)) if context else [])]
+    start = [0, *(pieces_of(" ".join(context))[slice(None) if most is None else slice(-most, None)] if context else [])]
     first = made.after(start)
     counted = sum(first[n] for n in begins | ends)
     found = {}
@@ -171,6 +179,32 @@ def test_equals_the_literal_walk(made, batch):
     for context, row in zip(contexts, logs, strict=True):
         expected = literal(made, WORDS[:-1], context)
         assert np.exp(row).tolist() == pytest.approx([expected[word] for word in scorer.words], rel=1e-4, abs=1e-9)
+
+
+def test_of_a_context_longer_than_the_model_reads_the_end_is_read(made):
+    places = made.model.config.max_position_embeddings = 64
+    scorer = made.scorer(WORDS, least=0.0)
+    context = ["a", "red", "fish", "reddish", "blue"] * 30
+    most = places - 1 - max(len(scorer._pieces(word)) for word in WORDS[:-1])
+    expected = literal(made, WORDS[:-1], context, most)
+    found = np.exp(scorer.log_probabilities([context, ["red"]]))
+    assert found[0].tolist() == pytest.approx([expected[word] for word in scorer.words], rel=1e-4, abs=1e-9)
+    assert found[1] == pytest.approx(np.exp(scorer.log_probabilities([["red"]]))[0])
+
+
+def test_a_word_longer_than_the_model_reads(made):
+    made.model.config.max_position_embeddings = 1
+    with pytest.raises(bg.UsageError, match=r"^model: it reads 1 pieces, and a word of the list has [1-9]\.$"):
+        made.scorer(WORDS).log_probabilities([[]])
+
+
+def test_a_model_that_remembers_nothing_reads_the_context_again(made, monkeypatch):
+    contexts = [[], ["a", "blue", "fish"]]
+    remembered = made.scorer(WORDS, least=0.0).log_probabilities(contexts)
+    read = made.kind._read
+    monkeypatch.setattr(made.kind, "_read", lambda self, context: (read(self, context)[0], None))
+    again = made.scorer(WORDS, least=0.0, batch=3).log_probabilities(contexts)
+    assert np.exp(again) == pytest.approx(np.exp(remembered), rel=1e-4, abs=1e-9)
 
 
 def test_prefixes_that_are_not_looked_into_keep_their_sum(made):

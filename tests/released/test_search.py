@@ -87,8 +87,6 @@ def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
             assert list(exact.values()) == pytest.approx(scores.tolist(), abs=1e-12)
             assert set(found.tolist()) <= words
             assert len(exact) == found.size == len(right)
-        first = trie.best(state, 3)[0].tolist()
-        assert trie.best_after(np.array([state], np.int32), 3)[0].tolist() == [*first, *[-1] * (3 - len(first))]
 
 
 def test_more_words_are_asked_for_than_are_ranked():

@@ -23,7 +23,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.released.interpolation import likeliest_weights
 from bayesgram.released.language_model import LanguageModel, Prediction
-from bayesgram.released.release import Release
+from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
 from bayesgram.released.scoring import (
     Context,
     ModelScorer,
@@ -47,7 +47,7 @@ LEAST_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm
 STRENGTHS = np.linspace(0.0, 1.5, 31)  # that `tune` tries
 
 
-class PublicTable(Protocol):
+class PublicTable(Fingerprinted, Protocol):
     """Public n-grams and their distribution, order by order: a `Vocabulary` is one."""
 
     @property
@@ -62,14 +62,6 @@ class PublicTable(Protocol):
     def tokenizer(self) -> Tokenizer:
         """How text is cut."""
 
-    @property
-    def fingerprint(self) -> str:
-        """Which n-grams these are, and their tokenizer."""
-
-    @property
-    def prior_fingerprint(self) -> str:
-        """Which public counts these are."""
-
 
 @dataclass(frozen=True, eq=False)
 class WordLifts:
@@ -82,7 +74,7 @@ class WordLifts:
     @classmethod
     def of(cls, release: Release, vocabulary: PublicTable) -> "WordLifts":
         """The words of a release against the vocabulary that it was made with."""
-        _check_vocabulary(release, vocabulary)
+        check_vocabulary(release, vocabulary)
         single = np.flatnonzero(release.orders == 1)
         if not single.size:
             raise UsageError(
@@ -268,17 +260,3 @@ class _Ngrams:
             found[:, self.unknown] += likely[:, self.others].sum(axis=1)
         whole: Floats = found / found.sum(axis=1, keepdims=True)
         return whole
-
-
-def _check_vocabulary(release: Release, vocabulary: PublicTable) -> None:
-    """Refuse public n-grams, or counts of them, that the release was not made with."""
-    stated = release.card.vocabulary
-    if stated["fingerprint"] != vocabulary.fingerprint:
-        raise UsageError(
-            f"vocabulary: the release was made with {stated['fingerprint'][:12]}…, and this is"
-            f" {vocabulary.fingerprint[:12]}…; give the one it was made with."
-        )
-    if stated.get("prior_fingerprint", vocabulary.prior_fingerprint) != vocabulary.prior_fingerprint:
-        raise UsageError(
-            "vocabulary: it has the n-grams of the release with other public counts; give the one it was made with."
-        )

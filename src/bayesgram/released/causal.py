@@ -2,14 +2,16 @@
 
 In:  a model and its tokenizer (both of `transformers`), and a list of words.   Out: a `Scorer`, with <unk> and </s>.
 p(w|h) is the product of the probabilities of the pieces of w after h, and of the probability that no piece that goes on
-with the word follows. The pieces of all words are walked as one trie, many contexts and prefixes a batch. Of the first
-piece only those count that begin a word or end a sentence: what stands between words (commas, quotes) is not asked for.
-</s> is that a sentence ends; <unk> is all the rest, so each context adds up to one.
+with the word follows. A context is read once, then the pieces of all words as one trie, many prefixes a batch; of a
+context that is longer than the model reads, the end. Of the first piece only those count that begin a word or end a
+sentence: what stands between words (commas, quotes) is not asked for. </s> is that a sentence ends; <unk> is all the
+rest, so each context adds up to one.
 A prefix whose probability is below `least` is not looked into: its words share it alike. That saves most of the
 work; least = 0 is exact. Does not train, and does not load models: whoever calls brings one.
 """
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,7 +25,7 @@ from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, START
 
 LEAST = 1e-5
-BATCH = 64  # sequences that the model reads at once
+BATCH = 256  # prefixes that the model reads at once
 SMALLEST = 1e-12  # of <unk>, which stands for something
 SENTENCE_ENDS = ".!?…\n\r。！？"
 INSIDE = "'’_\ufffd"  # what goes on with a word, beside letters and digits; the last is a part of a character
@@ -44,6 +46,26 @@ class _Node:
         below = [word for child in self.children.values() for word in child.words]
         return below if self.word < 0 else [self.word, *below]
 
+    @cached_property
+    def fan(self) -> "_Fan":
+        """The children, as arrays."""
+        children = list(self.children.values())
+        sizes = np.array([len(child.words) for child in children], np.int64)
+        words = np.array([word for child in children for word in child.words], np.int64)
+        pieces = np.array(list(self.children), np.int64)
+        return _Fan(children, pieces, sizes, words, np.repeat(np.arange(sizes.size), sizes))
+
+
+@dataclass(frozen=True, eq=False)
+class _Fan:
+    """What may follow a prefix."""
+
+    children: list[_Node]
+    pieces: Integers  # the next piece of each
+    sizes: Integers  # how many words end at or below each
+    words: Integers  # these words, child by child
+    owners: Integers  # the child of each word
+
 
 @dataclass(frozen=True, eq=False)
 class _Kinds:
@@ -52,6 +74,11 @@ class _Kinds:
     begins: Bools
     ends: Bools
     goes_on: Bools
+
+    @cached_property
+    def columns(self) -> Floats:
+        """Pieces × what is asked of all of them: is the word over, is the piece counted as a first one, does it end?"""
+        return np.column_stack([~self.goes_on, self.begins | self.ends, self.ends]).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,48 +112,95 @@ class CausalScorer:
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
         """The logarithms of p of every word after each context."""
         likely = np.zeros((len(contexts), len(self.words)))
-        prefixes = [[self._start, *self._pieces(" ".join(context))] for context in contexts]
-        level = [(row, self._trie, 1.0) for row in range(len(contexts))]
-        while level:
-            level = list(self._next_level(level, prefixes, likely))
+        for row, context in zip(likely, contexts, strict=True):
+            self._fill(row, [self._start, *self._fitting(self._pieces(" ".join(context)))])
         likely[:, -1] = np.maximum(1 - likely[:, :-1].sum(axis=1), SMALLEST)
         logs: Floats = np.log(np.maximum(likely / likely.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
         return logs
 
-    def _next_level(
-        self, level: list[tuple[int, _Node, float]], prefixes: list[list[int]], likely: Floats
-    ) -> Iterator[tuple[int, _Node, float]]:
-        """Ask for what follows each prefix; words that end are noted, longer prefixes come back."""
-        after = self._after([prefixes[row] + list(node.pieces) for row, node, _ in level])
-        kinds = self._kinds
-        for (row, node, reached), following in zip(level, after, strict=True):
-            shares = following
-            if not node.pieces:
-                counted = following * (kinds.begins | kinds.ends)
-                shares = counted / counted.sum()
-                likely[row, -2] = (shares * kinds.ends).sum()
-            elif node.word >= 0:
-                likely[row, node.word] += reached * following[~kinds.goes_on].sum()
-            for piece, child in node.children.items():
-                expected = reached * float(shares[piece])
-                if expected < self.least:
-                    likely[row, child.words] += expected / len(child.words)
-                else:
-                    yield row, child, expected
+    def _fill(self, likely: Floats, context: list[int]) -> None:
+        """P of the words after a context, level by level of the trie."""
+        following, cache = self._read(context)
+        _, counted, ends = (following @ self._kinds.columns).tolist()
+        likely[-2] = ends / counted
+        level = list(self._shared(self._trie, following[self._trie.fan.pieces] / counted, likely))
+        while level:
+            level = list(self._next_level(level, context, cache, likely))
 
-    def _after(self, sequences: list[list[int]]) -> Iterator[Floats]:
-        """P of every piece after each sequence."""
+    def _next_level(
+        self,
+        level: list[tuple[_Node, float]],
+        context: list[int],
+        cache: Any,  # noqa: ANN401
+        likely: Floats,
+    ) -> Iterator[tuple[_Node, float]]:
+        """Ask for what follows each prefix; words that end are noted, longer prefixes come back."""
+        told = self._after(context, cache, [node for node, _ in level])
+        for (node, reached), (over, following) in zip(level, told, strict=True):
+            if node.word >= 0:
+                likely[node.word] += reached * over
+            yield from self._shared(node, reached * following, likely)
+
+    def _shared(self, node: _Node, expected: Floats, likely: Floats) -> Iterator[tuple[_Node, float]]:
+        """The children that are looked into; the words of the others share what these have."""
+        fan, rough = node.fan, expected < self.least
+        likely[fan.words] += np.where(rough, expected / fan.sizes, 0.0)[fan.owners]
+        for child in np.flatnonzero(~rough).tolist():
+            yield fan.children[child], float(expected[child])
+
+    def _read(self, context: list[int]) -> tuple[Floats, Any]:
+        """P of every piece after a context, and what the model remembers of it."""
         torch = _torch()
-        for first in range(0, len(sequences), self.batch):
-            some = sequences[first : first + self.batch]
-            longest = max(map(len, some))
-            inputs = torch.tensor([each + [self._start] * (longest - len(each)) for each in some])
-            mask = torch.tensor([[1] * len(each) + [0] * (longest - len(each)) for each in some])
-            device = next(self.model.parameters()).device
+        with torch.no_grad():
+            said = self.model(input_ids=torch.tensor([context], device=self._device), use_cache=True)
+        return torch.softmax(said.logits[0, -1].double(), dim=-1).cpu().numpy(), said.past_key_values
+
+    def _after(self, context: list[int], cache: Any, nodes: list[_Node]) -> Iterator[tuple[float, Floats]]:  # noqa: ANN401
+        """After the context and each prefix, all as long: p that the word is over, and p of the pieces of its fan."""
+        torch = _torch()
+        over = torch.tensor(self._kinds.columns[:, 0], device=self._device)
+        for first in range(0, len(nodes), self.batch):
+            some = nodes[first : first + self.batch]
             with torch.no_grad():
-                logits = self.model(input_ids=inputs.to(device), attention_mask=mask.to(device)).logits
-            last = logits[torch.arange(len(some)), torch.tensor([len(each) - 1 for each in some])]
-            yield from torch.softmax(last.double(), dim=-1).cpu().numpy()
+                logits = self._logits(context, cache, torch.tensor([node.pieces for node in some]))
+            likely = torch.softmax(logits[:, -1].double(), dim=-1)
+            sizes = [node.fan.pieces.size for node in some]
+            rows = torch.tensor(np.repeat(np.arange(len(some)), sizes), device=self._device)
+            pieces = torch.tensor(np.concatenate([node.fan.pieces for node in some]), device=self._device)
+            found = likely[rows, pieces].cpu().numpy()
+            yield from zip((likely @ over).tolist(), np.split(found, np.cumsum(sizes)[:-1]), strict=True)
+
+    def _logits(self, context: list[int], cache: Any, pieces: Any) -> Any:  # noqa: ANN401 - of torch
+        """After the context and each row of pieces; the context is not read again where the model remembers it."""
+        torch = _torch()
+        if not hasattr(cache, "batch_repeat_interleave"):
+            before = torch.tensor([context]).expand(len(pieces), -1)
+            return self.model(input_ids=torch.cat([before, pieces], dim=1).to(self._device)).logits
+        own = deepcopy(cache)
+        own.batch_repeat_interleave(len(pieces))
+        return self.model(input_ids=pieces.to(self._device), past_key_values=own).logits
+
+    @property
+    def _device(self) -> Any:  # noqa: ANN401
+        return next(self.model.parameters()).device
+
+    def _fitting(self, pieces: list[int]) -> list[int]:
+        """The last pieces of a context, so that the model has places left for a beginning and the longest word."""
+        places = getattr(self.model.config, "max_position_embeddings", None)
+        if places is None:
+            return pieces
+        room = int(places) - 1 - self._longest
+        if room < 0:
+            raise UsageError(f"model: it reads {places} pieces, and a word of the list has {self._longest}.")
+        return pieces[max(0, len(pieces) - room) :]
+
+    @cached_property
+    def _longest(self) -> int:
+        """The pieces of the longest word."""
+        level, longest = list(self._trie.children.values()), 0
+        while level:
+            level, longest = [child for node in level for child in node.children.values()], longest + 1
+        return longest
 
     def _pieces(self, text: str) -> list[int]:
         """The pieces of words as they stand within a text."""

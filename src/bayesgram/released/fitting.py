@@ -7,6 +7,7 @@ grows almost evenly with the number of n-grams, so a few tries find how many fit
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from bayesgram.errors import UsageError
 from bayesgram.released.language_model import LanguageModel
@@ -18,12 +19,25 @@ CLOSE_ENOUGH = 0.98  # of the size that is allowed
 Build = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
 
 
-def fitted(build: Build, size: int, *, bits: int = BITS) -> LanguageModel:
-    """The model with the most n-grams that is written in `size` bytes."""
-    whole = build(None).quantised(bits)
-    if whole.size_on_disk <= size:
-        return whole
-    words, total, largest = whole.sizes[0], sum(whole.sizes), whole.size_on_disk
+class Whole(NamedTuple):
+    """How large the model of all n-grams is, or nearly: what it has at the least."""
+
+    words: int
+    ngrams: int
+    size: int
+
+
+def fitted(build: Build, size: int, *, bits: int = BITS, whole: Whole | None = None) -> LanguageModel:
+    """The model with the most n-grams that is written in `size` bytes.
+
+    The whole model is built where it may fit, or where nothing is known of it.
+    """
+    if whole is None or whole.size <= size:
+        made = build(None).quantised(bits)
+        if made.size_on_disk <= size:
+            return made
+        whole = Whole(made.sizes[0], sum(made.sizes), made.size_on_disk)
+    words, most, largest = whole
     fewest, found = words + 1, build(words + 1).quantised(bits)
     smallest = found.size_on_disk
     if smallest > size:
@@ -31,7 +45,6 @@ def fitted(build: Build, size: int, *, bits: int = BITS) -> LanguageModel:
             f"max size {_told(size)}: the smallest model of these {words:,} words takes {_told(smallest)};"
             " allow that much, or make the vocabulary smaller."
         )
-    most = total
     for attempt in range(TRIES):
         if smallest >= CLOSE_ENOUGH * size or most - fewest <= 1:
             break

@@ -123,10 +123,22 @@ class LanguageModel:
     def perplexity(self, texts: str | Iterable[str]) -> float:
         """10 to the mean −log10 probability of all words and sentence ends of these texts."""
         given = [texts] if isinstance(texts, str) else list(texts)
-        scores = self.trie.walk(self.stream(pa.array(given, pa.large_string()).cast(pa.large_binary())))[0]
-        if not scores.size:
+        total, size = self.log10_total(pa.array(given, pa.large_string()).cast(pa.large_binary()))
+        if not size:
             raise UsageError("texts: no words in them; give some text.")
-        return float(10 ** -scores.mean())
+        return float(10 ** (-total / size))
+
+    def log10_total(self, texts: pa.LargeBinaryArray) -> tuple[float, int]:
+        """Σ log10 p of all words and sentence ends in rows of valid UTF-8, and how many there are.
+
+        Some rows at a time: what is known of their words need not be kept, nor room be made for it anew.
+        """
+        total, size = 0.0, 0
+        for chunk in chunks(texts):
+            tokens, offsets, _ = self.tokenizer.cut(chunk)
+            scores = self.trie.walk(self.numbers(tokens, offsets))[0]
+            total, size = total + float(scores.sum()), size + scores.size
+        return total, size
 
     def predict(
         self,

@@ -148,7 +148,7 @@ def packed_arrays(layout: Layout, levels: list[Level]) -> tuple[Bytes, Codes]:
     records, bases = np.zeros(size, np.uint8), np.zeros(bases_size, np.uint32)
     rows = layout.rows()
     for row, level in zip(rows[1:], levels, strict=True):
-        _pack(row, level.word, level.values, level.backoffs, level.first_child, records, bases)
+        pack(row, 0, level.word, level.values, level.backoffs, level.first_child, records, bases)
     return records, bases
 
 
@@ -213,22 +213,35 @@ def _put(records: Bytes, at: int, value: np.uint64) -> None:
 
 
 @kernel
-def _pack(
-    row: Integers, word: Ids, values: Codes, backoffs: Codes, first_child: Integers, records: Bytes, bases: Codes
+def pack(
+    row: Integers,
+    start: int,
+    word: Ids,
+    values: Codes,
+    backoffs: Codes,
+    first_child: Integers,
+    records: Bytes,
+    bases: Codes,
 ) -> None:
-    for place in range(word.size):
-        at = row[START] + place * row[RECORD]
+    """Write n-grams of an order from one place on; where children begin is said of one place more, the next or last."""
+    for at in range(word.size):
+        place = start + at
+        field = row[START] + place * row[RECORD]
         if row[WORD_BITS]:
-            _put(records, row[WORDS] + place * row[WORD_BITS], np.uint64(word[place]))
-        _put(records, at, np.uint64(values[place]))
+            _put(records, row[WORDS] + place * row[WORD_BITS], np.uint64(word[at]))
+        _put(records, field, np.uint64(values[at]))
         if backoffs.size:
-            _put(records, at + row[BACKOFF], np.uint64(backoffs[place]))
-    for place in range(first_child.size):
+            _put(records, field + row[BACKOFF], np.uint64(backoffs[at]))
+    for at in range(first_child.size):
+        place = start + at
         base = row[BASE] + place // BLOCK
         if place % BLOCK == 0:
-            bases[base] = first_child[place]
-        at = row[START] + place * row[RECORD] + row[CHILD]
-        _put(records, at, np.uint64(first_child[place] - signed(bases[base])))
+            bases[base] = first_child[at]
+        _put(
+            records,
+            row[START] + place * row[RECORD] + row[CHILD],
+            np.uint64(first_child[at] - signed(bases[base])),
+        )
 
 
 @kernel

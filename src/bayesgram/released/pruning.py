@@ -9,7 +9,7 @@ comes back to the shorter one: lower orders as in Kneser–Ney smoothing lack it
 
 import numpy as np
 
-from bayesgram.arrays import Bools, Floats
+from bayesgram.arrays import Bools, Floats, Ids, Integers, Singles
 from bayesgram.errors import UsageError
 from bayesgram.released.trie import Trie
 
@@ -29,22 +29,32 @@ def pruned(trie: Trie, size: int) -> list[Bools]:
 
 
 def worth_of(trie: Trie) -> Floats:
-    """Relative entropy lost when an n-gram of order 2 or more goes, in nats; 0 for the words.
-
-    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }: Stolcke's Equation 9, where
-    α is the back-off weight of h and α′ what it becomes.
-    """
+    """Relative entropy lost when an n-gram of order 2 or more goes, in nats; 0 for the words."""
     words = len(trie.words)
     probability = 10 ** trie.log_probability.astype(np.float64)
     nodes = np.arange(1 + words, probability.size)
     parents, p, lower = trie.parents[nodes], probability[nodes], probability[trie.suffix[nodes]]
-    left = np.maximum(1 - np.bincount(parents, p, trie.contexts), 0)[parents]
-    below = np.maximum(1 - np.bincount(parents, lower, trie.contexts), 0)[parents]
-    alpha = 10 ** trie.log_backoff[parents].astype(np.float64)
+    worth = entropy_lost(parents, p, lower, trie.log_backoff, _how_often(trie, probability)[: trie.contexts])
+    return np.concatenate([np.zeros(1 + words), worth])
+
+
+def entropy_lost(
+    parents: Ids | Integers, probability: Floats, lower: Floats, log_backoff: Singles, how_often: Floats
+) -> Floats:
+    """What each n-gram is worth, of all that some contexts have; `parents` are the numbers of these.
+
+    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }: Stolcke's Equation 9, where
+    α is the back-off weight of h and α′ what it becomes. `lower` is p(w|h′); contexts have log10 α and p(h).
+    """
+    p, contexts = probability, log_backoff.size
+    left = np.maximum(1 - np.bincount(parents, p, contexts), 0)[parents]
+    below = np.maximum(1 - np.bincount(parents, lower, contexts), 0)[parents]
+    alpha = 10 ** log_backoff[parents].astype(np.float64)
     np.divide(left, below, out=alpha, where=(left > 0) & (below > 0))  # both are 0 where every word follows
     log_alpha, log_later = np.log(alpha), np.log((left + p) / (below + lower))
     change = p * (np.log(lower) + log_later - np.log(p)) + left * (log_later - log_alpha)
-    return np.concatenate([np.zeros(1 + words), -_how_often(trie, probability)[parents] * change])
+    worth: Floats = -how_often[parents] * change
+    return worth
 
 
 def _how_often(trie: Trie, probability: Floats) -> Floats:

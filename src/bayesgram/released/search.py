@@ -31,7 +31,7 @@ from bayesgram.released.packed import (
 )
 
 SENTENCE_END = -1  # in a stream of word numbers: here </s> is predicted and a new sentence begins
-AT_ONCE = 1024  # words whose n-grams are looked up together
+AT_ONCE = 512  # words whose n-grams are looked up together
 MISSING = -1
 LARGE = 512  # children of a context from which the likeliest are kept
 FEW = 1024  # words that are looked through one by one
@@ -68,7 +68,7 @@ def _halved(row: Integers, records: Bytes, first: int, size: int, wanted: int) -
 
 
 @kernel
-def _found_at(row: Integers, records: Bytes, first: int, size: int, wanted: int) -> int:
+def found_at(row: Integers, records: Bytes, first: int, size: int, wanted: int) -> int:
     """Where a word stands among `size` sorted ones, or MISSING."""
     place = _halved(row, records, first, size, wanted)
     hit = signed(word_at(place, row, records) == wanted) & signed(size > 0)
@@ -90,7 +90,7 @@ def child_of(order: int, place: int, wanted: int, trie: Packed) -> int:
     row = trie.layout[order]
     first = first_child_at(place, row, trie.records, trie.bases)
     last = first_child_at(place + 1, row, trie.records, trie.bases)
-    return _found_at(trie.layout[order + 1], trie.records, first, last - first, wanted)
+    return found_at(trie.layout[order + 1], trie.records, first, last - first, wanted)
 
 
 @kernel
@@ -153,22 +153,53 @@ def follow(words: Ids, trie: Packed) -> int:
 
 @kernel
 def _find_children(
-    order: int, contexts: Ids, shorter: Ids, wanted: Ids, count: int, trie: Packed, sizes: Ids, found: Ids
+    order: int, contexts: Ids, shorter: Ids, wanted: Ids, count: int, trie: Packed, rooms: Ids, found: Ids
 ) -> None:
     """The n-grams of an order that end at each word, given their contexts and their suffixes; at 0 is what came before.
 
     First where each is to be looked for, then where it is: so that memory is asked for many at a time.
     """
-    row, below = trie.layout[order - 1], trie.layout[order]
+    asked, firsts, sizes = rooms[0], rooms[1], rooms[2]
+    row, asking = trie.layout[order - 1], 0
     for at in range(1, count + 1):
-        place = contexts[at - 1]
-        first = last = 0
-        if place >= 0 and shorter[at] >= 0:
-            first = first_child_at(place, row, trie.records, trie.bases)
-            last = first_child_at(place + 1, row, trie.records, trie.bases)
-        found[at], sizes[at] = first, last - first
-    for at in range(1, count + 1):
-        found[at] = _found_at(below, trie.records, signed(found[at]), signed(sizes[at]), signed(wanted[at]))
+        found[at] = MISSING
+        asked[np.uint64(asking)] = at
+        asking += (contexts[at - 1] >= 0) & (shorter[at] >= 0)
+    for one in range(asking):
+        place = signed(contexts[asked[one] - 1])
+        firsts[one] = first_child_at(place, row, trie.records, trie.bases)
+        sizes[one] = first_child_at(place + 1, row, trie.records, trie.bases) - firsts[one]
+    _halve_all(trie.layout[order], trie.records, asking, wanted, rooms)
+    for one in range(asking):
+        hit = word_at(signed(firsts[one]), trie.layout[order], trie.records) == wanted[np.uint64(asked[one])]
+        found[np.uint64(asked[one])] = (firsts[one] + 1) * (signed(hit) & signed(sizes[one] > 0)) - 1
+
+
+@kernel
+def _halve_all(row: Integers, records: Bytes, asking: int, wanted: Ids, rooms: Ids) -> None:
+    """Many searches as `_halved` does one, side by side: each looks once, then each of those that are not done again.
+
+    No search waits for what another sees. `rooms` are the words' places in `wanted`, where the searches begin and how
+    many n-grams each has, which become where they end and 1; and a row for those that are not done.
+    """
+    asked, firsts, sizes, active = rooms[0], rooms[1], rooms[2], rooms[3]
+    start, bits, mask = row[WORDS], row[WORD_BITS], mask_of(row[WORD_BITS])
+    remaining = 0
+    for at in range(asking):
+        active[np.uint64(remaining)] = at
+        remaining += sizes[at] > 1
+    while remaining:
+        searching, remaining = remaining, 0
+        for at in range(searching):
+            number = active[at]
+            one = np.uint64(number)  # indices without a sign need not be looked at first
+            first, size, word = signed(firsts[one]), signed(sizes[one]), np.uint64(wanted[np.uint64(asked[one])])
+            half = size >> 1
+            smaller = read_bits(records, start + (first + half - 1) * bits, mask) < word
+            firsts[one] = first + (half & -signed(smaller))
+            sizes[one] = size - half
+            active[np.uint64(remaining)] = number
+            remaining += size - half > 1
 
 
 @kernel
@@ -178,7 +209,7 @@ def walk(stream: Ids, trie: Packed) -> tuple[Floats, Ids, Ids]:
     most = trie.layout.shape[0] - 1
     found = np.full((most + 1, AT_ONCE + 1), MISSING, np.int32)  # the n-grams that end here, by order
     contexts = np.full((most, AT_ONCE + 1), MISSING, np.int32)  # those that the next word follows
-    sizes = np.empty(AT_ONCE + 1, np.int32)
+    rooms = np.empty((4, AT_ONCE + 1), np.int32)
     contexts[1, 0] = trie.special[0]
     for begin in range(0, stream.size, AT_ONCE):
         count = min(AT_ONCE, stream.size - begin)
@@ -187,7 +218,7 @@ def walk(stream: Ids, trie: Packed) -> tuple[Floats, Ids, Ids]:
             found[1, at] = trie.special[1] if word == SENTENCE_END else word
             contexts[1, at] = trie.special[0] if word == SENTENCE_END else word
         for order in range(2, most + 1):
-            _find_children(order, contexts[order - 1], found[order - 1], found[1], count, trie, sizes, found[order])
+            _find_children(order, contexts[order - 1], found[order - 1], found[1], count, trie, rooms, found[order])
             if order < most:
                 for at in range(1, count + 1):
                     contexts[order, at] = MISSING if stream[begin + at - 1] == SENTENCE_END else found[order, at]
@@ -371,12 +402,3 @@ def best(state: int, how_many: int, low: int, high: int, trie: Packed) -> tuple[
         backoff += backoff_at(places[order], trie.layout[order], trie.records, trie.codebooks)
     _offer_words(places, low, high, backoff, trie, words, scores)
     return words, scores
-
-
-@kernel
-def best_after(states: Ids, how_many: int, size: int, trie: Packed) -> Ids:
-    """The likeliest words after each of these contexts, a row each."""
-    found = np.empty((states.size, how_many), np.int32)
-    for at in range(states.size):
-        found[at] = best(states[at], how_many, 0, size, trie)[0]
-    return found

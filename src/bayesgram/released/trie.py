@@ -9,6 +9,7 @@ Does not know where the probabilities come from: see `estimate`.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,10 @@ class Trie:
     def __post_init__(self) -> None:
         for array in (self.records, self.bases, self.codebooks, self.words.data, self.words.ends):
             array.setflags(write=False)  # kernels are compiled once, for arrays in memory and mapped ones alike
+
+    def __reduce__(self) -> tuple[type["Trie"], tuple[Any, ...]]:
+        """What travels to another process: no more than it is made of, and made there as it is here."""
+        return Trie, (self.words, self.layout, self.records, self.bases, self.codebooks)
 
     @cached_property
     def searched(self) -> Packed:
@@ -175,11 +180,6 @@ class Trie:
         words, scores = search.best(state, how_many, low, high, self.suggested)
         found = int((words >= 0).sum())
         return words[:found], scores[:found]
-
-    def best_after(self, states: Ids, how_many: int) -> Ids:
-        """The likeliest next words after each of these contexts, a row each; −1 where there are no more."""
-        found: Ids = search.best_after(states, how_many, len(self.words), self.suggested)
-        return found
 
 
 def _read_only(arrays: Packed) -> Packed:

@@ -22,6 +22,7 @@ from bayesgram.text.strings import LONG, key_hash, string_key
 
 Ends: TypeAlias = NDArray[np.uint32]
 MOST_BYTES = 2**32 - 1  # of all words together
+AT_ONCE = 256  # words that are looked up together
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,20 +116,26 @@ def _slot(hashed: np.uint64, slots: int) -> int:
 
 @kernel
 def _find_words(data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids) -> Ids:
+    """Some at a time: first where the search for each begins, then the search, which waits for none of that."""
     numbers = np.empty(ends.size - 1, np.int32)
-    for row in range(numbers.size):
-        start, end = signed(ends[row]), signed(ends[row + 1])
-        first, second = string_key(data, start, end)
-        place = _slot(key_hash(first, second), slots.size)
-        while slots[place] >= 0:
-            begun, ended = signed(known_ends[slots[place]]), signed(known_ends[slots[place] + 1])
-            if ended - begun == end - start:
-                known_first, known_second = string_key(known, begun, ended)
-                same = known_first == first and known_second == second
-                if same and (second < LONG or _compare(data, start, end, known, begun, ended) == 0):
-                    break
-            place = place + 1 if place + 1 < slots.size else 0
-        numbers[row] = slots[place]
+    keys, places = np.empty((AT_ONCE, 2), np.uint64), np.empty(AT_ONCE, np.int64)
+    for begin in range(0, numbers.size, AT_ONCE):
+        count = min(AT_ONCE, numbers.size - begin)
+        for at in range(count):
+            first, second = string_key(data, signed(ends[begin + at]), signed(ends[begin + at + 1]))
+            keys[at, 0], keys[at, 1], places[at] = first, second, _slot(key_hash(first, second), slots.size)
+        for at in range(count):
+            start, end = signed(ends[begin + at]), signed(ends[begin + at + 1])
+            first, second, place = keys[at, 0], keys[at, 1], places[at]
+            while slots[place] >= 0:
+                begun, ended = signed(known_ends[slots[place]]), signed(known_ends[slots[place] + 1])
+                if ended - begun == end - start:
+                    known_first, known_second = string_key(known, begun, ended)
+                    same = known_first == first and known_second == second
+                    if same and (second < LONG or _compare(data, start, end, known, begun, ended) == 0):
+                        break
+                place = place + 1 if place + 1 < slots.size else 0
+            numbers[begin + at] = slots[place]
     return numbers
 
 
