@@ -1,9 +1,14 @@
 """The command line as people start it: its real entry point, in a process of its own."""
 
+import contextlib
 import sys
 from pathlib import Path
 
+import pytest
+
 import starting
+from bayesgram.cli.app import app
+from bayesgram.errors import BayesgramError
 
 ENTRY = Path(sys.executable).parent / "bayesgram"
 
@@ -27,3 +32,18 @@ def failing(*arguments, cwd, code, secret):
     assert "Traceback" not in done.stderr
     assert secret not in done.stdout + done.stderr
     return " ".join(done.stderr.split())
+
+
+def inside(*arguments, cwd):
+    """A command in this process, which need not start."""
+    with contextlib.chdir(cwd):
+        app([*map(str, arguments)], standalone_mode=False)
+
+
+def refused(*arguments, cwd, code=2, secret="\0"):
+    """The message of a command that fails in this process; never something secret."""
+    with pytest.raises(BayesgramError) as caught:
+        inside(*arguments, cwd=cwd)
+    assert caught.value.exit_code == code, caught.value
+    assert secret not in str(caught.value)
+    return str(caught.value)

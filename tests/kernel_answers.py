@@ -21,7 +21,8 @@ from bayesgram.experiments.population import Population
 from bayesgram.experiments.reproduce.data import Data
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.clip import Bins, Coordinates, LostWords, amounts, clip, clipped_sum, lost_sum
+from bayesgram.private.amounts import Bins, amounts
+from bayesgram.private.clip import Coordinates, LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
@@ -78,7 +79,8 @@ def clipping(vocabulary, counts):
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
     lost = [LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm) for norm in (0.1, 1e6)]
     kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(np.int32)
-    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0)
+    groups, openings = np.array([0, 1, 1, 2], np.int32), (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32)
+    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0, groups, openings, 4)
     few = clip(counts, max_count=2, max_total=5, key=7)
     heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
     return [

@@ -7,7 +7,8 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.private.clip import KIND_UNITS, TOTAL_UNITS, UNITS, USER_UNITS, ClippedCounts, Coordinates
+from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.private.clip import UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -122,19 +123,27 @@ def expanded(matrix, measured):
 
 
 def amounts(matrix, measured, bins):
-    """Users by their norm, parts of the largest amounts that they write, and of which kind: whole units, by fractions."""
+    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
+    openings = [[0] * bins.opening_total for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, expanded(matrix, measured), strict=True):
         squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
-        written = sum(int(n) for n, kind in zip(row, bins.kinds, strict=True) if kind >= 0)
+        text = [
+            (int(n), kind, opening)
+            for n, kind, opening in zip(row, bins.kinds, bins.openings, strict=True)
+            if kind >= 0
+        ]
+        written = sum(n for n, _, _ in text)
         part = min(Fraction(1), Fraction(written) / Fraction(bins.largest[place]))
         users[place] += USER_UNITS
         totals[place] += math.floor(TOTAL_UNITS * part)
-        for kind in range(bins.kind_total):
-            own = sum(int(n) for n, of in zip(row, bins.kinds, strict=True) if of == kind)
-            kinds[kind] += int(KIND_UNITS * (own / max(written, 1)))  # the quotient is rounded as floats are
-    return users + totals + kinds
+        for kind in range(bins.kind_total):  # the quotients are rounded as floats are
+            kinds[kind] += int(KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1)))
+        for opening in range(bins.opening_total):
+            own = sum(n for n, _, of in text if of == opening)
+            openings[bins.groups[place]][opening] += int(OPENING_UNITS * (own / max(written, 1)))
+    return users + totals + kinds + [own for group in openings for own in group]
 
 
 def length(counts, shape):

@@ -119,3 +119,15 @@ def asker(*, public=True, entry=None, rates=None, made=releases):
         return asyncio.run(once())
 
     return ask
+
+
+DISCOVERY = {"epsilon": 1.0, "delta": 1e-7, "guarantee": "PROVED", "ledger": None}
+
+
+def grown_releases(words):
+    """One whose vocabulary has grown by a discovery, and one of public text alone."""
+    made = release(words, 1.0)
+    found = np.array([ngram in {"so", f"thank {SCRIPT}", "thank you very"} for ngram in words.ngrams.to_pylist()])
+    about = {**made.card.vocabulary, "discovered": int(found.sum()), "discoveries": [DISCOVERY]}
+    grown = replace(made, discovered=found, card=replace(made.card, vocabulary=about))
+    return [("grown", grown), ("plain", made)]

@@ -55,7 +55,9 @@ def transcripts(page):
             yield command, expected
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/tutorial.md", "docs/howto/choose-public-text.md"])
+@pytest.mark.parametrize(
+    "page", ["README.md", "docs/tutorial.md", "docs/howto/choose-public-text.md", "docs/howto/discover.md"]
+)
 def test_the_transcript_is_what_happens(tmp_path, page):
     for command, expected in transcripts(ROOT / page):
         name, *arguments = shlex.split(command)

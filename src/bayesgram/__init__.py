@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
     from bayesgram.mechanisms.base import release as release
+    from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
     from bayesgram.mechanisms.k_anonymity import KAnonymity as KAnonymity
     from bayesgram.mechanisms.laplace import Laplace as Laplace
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from bayesgram.private.counts import count as count
     from bayesgram.private.store import load_counts as load_counts
     from bayesgram.private.store import save_counts as save_counts
+    from bayesgram.public.discovery import Discovery as Discovery
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
     from bayesgram.released.adapting import Adapted as Adapted
@@ -59,6 +61,7 @@ _HOMES = {
     "audit.utility": ["kl_divergence"],
     "errors": ["BayesgramError", "UsageError"],
     "mechanisms.base": ["release"],
+    "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
     "mechanisms.k_anonymity": ["KAnonymity"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],
@@ -69,6 +72,7 @@ _HOMES = {
     "privacy.ledger": ["Ledger"],
     "private.counts": ["UserCounts", "count"],
     "private.store": ["load_counts", "save_counts"],
+    "public.discovery": ["Discovery"],
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
     "released.adapting": ["Adapted", "adapt", "tune"],

@@ -1,6 +1,5 @@
 """evaluate --text with several texts, names and a picture: through the installed entry point, and in this process."""
 
-import contextlib
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
@@ -11,30 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
+import commands
 from bayesgram.audit.families import Claim, Judged, families
 from bayesgram.audit.quality_picture import MEASURES, over_epsilon
 from bayesgram.audit.utility import DISCLOSURE
-from bayesgram.cli.app import app
-from bayesgram.errors import BayesgramError
-from commands import failing, succeed
+from commands import failing, inside, succeed
 from language_models import release_of
 
 SECRET = "zanzibarmagicpassword"
 TABLE = {("the",): 9.0, ("red",): 5.0, ("fish",): 6.0, ("the", "red"): 4.0, ("red", "fish"): 3.0}
 fail = partial(failing, secret=SECRET)
-
-
-def inside(*arguments, cwd):
-    with contextlib.chdir(cwd):
-        app([*map(str, arguments)], standalone_mode=False)
-
-
-def refused(*arguments, cwd, code):
-    with pytest.raises(BayesgramError) as caught:
-        inside(*arguments, cwd=cwd)
-    assert caught.value.exit_code == code, caught.value
-    assert SECRET not in str(caught.value)
-    return str(caught.value)
+refused = partial(commands.refused, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +86,9 @@ def test_a_picture(work, tmp_path, capsys):
     drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
     for words in ("out (PROVED)", "public", "keystrokes saved", "not for publication", "Dotted", "don't compare"):
         assert words in drawn
-    assert refused(*arguments, "--plot", tmp_path / "over.svg", cwd=work, code=2).endswith("with --force.")
+    assert refused(*arguments, "--plot", tmp_path / "over.svg", cwd=work, code=2).endswith(
+        "choose another --plot, or replace it with --force."
+    )
     several = ("--text", "posts=posts.txt", "--text", "reviews=reviews.parquet")
     inside(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
     drawn = list(ET.parse(tmp_path / "two.svg").getroot().itertext())

@@ -1,6 +1,5 @@
 """export, import, predict and evaluate --text: through the installed entry point, and in this process to save time."""
 
-import contextlib
 import gzip
 import json
 import re
@@ -12,29 +11,15 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-from bayesgram.cli.app import app
-from bayesgram.errors import BayesgramError
-from commands import bayesgram, failing, succeed
+import commands
+from commands import bayesgram, failing, inside, succeed
 from language_models import START, release_of
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
 
 fail = partial(failing, secret=SECRET)
-
-
-def inside(*arguments, cwd):
-    """The same command in this process, which need not start."""
-    with contextlib.chdir(cwd):
-        app([*map(str, arguments)], standalone_mode=False)
-
-
-def refused(*arguments, cwd, code):
-    with pytest.raises(BayesgramError) as caught:
-        inside(*arguments, cwd=cwd)
-    assert caught.value.exit_code == code
-    assert SECRET not in str(caught.value)
-    return str(caught.value)
+refused = partial(commands.refused, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +164,7 @@ def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
     bias = ("export", "out", "--format", "bias", "-o", tmp_path / "b")
     assert refused(*bias, cwd=words, code=2).endswith("give its vocabulary with --vocab.")
     message = refused(*bias, "--vocab", work / "vocab.parquet", cwd=words, code=2)
-    assert "give the one it was made with" in message
+    assert "give the vocabulary it was made with" in message
     message = refused(*bias, "--vocab", "vocab.parquet", "--prune", 0, cwd=words, code=2)
     assert message.startswith("prune=0: the number of words is a whole number from 1")
     message = refused(*bias, "--vocab", "vocab.parquet", "--source", "x", cwd=words, code=2)

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.cli.app import app
 from bayesgram.engines import java, tasks
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import find_sources
@@ -30,7 +29,8 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.clip import amounts, clip, clipped_sum, lost_sum
+from bayesgram.private.amounts import amounts
+from bayesgram.private.clip import clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
@@ -46,22 +46,6 @@ from bayesgram.engines import spark as engine  # noqa: E402
 
 WORDS = ["the", "a", "red", "blue", "fish", "swims", "café", "naïve", "Ωmega", "don't", "x", "xy", "x.", "…", "東京"]
 BUDGET = Budget(1.0, 1e-7)
-
-
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java that lives a minute
-
-
-@pytest.fixture(scope="session")
-def spark():
-    settings = {
-        "spark_ui_enabled": "false",
-        "spark_driver_extraJavaOptions": QUICK,
-        "spark_sql_shuffle_partitions": "3",
-        "spark_sql_adaptive_enabled": "false",  # small data would end up in one partition
-        "spark_sql_execution_arrow_maxRecordsPerBatch": "97",
-    }
-    with sessions.session("local[2,4]", **settings) as made:  # a task may fail three times
-        yield made
 
 
 @pytest.fixture(scope="session")
@@ -323,15 +307,6 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
         engine.count(df.selectExpr("1.5D user", "text"), vocabulary)
     with pytest.raises(BayesgramError, match=r"^the public text has no n-gram of order 5"):
         engine.vocabulary(df.limit(1), order=5)
-
-
-@pytest.fixture
-def run(capsys):
-    def call(*arguments):
-        app([str(argument) for argument in arguments], standalone_mode=False)
-        return capsys.readouterr().out
-
-    return call
 
 
 def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """What a Spark task runs, without Spark: the same answers as one machine, however the rows are cut."""
 
+import pickle
 import subprocess
 import sys
 from fractions import Fraction
@@ -12,10 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgram.engines import java, tasks
-from bayesgram.files import find_sources
+from bayesgram.files import find_sources, read_records
 from bayesgram.files.columns import Columns
+from bayesgram.private.candidate_sums import Bound, sum_candidates
+from bayesgram.private.clip import UNITS
 from bayesgram.private.counts import count
 from bayesgram.public.choosing import Worth
+from bayesgram.public.novelty import PublicText, Spelling
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 
@@ -167,3 +171,60 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
     for first in range(len(rows)):
         for second in range(len(rows)):
             assert (packed[first] < packed[second]) == (exact[first] < exact[second])
+
+
+FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
+
+
+@settings(deadline=None, max_examples=30)
+@given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS), st.randoms())
+def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
+    """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
+    listed = pa.array(["fish", "one", "one fish"], pa.large_string())
+    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
+    asked = tasks.Asked(public.to_travel(), (1, 2, 3), FOUND)
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    here = sum_candidates(read(table), public.to_travel(), (1, 2, 3), FOUND, memory=1 << 24)
+    random.shuffle(rows)
+    rows.sort(key=lambda row: row[0].encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "RUN_BYTES", run)
+        texts = pa.concat_tables(map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns)))
+        found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
+    summed = {}
+    for order, ngram, number in found:
+        summed[order, ngram] = summed.get((order, ngram), 0) + number
+    assert summed.pop((0, tasks.READ)) == len(rows)
+    expected = zip(here.ngrams.to_pylist(), here.sums.tolist(), strict=True)
+    assert summed == {(len(ngram.split(" ")), ngram): number for ngram, number in expected}
+
+
+def read(table):
+    return read_records(table, text_column="text", user_column="user")
+
+
+def table_of(batch):
+    return pa.Table.from_batches([batch])
+
+
+def test_a_public_model_travels_without_what_can_be_made_again():
+    listed = pa.array(["fish", "one", "one fish"], pa.large_string())
+    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer()))
+    tokens = public.numbered()
+    known = public.novelty(tokens, [1, 2]).weights(np.array([0, 1, 2, -1], np.int32))
+    packed = pickle.dumps(public.to_travel())
+    assert len(packed) < len(pickle.dumps(public))
+    there = pickle.loads(packed)
+    assert (
+        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes() == known.tobytes()
+    )
+    for array in there.model.trie.searched:
+        assert not array.flags.writeable  # kernels are compiled for such arrays alone
+
+
+def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
+    words = ["zorp", "fish", "naïve", "x" * 40, "hunter2", "東京"] * 50
+    spelling = Spelling.of(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
+    together = spelling.logs(pa.array([word.encode() for word in words], pa.large_binary()))
+    alone = [spelling.logs(pa.array([word.encode()], pa.large_binary()))[0] for word in words]
+    assert together.tobytes() == np.array(alone).tobytes()

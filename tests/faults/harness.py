@@ -220,7 +220,7 @@ class Laboratory:
 
     def _wrong_ledger(self, scenario, work, published, outcome, fault):
         """Spent and not recorded, recorded twice, or not told."""
-        old = read_ledger(self._template / LEDGER)
+        old = read_ledger(self._template / scenario.ledger)
         try:
             now = read_ledger(work / LEDGER)
         except BayesgramError as error:

@@ -14,6 +14,7 @@ SMALL_ROOM = {  # so that little text is enough to make things wait on disk
 }
 TWO_STEPS = {"bayesgram.files.writing.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
+OLDER = "older.ledger"  # of format 2, to be converted
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Scenario:
     inputs: tuple[str, ...] = ()
     output: str | None = None
     old: str | None = None  # what is there before, and --force may replace
+    ledger: str = LEDGER  # which of the ledgers that were made lies there as LEDGER
     repeatable: bool = True  # whether the output is the same, byte for byte, every time
     settings: dict = field(default_factory=dict)
 
@@ -35,7 +37,7 @@ class Scenario:
     def fill(self, template, folder):
         """Lay out the inputs and what is to be replaced."""
         for name in self.inputs:
-            _copy(template / name, folder / name)
+            _copy(template / (self.ledger if name == LEDGER else name), folder / name)
         if self.old:
             _copy(template / self.old, folder / self.output)
 
@@ -69,6 +71,7 @@ SCENARIOS = (
     ),
     Scenario("release", RELEASE, RELEASE_INPUTS, "made", repeatable=False),
     Scenario("release --force", RELEASE + FORCE, RELEASE_INPUTS, "made", old="old-release", repeatable=False),
+    Scenario("release, older ledger", RELEASE, RELEASE_INPUTS, "made", ledger=OLDER, repeatable=False),
     Scenario(
         "ledger create",
         ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", "made.ledger"),
@@ -103,6 +106,8 @@ def make_inputs(folder, run):
     pq.write_table(
         pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}), folder / "messages.parquet"
     )
+    shutil.copy(Path(__file__).parents[1] / "formats" / "ledger-2" / "mixed.ledger", folder / OLDER)
+    (folder / OLDER).chmod(0o600)
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),

@@ -57,6 +57,7 @@ def test_the_card_and_the_columns_are_good_as_they_are(tmp_path, card):
         *(("details.norm_edges", value) for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])),
         *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
         *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")),
+        *(("details.users_noise", value) for value in ("1", -1.0, None)),
         *(("details.source_weights", value) for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})),
         *(("details.source_weights.3", {name: {}}) for name in ("", "a" * 33, "a\u202eb", "wiki")),
         *((f"details.source_weights.3.wiki.{name}", value) for name in ("weight", "deviation") for value in BAD),

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import shelves
-from bayesgram.private.clip import UNITS, USER_UNITS
-from bayesgram.released.norms import USER_PART, norm_bins, users_doubt
+from bayesgram.released.norms import norm_bins, users_doubt
 from bayesgram.released.report import ReleaseView, page
 from bayesgram.released.sources import DETAIL, UNKNOWN, source_weights, sources_sentence
 
@@ -125,7 +124,7 @@ def test_one_source_has_no_part_of_the_report():
 
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
     card = shelves.release(shelves.vocabulary(), 1.0).card
-    assert pytest.approx(USER_UNITS / UNITS, rel=1e-8) == USER_PART
+    assert users_doubt(replace(card, details={**card.details, "users_noise": 8.5})) == 8.5
     assert users_doubt(card) == pytest.approx(5 / 0.57)
     before = {**card.details, "histogram_multiplier": 7.0}
     del before["amount_multiplier"]

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from bayesgram.text import strings as module
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
-from bayesgram.text.windows import NARROW, Bounds, WindowIndex, WindowTable
+from bayesgram.text.window_index import WindowIndex
+from bayesgram.text.windows import NARROW, Bounds, WindowTable
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),

@@ -42,6 +42,6 @@ def test_another_public_model_is_refused(public, tmp_path):
     with pytest.raises(UsageError, match="another vocabulary"):
         PublicModel.load(tmp_path / "other.model").moved_by(release(public.vocabulary, 1.0))
     said = failing("serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0")
-    assert "was made with the vocabulary" in said
+    assert "was made with another vocabulary" in said
     said = failing("serve", "out", "--public", "public.model", "--vocab", "v", cwd=tmp_path, code=2, secret="\0")
     assert "leave --vocab out" in said

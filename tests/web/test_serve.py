@@ -74,8 +74,14 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
         ({"releases": ["nowhere"]}, "nowhere: not a release folder (no card.json); make one with `bayesgram release`."),
         ({"port": 99999}, "port=99999: give a number from 1 to 65535, or 0 for any free one."),
         ({"vocab": "weak/distribution.parquet"}, "weak/distribution.parquet: no column 'count'; a vocabulary has"),
-        ({"vocab": "other.parquet"}, "weak: was made with the vocabulary "),
-        ({"vocab": "recounted.parquet"}, "weak: was made with the n-grams of recounted.parquet, but with other public"),
+        (
+            {"vocab": "other.parquet"},
+            "weak: was made with another vocabulary than other.parquet, which has other n-grams",
+        ),
+        (
+            {"vocab": "recounted.parquet"},
+            "weak: was made with another vocabulary than recounted.parquet, which has the same n-grams with",
+        ),
         ({"releases": ["weak"] * 13}, "13 releases: give 1 to 12."),
     ],
 )

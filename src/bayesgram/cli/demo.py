@@ -1,12 +1,15 @@
 """bayesgram demo and bayesgram generate: made-up people, and the whole story about them."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from bayesgram.cli import console, options
 from bayesgram.cli.evaluate import print_rows
+
+if TYPE_CHECKING:
+    from bayesgram.experiments.demo import Found
 
 Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
 Sentences = Annotated[int, typer.Option(help="How many sentences of articles; of chat, a third.")]
@@ -17,9 +20,10 @@ CLOSING = """\
 * chosen by looking at the private text, so flattered; nobody could publish it.
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
-{leaked} of {secrets} planted secrets can be pieced together from a release.
+{leaked} of {secrets} planted secrets can be pieced together from a release or the discovery.
 Open {pictures} and results.csv in {output}; the releases are in {output}/releases."""
-PICTURES = "comparison.png, sources.png, moved.png, norms.png"
+PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png"
+MOST_FOUND = 12  # discovered n-grams
 
 
 def demo(
@@ -52,6 +56,7 @@ def demo(
         cells = [(item.ngram, f"{item.before:.1e}", f"{item.after:.1e}") for item in items]
         columns = ("n-gram", "public", "released")
         console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
+    _show_found(told.found)
     console.out.print(
         CLOSING.format(
             output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES
@@ -59,6 +64,17 @@ def demo(
         markup=False,
         soft_wrap=True,
     )
+
+
+def _show_found(found: "Found") -> None:
+    """What the discovery added, and how much more of what people write the vocabulary lists."""
+    rows = [(ngram, str(order), f"{weight:.1f}") for ngram, order, weight in found.ngrams[:MOST_FOUND]]
+    title = f"Discovered: {len(found.ngrams):,} n-grams that public text lacks, {found.claim}"
+    if rows:
+        console.print_table(title, ("n-gram", "order", f"weight (T = {found.level:.1f})"), rows, right=("order",))
+    for each in found.covered:
+        told = f"The vocabulary has {each.before:.1%} of what people write in n-grams of order {each.order}"
+        console.out.print(f"{told}; with what was discovered, {each.after:.1%}.", markup=False, soft_wrap=True)
 
 
 def generate(

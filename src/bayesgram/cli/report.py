@@ -11,14 +11,18 @@ from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
+    from bayesgram.public.discovery import Discovery
     from bayesgram.released.release import Release
-    from bayesgram.released.report import PrivatePart
+    from bayesgram.released.report import DiscoveryView, PrivatePart
 
     Named = list[tuple[str, Release]]
 
 
 def report(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.", show_default=False)],
+    releases: Annotated[
+        list[Path],
+        typer.Argument(metavar="RELEASE...", help="Folders of releases, or of discoveries.", show_default=False),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False)],
     vocab: Annotated[
         Path | None,
@@ -42,21 +46,34 @@ def report(
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
     from bayesgram.files.writing import check_free, publish_file
+    from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
     from bayesgram.released.report import ReleaseView, page
 
     audits = audit or []
     given = [path for path in (vocab, against) if path is not None]
     check_free(output, force=force, inputs=[*releases, *audits, *given])
-    loaded = [(str(path), Release.load(path)) for path in releases]
+    found = [(str(path), Discovery.load(path)) for path in releases if is_discovery(path)]
+    loaded = [(str(path), Release.load(path)) for path in releases if not is_discovery(path)]
+    if (vocab is not None or against is not None) and not loaded:
+        raise UsageError("--vocab and --against compare releases, and there is none; leave them out.")
     public = None if vocab is None else matching(vocab, loaded).prior
     private = _private(loaded, public, against, audits)
-    document = page([ReleaseView(name, release, public) for name, release in loaded], private)
+    views = [ReleaseView(name, release, public) for name, release in loaded]
+    document = page(views, private, [_discovery_view(name, discovery) for name, discovery in found])
     with publish_file(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
-    told = {"output": str(output), "releases": len(loaded), "private": "no" if private is None else private.warning}
-    console.report(told, json=json)
+    told = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
+    console.report({**told, "private": "no" if private is None else private.warning}, json=json)
+
+
+def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
+    """A discovery, as the page tells it."""
+    from bayesgram.released.report import DiscoveryView
+
+    columns = found.ngrams.to_pylist(), found.orders, found.weights
+    return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
 
 
 def _private(

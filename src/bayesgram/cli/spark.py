@@ -11,8 +11,12 @@ from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.mechanisms.discovery import Settings
+    from bayesgram.privacy.budget import Budget
     from bayesgram.private.over_users import PrivateCounts
     from bayesgram.private.streaming import Counted
+    from bayesgram.public.discovery import Discovery
+    from bayesgram.public.novelty import PublicText
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokens import Tokenizer
 
@@ -24,6 +28,13 @@ def chosen(engine: EngineName, master: str | None) -> bool:
     if master is not None and engine is not EngineName.SPARK:
         raise UsageError(f"--master {master}: has a meaning only with --engine spark; add it or leave this out.")
     return engine is EngineName.SPARK
+
+
+def check_rounds(rounds: int) -> None:
+    """Refuse what a cluster does not do, before anything is read."""
+    from bayesgram.engines.discovery import check_rounds as check
+
+    check(rounds)
 
 
 def vocabulary(
@@ -72,6 +83,30 @@ def count_to_folder(
             raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
         return Counted(*counts.sizes()), counts.bad_rows.by_reason
+
+
+def discover(
+    private: Sequence[str],
+    public: "PublicText",
+    settings: "Settings",
+    budget: "Budget",
+    master: str | None,
+    *,
+    user_column: str,
+    text_column: str,
+    skip_bad_rows: bool,
+    **told: Any,  # noqa: ANN401 - seed and ledger, as of discover_in
+) -> "Discovery":
+    """What many people write and the vocabulary lacks."""
+    from bayesgram.engines.discovery import SparkText
+    from bayesgram.engines.session import session
+    from bayesgram.engines.spark import of_inputs
+    from bayesgram.files.columns import Columns
+    from bayesgram.mechanisms.discovery import discover_in
+
+    with session(master) as spark, console.step("Weighing private text on Spark"):
+        text = SparkText(of_inputs(spark, private, Columns(text_column, user_column)), skip_bad_rows=skip_bad_rows)
+        return discover_in(text, public, settings, budget, **told)
 
 
 @contextmanager

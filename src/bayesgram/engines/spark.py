@@ -74,10 +74,10 @@ class SparkCounts(PrivateCounts):
     def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
         """One answer a task, merged by tasks while there are many, then here."""
         size = self.vocabulary_size
-        answers = _mapped(self.frame, lambda batches: tasks.measured(batches, measure, merge, size), tasks.ANSWER_ROWS)
+        answers = mapped(self.frame, lambda batches: tasks.measured(batches, measure, merge, size), tasks.ANSWER_ROWS)
         if self._partitions > FAN_IN:
             fewer = answers.repartition(FAN_IN)
-            answers = _mapped(fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS)
+            answers = mapped(fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS)
         found = explained(answers.collect)
         merged: Array = merge.reduce([measure(NOBODY), *(tasks.unpacked(row.answer) for row in found)])
         return merged
@@ -134,10 +134,10 @@ def vocabulary_of(
     sizes = sizes_by_order(order, size)
     orders = list(sizes)
     frames = [_counted(source, number, orders, tokenizer) for number, source in enumerate(sources.values())]
-    summed = _by_source(_union(frames), len(sources))
+    summed = _by_source(union(frames), len(sources))
     try:
         notes = summed.filter("order = 0").selectExpr("ngram", f"{' + '.join(_columns(len(sources)))} rows")
-        bad, rows_read = _bad_rows(notes, skip=skip_bad_rows)
+        bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
             raise nothing_read(bad)
         tops = _tops(summed, list(sources), sizes)
@@ -170,10 +170,10 @@ def count_of(texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: b
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_users(batches, read, plain)
 
-    kept = _together(_union([_mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
+    kept = _together(union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
     notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
     try:
-        bad, rows_read = _bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
+        bad, rows_read = bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
     except BayesgramError:
         kept.unpersist()
         raise
@@ -214,7 +214,7 @@ def counts_of_rows(
 def save_counts(counts: SparkCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
     """Write a counts folder, in which counts.parquet is a folder of parts; the executors must see the path as well."""
     size = counts.vocabulary_size
-    merged = _mapped(counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS)
+    merged = mapped(counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS)
     rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
     no_mark = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
     with store.unwritten_counts(vocabulary, path, force=force) as file:
@@ -283,21 +283,23 @@ def _parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "DataFra
     return explained(lambda: spark.read.parquet(*paths), f"{name}: ")
 
 
-def _mapped(df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str) -> "DataFrame":
+def mapped(df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str) -> "DataFrame":
+    """What tasks make of their batches of rows."""
     with without_warnings():
         return df.mapInArrow(task, schema)
 
 
-def _union(frames: Sequence["DataFrame"]) -> "DataFrame":
+def union(frames: Sequence["DataFrame"]) -> "DataFrame":
+    """The rows of all of them."""
     return reduce(lambda first, second: first.unionAll(second), frames)
 
 
 def _together(rows: "DataFrame") -> "DataFrame":
     """The shuffle: all rows of a user in one partition, side by side; kept, since several questions follow."""
-    return _kept(rows.repartition("user").sortWithinPartitions("user"))
+    return kept(rows.repartition("user").sortWithinPartitions("user"))
 
 
-def _kept(df: "DataFrame") -> "DataFrame":
+def kept(df: "DataFrame") -> "DataFrame":
     """What Spark keeps once it is made, in as few partitions as its size asks for.
 
     Unless told, Spark would keep all 200 of a shuffle, and a task for each takes longer than the work.
@@ -311,7 +313,7 @@ def _kept(df: "DataFrame") -> "DataFrame":
         settings.set(name, before)
 
 
-def _bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
+def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     """(reason, rows) notes of the tasks, added up, and how many rows were read; or refuse bad ones."""
     found = explained(notes.toDF("reason", "rows").groupBy("reason").sum("rows").collect)
     bad = BadRows({row[0]: int(row[1]) for row in sorted(found)})
@@ -333,7 +335,7 @@ def _counted(source: Sequence[Texts] | Listed, number: int, orders: Sequence[int
     if isinstance(source, Listed):
         frame = _listed_rows(source, orders)
     else:
-        frame = _union([_mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
+        frame = union([mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
     return frame.selectExpr("order", "ngram", "count", f"{number} source")
 
 
@@ -360,7 +362,7 @@ def _by_source(counted: "DataFrame", sources: int) -> "DataFrame":
         f.sum(f.when(f.col("source") == number, f.col("count")).otherwise(0)).alias(name)
         for number, name in enumerate(_columns(sources))
     ]
-    return _kept(counted.groupBy("order", "ngram").agg(*sums))
+    return kept(counted.groupBy("order", "ngram").agg(*sums))
 
 
 def _tops(
@@ -391,7 +393,7 @@ def _hopeful(summed: "DataFrame", columns: Sequence[str], size: int, worth: Wort
     last = float(found[0][0] or 0) * (1 - ROUGHLY)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
     hopeful = race.filter(race.rough >= last).select("ngram", *columns)
-    return _mapped(hopeful, lambda batches: tasks.weighed(batches, columns, worth), schema)
+    return mapped(hopeful, lambda batches: tasks.weighed(batches, columns, worth), schema)
 
 
 def _first(
@@ -415,10 +417,10 @@ def _list_counts(source: Sequence[Texts] | Listed, plain: Vocabulary, *, skip: b
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_listed(batches, read, plain)
 
-    counted = _union([_mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
-    summed = _kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
+    counted = union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
+    summed = kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
     try:
-        bad, rows_read = _bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
+        bad, rows_read = bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
         table = explained(summed.filter(f"ngram <> {tasks.NOTE}").select("ngram", "count").toArrow)
     finally:
         summed.unpersist()

@@ -5,8 +5,9 @@ The language is that of `population`: a library of its chat messages is written 
 keep their habits of speech) and every topic, and reduced to the n-grams of the vocabulary. A user is a persona with
 favourite topics, writes a log-normal number of messages, each taken from the persona's shelf of the topic, and now
 and then one of a few stock messages of their own.
-Simpler than `population`: no secrets, personas are shared by many users, and nobody writes a message that is not in
-the library, so the tail of rare n-grams is that of the library. Does not draw privacy noise: it is a plain hash.
+Simpler than `population`: no secrets and nothing new, personas are shared by many users, and nobody writes a message
+that is not in the library, so the tail of rare n-grams is that of the library. Does not draw privacy noise: it is a
+plain hash.
 """
 
 from collections.abc import Iterator
@@ -16,19 +17,17 @@ from functools import cached_property, partial
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers
 from bayesgram.cores import on_cores
 from bayesgram.errors import whole_number
 from bayesgram.experiments.grammar import derive, unit
 from bayesgram.experiments.population import (
+    BELOW_1,
     FAVOURITES,
     LOYALTY,
-    MEDIAN_MESSAGES,
-    MOST_MESSAGES,
-    SPREAD,
     Population,
+    amounts,
     chat_messages,
     chat_topics,
     user_names,
@@ -76,7 +75,7 @@ class Crowd:
         keys = derive(derive(np.uint64(self.seed), _USER), np.arange(self.users, dtype=np.uint64))
         write = partial(_write, library=library, chances=chances, personas=self.personas, shelf=self.shelf)
         parts = [keys[first : first + AT_ONCE] for first in range(0, self.users, AT_ONCE)]
-        written = on_cores(lambda part: write(part, _lengths(part)), parts)
+        written = on_cores(lambda part: write(part, amounts(unit(derive(part, _COUNT)))), parts)
         sizes, ngrams, counts = (np.concatenate(column) for column in zip(*written, strict=True))
         present = sizes > 0
         names = user_names(keys[present]).cast(pa.large_string()).cast(pa.large_binary())
@@ -102,26 +101,25 @@ class Crowd:
             yield np.bincount(rows, minlength=places.size), ngrams.astype(np.int32)
 
 
-def _lengths(keys: Hashes) -> Integers:
-    """How many messages each user writes: as in `population`, log-normal with a heavy tail."""
-    messages = MEDIAN_MESSAGES * np.exp(SPREAD * ndtri(unit(derive(keys, _COUNT))))
-    lengths: Integers = np.clip(messages, 1, MOST_MESSAGES).astype(np.int64)
-    return lengths
-
-
 @kernel
-def _topic(key: np.uint64, likes: np.uint64, chances: Floats) -> int:
-    """A message's topic: one of the user's favourites, mostly."""
+def _topic(key: np.uint64, likes: np.uint64, chances: Floats, leaning: float) -> int:
+    """A message's topic: one of the user's favourites, mostly; those who write a lot lean to the later ones."""
     liked = unit(derive(key, _LOYAL)) / LOYALTY
     drawn = derive(likes, np.uint64(liked * FAVOURITES)) if liked < 1 else derive(key, _TOPIC)
-    return int(np.searchsorted(chances, unit(drawn), side="right"))
+    return int(np.searchsorted(chances, min(unit(drawn) ** leaning, BELOW_1), side="right"))
 
 
 @kernel
 def _write(
-    keys: Hashes, lengths: Integers, library: tuple[Integers, Ids], chances: Floats, personas: int, shelf: int
+    keys: Hashes,
+    written: tuple[Integers, Floats],
+    library: tuple[Integers, Ids],
+    chances: Floats,
+    personas: int,
+    shelf: int,
 ) -> tuple[NDArray[np.int64], Ids, Ids]:
     """Rows of these users: how many n-grams each has, the n-grams, ascending, and their counts."""
+    lengths, leanings = written
     first, bank = library
     ngrams = np.empty(1 << 22, np.int32)
     counts = np.empty(1 << 22, np.int32)
@@ -137,7 +135,7 @@ def _write(
             if unit(derive(key, _AGAIN)) < REPEATS:
                 key = derive(messages, np.uint64(unit(derive(key, _WHICH)) * STOCK))
             place = int(unit(derive(key, _PLACE)) * shelf)
-            message = (persona * chances.size + _topic(key, likes, chances)) * shelf + place
+            message = (persona * chances.size + _topic(key, likes, chances, leanings[user])) * shelf + place
             for i in range(first[message], first[message + 1]):
                 if filled == row.size:
                     row = np.concatenate((row, np.empty_like(row)))

@@ -2,6 +2,8 @@
 
 In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and pictures.
 Public text is of two kinds, articles and chat, so that the release can say which of them its people write like.
+The comparison is among trigrams of public text. Beside it, words, pairs and trigrams that public text lacks are
+discovered, and a release goes on with the vocabulary that has grown by them.
 Each step calls what the command of the same name calls. The noise is real; only the population is seeded.
 """
 
@@ -18,9 +20,11 @@ from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
 from bayesgram.experiments import plots
 from bayesgram.experiments.population import Population, write_messages, write_public_chat, write_public_text
+from bayesgram.files import read_records
 from bayesgram.files.writing import publish_folder
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.mechanisms.choices import ScoreSensitivity, Suppressed
+from bayesgram.mechanisms.discovery import discover
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -30,25 +34,33 @@ from bayesgram.mechanisms.tuning import Grid, TunedPaper
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.store import save_counts
+from bayesgram.public.discovery import Discovery
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import NormBin, norm_bins
 from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL
+from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokens import Tokenizer
 
 DELTA = 1e-7
 EPSILONS = (0.1, 1.0)
 ORDER, SIZE = 3, 20_000
 SHOWN = "posterior"  # the mechanism whose n-grams are looked at: PROVED
+SEARCHED, LISTED = (1, 2, 3), 10_000  # orders of the discovery, and public n-grams of each
+ROUNDS = 3  # of the discovery: more find more, and take longer
 BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
 SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # public text, by register
 CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
 RESULTS = "results.json"
 CONTENTS = (
-    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "releases", RESULTS, "results.csv"),
-    *(f"{picture}.{kind}" for picture in ("comparison", "sources", "moved", "norms") for kind in ("svg", "png")),
+    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "found", "releases", RESULTS, "results.csv"),
+    *(
+        f"{picture}.{kind}"
+        for picture in ("comparison", "sources", "moved", "norms", "found")
+        for kind in ("svg", "png")
+    ),
 )
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -65,7 +77,28 @@ class Story:
     sources: str | None  # which public text its people write like
     source_weights: dict[str, Any]  # the same in numbers, by order
     secrets: int  # planted in private text
-    leaked: int  # of them, found in any release
+    leaked: int  # of them, found in any release or in the discovery
+    found: "Found"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the discovery added."""
+
+    claim: str
+    level: float  # T
+    deviation: float
+    ngrams: list[tuple[str, int, float]]  # n-gram, order, noisy weight; heaviest first
+    covered: list["Covered"]  # by order
+
+
+@dataclass(frozen=True)
+class Covered:
+    """Which share of what people write the vocabulary lists. Private."""
+
+    order: int
+    before: float  # public text alone
+    after: float  # with what was discovered
 
 
 def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> Story:
@@ -84,7 +117,9 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
         with step("Counting them in every user's messages"):
             counts = count(messages, vocabulary)
             save_counts(counts, vocabulary, folder / "counts")
-        story = _compare(folder, population, counts, vocabulary, step)
+        (folder / "releases").mkdir()
+        found = _discover(folder, step)
+        story = _compare(folder, population, counts, vocabulary, found, step)
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
             charts.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
@@ -92,6 +127,10 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             charts.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
             charts.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
             charts.save(plots.sources(story.source_weights, subtitle=shown), folder / "sources")
+            if found.ngrams:
+                told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
+                picture = plots.found(found.ngrams, found.level, found.deviation, subtitle=told)
+                charts.save(picture, folder / "found")
         _write_results(folder, story)
     return story
 
@@ -119,10 +158,39 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
     yield "k-anonymity, K = 50, public", KAnonymity(50, Suppressed.PUBLIC), None
 
 
-def _compare(folder: Path, population: Population, counts: UserCounts, vocabulary: Vocabulary, step: Step) -> Story:
+def _discover(folder: Path, step: Step) -> Found:
+    """Find what public text lacks, and release with the grown vocabulary."""
+    messages, public = folder / "messages", {name: folder / file for name, file in SOURCES.items()}
+    with step(f"Discovering what public text lacks, ε = {EPSILONS[-1]:g}"):
+        listed = Vocabulary.from_public(public, order=SEARCHED, size=LISTED)
+        found = discover(messages, listed, Budget(EPSILONS[-1], DELTA), rounds=ROUNDS)
+        found.save(folder / "found")
+    with step(f"Releasing with what was discovered, ε = {EPSILONS[-1]:g}"):
+        counts = count(messages, found.vocabulary)
+        release = Posterior().release(counts, found.vocabulary, Budget(EPSILONS[-1], DELTA))
+        release.save(folder / "releases" / f"{_folder_name(release)}-discovered")
+    rows = zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
+    return Found(found.card.claim, found.level, found.deviation, list(rows), _coverage(messages, counts, found))
+
+
+def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Covered]:
+    """Of all n-grams that people wrote, repeats included, how many the vocabulary lists."""
+    text = NgramCounter(SEARCHED, found.vocabulary.tokenizer)
+    for batch in read_records(messages, text_column="text", user_column="user"):
+        text.add(batch.text)
+    origins, covered = found.vocabulary.origins, []
+    for place, part in found.vocabulary.parts:
+        all_, listed = text.windows(part.order), counts.totals[place]
+        new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
+        covered.append(Covered(part.order, float(listed.sum() - new) / all_, float(listed.sum()) / all_))
+    return covered
+
+
+def _compare(
+    folder: Path, population: Population, counts: UserCounts, vocabulary: Vocabulary, found: Found, step: Step
+) -> Story:
     prior = public_distribution(vocabulary.counts)
     rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
-    (folder / "releases").mkdir()
     shown: Release | None = None
     for name, mechanism, budget in candidates(population.users):
         epsilon = f", ε = {budget.epsilon:g}" if budget else ""
@@ -138,8 +206,8 @@ def _compare(folder: Path, population: Population, counts: UserCounts, vocabular
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
     assert shown is not None  # noqa: S101 - it is among the candidates
     card, moved = shown.card, most_moved(shown, prior, how_many=12)
-    leaks = _leaks(folder / "releases", population)
-    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks)
+    leaks = _leaks(folder / "releases", found, population)
+    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found)
 
 
 def _folder_name(release: Release) -> str:
@@ -160,11 +228,20 @@ def _best_paper(users: int, counts: UserCounts, vocabulary: Vocabulary, budget: 
     return comparison_row("paper, best S and ρ *", best[1], best[0])
 
 
-def _leaks(releases: Path, population: Population) -> tuple[int, int]:
-    """How many secrets there are that only one user knows, and how many can be pieced together from a release."""
+def _leaks(releases: Path, found: Found, population: Population) -> tuple[int, int]:
+    """How many secrets there are that only one user knows, and how many can be pieced together from what is released.
+
+    A discovery releases strings: a secret leaks by all of its trigrams, or by a single discovered word.
+    """
     released = {ngram for folder in releases.iterdir() for ngram in Release.load(folder).ngrams.to_pylist()}
+    released |= {ngram for ngram, *_ in found.ngrams}
+    words = {ngram for ngram, order, _ in found.ngrams if order == 1}
     secrets = [secret.text for secret in population.secrets if secret.kind != "canary"]  # a canary's words are public
-    return len(secrets), sum(_trigrams(secret) <= released for secret in secrets)
+    return len(secrets), sum(_trigrams(secret) <= released or bool(_words(secret) & words) for secret in secrets)
+
+
+def _words(text: str) -> set[str]:
+    return {word for words in Tokenizer().sentences(text) for word in words}
 
 
 def _trigrams(text: str) -> set[str]:

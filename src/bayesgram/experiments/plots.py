@@ -8,6 +8,7 @@ from bayesgram.released.moved import Moved
 from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import DETAIL, source_weights
 
+MOST_FOUND = 15  # discovered n-grams of an order
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 
 
@@ -127,3 +128,53 @@ def moved(lifted: Sequence[Moved], lowered: Sequence[Moved], *, subtitle: str) -
     )
     title = alt.Title("What private text changed", subtitle=subtitle)
     return (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)
+
+
+def found(
+    ngrams: Sequence[tuple[str, int, float]],
+    level: float,
+    deviation: float,
+    *,
+    subtitle: str,
+) -> Any:  # noqa: ANN401
+    """Discovered n-grams (n-gram, order, noisy weight), the heaviest of each order, and how far they are above T."""
+    import altair as alt  # noqa: PLC0415
+
+    values: list[dict[str, Any]] = [
+        {
+            "ngram": ngram,
+            "panel": _panel(order, ngrams),
+            "times": weight / level,
+            "low": max(weight - 2 * deviation, level / 2) / level,
+            "high": (weight + 2 * deviation) / level,
+        }
+        for order in sorted({order for _, order, _ in ngrams})
+        for ngram, _, weight in [row for row in ngrams if row[1] == order][:MOST_FOUND]
+    ]
+    lows = [float(value["low"]) for value in values]
+    chart = alt.Chart(alt.InlineData(values=values))
+    base = chart.encode(y=alt.Y("ngram:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)))
+    scale, title = (
+        alt.Scale(type="log", nice=False, domainMin=min(0.9, *lows)),
+        "noisy weight over T (log scale; dashed: T; lines: two standard deviations)",
+    )
+    axis = alt.Axis(values=[0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100], format="~g", grid=False)
+    doubt = base.mark_rule(color="#b9bec6").encode(x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q")
+    dots = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS["PROVED"]).encode(x="times:Q")
+    threshold = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x=alt.datum(1))
+    panels = list(dict.fromkeys(value["panel"] for value in values))
+    header = alt.Header(labelAngle=0, labelAlign="left")
+    return (
+        (threshold + doubt + dots)
+        .properties(width=480)
+        .facet(row=alt.Row("panel:N", sort=panels, title=None, header=header))
+        .resolve_scale(y="independent")
+        .properties(title=alt.Title("What many people write and public text lacks", subtitle=subtitle))
+        .configure_view(stroke=None)
+    )
+
+
+def _panel(order: int, ngrams: Sequence[tuple[str, int, float]]) -> str:
+    """For example "order 2: 15 of 94"."""
+    total = sum(each == order for _, each, _ in ngrams)
+    return f"order {order}: {min(total, MOST_FOUND)} of {total:,}"

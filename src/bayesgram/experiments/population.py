@@ -29,12 +29,15 @@ SPREAD = 1.4  # standard deviation of log messages: 1 user in 600 writes more th
 MOST_MESSAGES = 5_000
 FAVOURITES = 3  # topics a user likes, perhaps one of them twice
 LOYALTY = 0.65  # of the messages are on a favourite topic
+LEANING = 0.35  # the more people write, the more they lean to the later topics: by this, for a standard deviation more
+NEW = 0.03  # of the messages say something that public text lacks: a product, slang
 PLAIN = 0.05  # of the users type without capitals and without a final full stop
 ARTICLE_TILT = 0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
 CHAT_TILT = -0.7  # the same of public chat: words that articles like are rarer there than in messages
 SHORTEST, LONGEST = 3, 7  # sentences in a paragraph
 PARAGRAPHS = 20_000  # in a batch of articles
 POSTS = 50_000  # in a batch of public chat
+BELOW_1 = 1 - 2.0**-53  # the largest draw
 CANARY_COPIES = 200  # how often a canary says its phrase; other secrets are told once
 # Whose secret is what: users 1, 4, 9, 16, ... in this order, so that small populations have some too.
 SECRETS = (
@@ -50,8 +53,8 @@ SECRETS = (
 )
 
 # The streams that a seed, a user, a message or a paragraph branches into.
-_USER, _PARAGRAPH, _NAME, _COUNT, _STYLE, _ORDER, _MESSAGE, _LIKES, _LOYAL, _TOPIC, _WORDS, _SECRET, _POST = np.arange(
-    13, dtype=np.uint64
+_USER, _PARAGRAPH, _NAME, _COUNT, _STYLE, _ORDER, _MESSAGE, _LIKES, _LOYAL, _TOPIC, _WORDS, _SECRET, _POST, _NEW = (
+    np.arange(14, dtype=np.uint64)
 )
 
 Index = NDArray[np.int64]
@@ -252,8 +255,8 @@ def _file(name: str) -> Path:
 def _plan(users: Index, keys: Keys) -> tuple[Index, Index, Keys, Index]:
     """Which messages a batch holds, in shuffled order: for each its user, root rule, random key and topic."""
     chat = _chat()
-    counts = MEDIAN_MESSAGES * np.exp(SPREAD * ndtri(unit(derive(keys, _COUNT))))
-    who = np.repeat(np.arange(len(users)), np.clip(counts, 1, MOST_MESSAGES).astype(np.int64))
+    counts, leanings = amounts(unit(derive(keys, _COUNT)))
+    who = np.repeat(np.arange(len(users)), counts)
     roots = np.full(len(who), chat.rule["message"])
     for user, rule in _secrets_among(users[0], users[-1] + 1):
         copies = CANARY_COPIES if "canary" in rule else 1
@@ -262,12 +265,24 @@ def _plan(users: Index, keys: Keys) -> tuple[Index, Index, Keys, Index]:
     nth = _nth_of_its_user(who)
     message = derive(derive(keys, _MESSAGE)[who], nth)
     secret = roots != chat.rule["message"]
+    roots = np.where(~secret & (unit(derive(message, _NEW)) < NEW), chat.rule["new"], roots)
     text_keys = np.where(secret, derive(keys, _SECRET)[who], derive(message, _WORDS))
     order = np.argsort(derive(derive(keys, _ORDER)[who], nth))
     liked = unit(derive(message, _LOYAL)) / LOYALTY
     favourite = derive(derive(keys, _LIKES)[who], (liked * FAVOURITES).astype(np.uint64))
-    topics = chat.topic(unit(np.where(liked < 1, favourite, derive(message, _TOPIC))))
+    drawn = unit(np.where(liked < 1, favourite, derive(message, _TOPIC)))
+    topics = chat.topic(np.minimum(drawn ** leanings[who], BELOW_1))
     return who[order], roots[order], text_keys[order], topics[order]
+
+
+def amounts(u: NDArray[np.float64]) -> tuple[Index, NDArray[np.float64]]:
+    """How many messages people at these quantiles write, and the power to which their draws of a topic are raised.
+
+    Below 1, for those who write a lot, it moves a draw to the later topics.
+    """
+    above = ndtri(u)  # standard deviations above the median
+    messages = MEDIAN_MESSAGES * np.exp(SPREAD * above)
+    return np.clip(messages, 1, MOST_MESSAGES).astype(np.int64), np.exp(-LEANING * above)
 
 
 def _nth_of_its_user(who: Index) -> Keys:

@@ -17,6 +17,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
 
 NEW = "new"
+OUTPUT = "--output"  # the option that most paths are given with
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
 PROBE = 1 << 16  # bytes that must find room before any work
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -33,16 +34,17 @@ def check_free(
     contents: Iterable[str] | None = None,
     inputs: Iterable[str | Path] = (),
     room: int = PROBE,
+    option: str = OUTPUT,
 ) -> Path:
     """The path, if it may be written and so many bytes find room: call it before the work, and before budget is spent.
 
     It is tried, not only looked at. `contents` are the names in a folder; a file has None. `inputs` must not be lost
-    under the output.
+    under the output. `option` is where the path was given.
     """
-    target = _free(path, force=force, contents=contents)
+    target = _free(path, force=force, contents=contents, option=option)
     for source in inputs:
         if Path(source).exists() and target.resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
-            raise UsageError(f"{path}: would replace the input {source}; choose another --output.")
+            raise UsageError(f"{path}: would replace the input {source}; choose another {option}.")
     with _aside(target) as aside:
         probe = os.open(aside / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
@@ -62,20 +64,20 @@ def _allocate(descriptor: int, size: int) -> None:
         os.write(descriptor, bytes(min(size, PROBE)))
 
 
-def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = None) -> Path:
+def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = None, option: str = OUTPUT) -> Path:
     """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
     remove_left(target.parent)
     if not target.parent.is_dir():
         raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
     if target.is_symlink() and not target.exists():
-        raise UsageError(f"{path}: is a link to nowhere; choose another --output.")
+        raise UsageError(f"{path}: is a link to nowhere; choose another {option}.")
     if target.exists() and not force:
-        raise UsageError(f"{path}: exists already; choose another --output, or replace it with --force.")
+        raise UsageError(f"{path}: exists already; choose another {option}, or replace it with --force.")
     if target.exists() and target.is_dir() != (contents is not None):
-        raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another --output.")
+        raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}.")
     if target.is_dir() and {entry.name for entry in target.iterdir()} - set(contents or ()):
-        raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another --output.")
+        raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another {option}.")
     return target
 
 

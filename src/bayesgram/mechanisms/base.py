@@ -109,18 +109,11 @@ class Mechanism(ABC):
             delta=delta,
             settings=self.settings(),
             details=outcome.details,
-            vocabulary={
-                "size": len(vocabulary),
-                "order": vocabulary.order,
-                "orders": [part.order for _, part in vocabulary.parts],
-                "tokenizer": vocabulary.tokenizer.name,
-                "fingerprint": vocabulary.fingerprint,
-                "prior_fingerprint": vocabulary.prior_fingerprint,
-                "source": "public text only",
-            },
+            vocabulary=vocabulary.described,
             seeded=chance.noise.seeded and epsilon is not None,
         )
-        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation)
+        discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
+        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered)
 
 
 def release(

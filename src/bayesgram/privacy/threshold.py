@@ -1,34 +1,39 @@
 """How much noise a budget asks for, and from where on something is published, when the candidates are people's own.
 
-A user has at most m candidates with weights wᵢ ≥ w₀, Σ wᵢ² ≤ 1. Sums below a floor S are dropped; the others get Gaussian
-noise σ and are published above T. What u has in common with others' sums that reach S is a Gaussian mechanism, moved by
-b, and what is below S without u can come out with u only if its noise exceeds T − S − wᵢ (docs/promise.md):
+A user has at most m candidates with weights wᵢ ≥ w₀, Σ wᵢ² ≤ 1. Sums below a floor S are dropped; the others get
+Gaussian noise σ and are published above T. What u has in common with others' sums that reach S is a Gaussian mechanism,
+moved by b, and what is below S without u can come out with u only if its noise exceeds T − S − wᵢ (docs/promise.md):
 
     δ ≤ max over b² of  δ_Gauss(ε; σ/b) + p(1 − b²),    p(a²) = k ĥ(a²/k),  k = min(m, a²/w₀²),
 
 where h(x) = Q((T − S − √x)/σ) and ĥ is the smallest concave function above it on [0, 1] (Jensen). Where u has much in
 common with others, little is left that is only u's, so both terms are never large together.
 
-In:  a budget, m, w₀.   Out: σ and T, verified.   Does not draw noise.
+T is that of the noise which is drawn: its scale is a number of few binary digits, a little above what is needed, and
+more noise lifts more over T.
+
+In:  a budget, m, w₀.   Out: σ, the scale of the noise, and T, verified.   Does not draw noise.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import log_ndtr, ndtr
+from scipy.special import ndtr, ndtri
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
-from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, delta_of, largest_slack
+from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Allowance, Spend, delta_of, largest_slack
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import ROUNDED_UP
 
 CELLS = 400  # of b², finer where u has nearly everything in common with others
-SPLITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98)  # of δ, that noise may take when all is in common
+SPLITS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98)  # of δ, that noise may take when all is in common
 FLOOR_PART = 0.02  # S over T − S: sums that small can hardly be published, and are most of all
+ANYTHING = Allowance(math.inf, math.inf, 1.0)  # without a ledger
 TAIL = 1 + 1e-9  # the tail of discrete noise over that of continuous noise, far more than it is
+DIGITS = 12  # binary, of the scale: the sampler is twice as quick with those
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Threshold:
     level: float  # T
     failure: float  # p(1): the chance that something is published which only one user lifted over S
     total_variation: float  # η = m/(24 (σB)²): only what one user moves differs between neighbours
+    scale: float  # of the noise of every round, in units: σ√R B, so that the mean of R rounds has σ
 
     @property
     def spend(self) -> Spend:
@@ -49,37 +55,65 @@ class Threshold:
 
 @lru_cache(maxsize=64)
 def calibrate_threshold(
-    budget: Budget, *, most: int, smallest: float, units: int, at_least: int = 1, most_failure: float = 1.0
+    budget: Budget, *, most: int, smallest: float, units: int, at_least: int = 1, left: Allowance = ANYTHING
 ) -> Threshold:
     """The lowest T for users of at most `most` candidates (m), each of weight `smallest` (w₀) or more.
 
-    `at_least`: T is no lower than what one fewer than so many people can add up to. `most_failure`: p(1) may be so much.
+    `at_least`: T is no lower than what one fewer than so many people can add up to. `left`: what a ledger still allows.
     """
     slack = largest_slack(budget.epsilon, budget.delta)
     found = [
         threshold
         for split in SPLITS
-        if (threshold := _with_split(budget, split, most, smallest, units, most_failure, slack)) is not None
+        if (threshold := _with_split(budget, split, most, smallest, units, left, slack)) is not None
     ]
     if not found:
-        raise UsageError(
-            f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user; give a larger delta or ledger."
-        )
+        raise _no_threshold(budget, most)
     best = min(found, key=lambda threshold: threshold.level)
-    return Threshold(
-        best.multiplier, best.floor, max(best.level, at_least - 1.0), best.failure, best.total_variation
+    return replace(best, level=max(best.level, at_least - 1.0))
+
+
+@lru_cache(maxsize=64)
+def calibrate_rounds(
+    budget: Budget, *, rounds: int, most: int, units: int, at_least: int = 1, left: Allowance = ANYTHING
+) -> Threshold:
+    """The lowest T for the mean of several rounds whose weights follow the noisy answers of the rounds before.
+
+    R rounds of noise σ√R are 1/σ-Gaussian DP together, and the noise of their mean is σ. Of what is u's alone, at most
+    m candidates, u adds at most 1 to each in every round, wherever the noise leads u: p = m Q((T − 1)/σ).
+    """
+    slack = largest_slack(budget.epsilon, budget.delta)
+    epsilon, allowed = budget.epsilon - 2 * budget.delta, budget.delta * (1 - 3 * ROUNDING)
+    found = []
+    for split in SPLITS:
+        chance = min((1 - split) * allowed, left.failure)
+        needed = max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left))
+        multiplier, scale = _drawn(needed, rounds, units)
+        variation = most / (24 * (multiplier * units) ** 2)
+        if DISCRETENESS * variation <= slack * (1 - 2 * ROUNDING) and chance > 0 and math.isfinite(multiplier):
+            level = 1 + multiplier * float(-ndtri(chance / most / TAIL**2)) * ROUNDED_UP
+            found.append(Threshold(multiplier, 0.0, level, chance, variation, scale))
+    if not found:
+        raise _no_threshold(budget, most)
+    best = min(found, key=lambda threshold: threshold.level)
+    return replace(best, level=max(best.level, at_least - 1.0))
+
+
+def _no_threshold(budget: Budget, most: int) -> UsageError:
+    return UsageError(
+        f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user; give a larger delta or ledger."
     )
 
 
 def _with_split(
-    budget: Budget, split: float, most: int, smallest: float, units: int, most_failure: float, slack: float
+    budget: Budget, split: float, most: int, smallest: float, units: int, left: Allowance, slack: float
 ) -> Threshold | None:
     """The lowest T for the σ that takes this part of δ when all is in common; None where there is none."""
     epsilon = budget.epsilon - 2 * budget.delta  # −log(1 − p), which the other direction costs
     allowed = budget.delta * (1 - 3 * ROUNDING)
-    multiplier = _multiplier(epsilon, split * allowed, slack)
+    multiplier, scale = _drawn(max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left)), 1, units)
     variation = most / (24 * (multiplier * units) ** 2)
-    if DISCRETENESS * variation > slack * (1 - 2 * ROUNDING):
+    if DISCRETENESS * variation > slack * (1 - 2 * ROUNDING) or left.failure <= 0 or math.isinf(multiplier):
         return None
     alone = np.append(0.0, np.geomspace(smallest**2, 1.0, CELLS))  # a²: below the first nothing is u's alone
     noise = np.array([delta_of(epsilon, (1 - own) / multiplier**2 * ROUNDED_UP, slack) for own in alone])
@@ -87,16 +121,31 @@ def _with_split(
     def fits(gap: float) -> bool:
         chance = failure(alone, gap / multiplier, 1 / multiplier, most, smallest)
         inside = np.append(chance[1:], chance[-1])  # the largest p of the cell that begins here, with its largest b
-        return bool((noise + inside <= allowed).all() and chance[-1] <= most_failure)
+        return bool((noise + inside <= allowed).all() and chance[-1] <= left.failure)
 
-    low, high = 1.0, 40 * multiplier + 2
+    low, high = 1.0 + 2 * multiplier, 40 * multiplier + 2  # above: h is concave, then convex
     if not fits(high):
         return None
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     chance = float(failure(np.ones(1), high / multiplier, 1 / multiplier, most, smallest)[0])
-    return Threshold(multiplier, FLOOR_PART * high, (1 + FLOOR_PART) * high * ROUNDED_UP, chance, variation)
+    return Threshold(multiplier, FLOOR_PART * high, (1 + FLOOR_PART) * high * ROUNDED_UP, chance, variation, scale)
+
+
+def _drawn(needed: float, rounds: int, units: int) -> tuple[float, float]:
+    """The σ that noise has when it is drawn, to the last digits, and its scale: short, and not below what is needed."""
+    if math.isinf(needed):
+        return needed, needed
+    unit = math.sqrt(rounds) * units
+    part, power = math.frexp(needed * unit * ROUNDED_UP)
+    scale = math.ldexp(math.ceil(math.ldexp(part, DIGITS)), power - DIGITS)
+    return scale / unit / ROUNDED_UP, scale
+
+
+def _least_multiplier(left: Allowance) -> float:
+    """The σ that takes all that is left."""
+    return math.inf if left.mu_squared <= 0 else ROUNDED_UP / math.sqrt(left.mu_squared)
 
 
 def _multiplier(epsilon: float, delta: float, slack: float) -> float:

@@ -62,11 +62,11 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
     names, waiting, dealt = StringTable(), Occurrences(), Dealt(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    for users, ngrams in vocabulary.finder.find(ahead(_numbered(records, names, hashes))):
+    for users, ngrams in vocabulary.finder.find(ahead(numbered(records, names, hashes))):
         waiting.add(users, ngrams)
         if waiting.size > limit:
-            dealt.spill(waiting.take(), _joined(hashes))
-    ids, of_all = names.strings(), _joined(hashes)
+            dealt.spill(waiting.take(), joined(hashes))
+    ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
     dealt.finish(waiting.take(), of_all)
     for parts in ahead(_parts(ids, of_all, dealt, vocabulary)):
@@ -75,7 +75,7 @@ def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, 
             yield parts.pop()  # whoever made it holds the list, but not what was taken from it
 
 
-def _joined(hashes: list[Hashes]) -> Hashes:
+def joined(hashes: list[Hashes]) -> Hashes:
     """The hashes of all users so far in one array, which takes the place of the others; more may be added meanwhile."""
     known = hashes.copy()
     hashes[: len(known)] = [np.concatenate(known)]
@@ -87,9 +87,7 @@ def _parts(
 ) -> Iterator[list[UserCounts]]:
     """The counts of some buckets after the others, as many at a time as there are cores."""
     order = hash_order(ids, hashes)
-    ranks = np.empty(order.size, np.int32)
-    ranks[order] = np.arange(order.size)
-    edges = np.searchsorted(hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64))
+    ranks, edges = places_of(order, hashes)
 
     def part(buckets: tuple[int, int]) -> UserCounts:
         users, ngrams = dealt.taken(*buckets)
@@ -108,7 +106,15 @@ def _parts(
         yield on_cores(part, pieces[first : first + CORES])
 
 
-def _numbered(records: Iterable[Records], names: StringTable, hashes: list[Hashes]) -> Iterator[Owned]:
+def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
+    """The place of each user in an order by hash, and where the buckets of users begin and end in it."""
+    ranks = np.empty(order.size, np.int32)
+    ranks[order] = np.arange(order.size)
+    edges = np.searchsorted(hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64))
+    return ranks, edges
+
+
+def numbered(records: Iterable[Records], names: StringTable, hashes: list[Hashes]) -> Iterator[Owned]:
     """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
     for batch in records:
         known = len(names)
@@ -156,8 +162,12 @@ class Dealt:
 
 
 def _dealt(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
-    """Occurrences in order of buckets, and where each bucket begins and ends; every core deals out some parts."""
-    shares = [parts[core::CORES] for core in range(CORES)]
+    """Occurrences in order of buckets, and where each bucket begins and ends; every core deals out some parts.
+
+    Within a bucket they stay in the order in which they were read, whoever else was read.
+    """
+    cuts = np.linspace(0, len(parts), CORES + 1).astype(np.int64)
+    shares = [parts[first:last] for first, last in pairwise(cuts.tolist())]
     sizes = np.array(on_cores(lambda share: _sizes(share, hashes), shares))
     edges = np.append(0, np.cumsum(sizes.sum(axis=0)))
     fills = edges[:-1] + np.cumsum(sizes, axis=0) - sizes  # where the part of a core in each bucket begins

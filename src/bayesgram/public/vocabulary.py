@@ -8,7 +8,7 @@ wrote can become an entry.
 import hashlib
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
@@ -31,6 +31,7 @@ from bayesgram.public.opening import Listed, Opened, open_sources
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
+from bayesgram.released.origins import COLUMN, METADATA, Origins, read_origins
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -50,6 +51,7 @@ class Vocabulary:
     order: int  # of the longest
     tokenizer: Tokenizer
     sources: tuple[Source, ...] = ()  # none: all counts are of one source without a name; else counts are their mixture
+    origins: Origins | None = None  # None: all are from public text
 
     def __post_init__(self) -> None:
         """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
@@ -65,13 +67,20 @@ class Vocabulary:
             check_names(self.source_names)
             if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):
                 raise UsageError("the counts are not the mixture of the sources; use Vocabulary.of_sources.")
+        if self.origins is not None and self.origins.discovered.size != len(self.ngrams):
+            raise UsageError("origins: a vocabulary has one for each n-gram.")
 
     @classmethod
     def of_sources(
-        cls, ngrams: pa.LargeStringArray, sources: Sequence[Source], order: int, tokenizer: Tokenizer
+        cls,
+        ngrams: pa.LargeStringArray,
+        sources: Sequence[Source],
+        order: int,
+        tokenizer: Tokenizer,
+        origins: Origins | None = None,
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
-        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources))
+        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins)
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -90,10 +99,16 @@ class Vocabulary:
         """Some of the n-grams, which stay in order, with their counts in each source."""
         ngrams = self.ngrams[rows] if isinstance(rows, slice) else self.ngrams.take(pa.array(rows))
         longest = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
+        origins = self.origins and self.origins.taken(rows)
         if not self.sources:
-            return Vocabulary(ngrams, self.counts[rows], longest, self.tokenizer)
+            return Vocabulary(ngrams, self.counts[rows], longest, self.tokenizer, origins=origins)
         sources = [Source(source.name, source.counts[rows]) for source in self.sources]
-        return Vocabulary.of_sources(ngrams, sources, longest, self.tokenizer)
+        return Vocabulary.of_sources(ngrams, sources, longest, self.tokenizer, origins)
+
+    @cached_property
+    def tokens(self) -> pa.LargeStringArray:
+        """All that its n-grams are made of, each once."""
+        return pc.unique(pc.split_pattern(self.ngrams, " ").flatten())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -111,6 +126,23 @@ class Vocabulary:
         for counts in self.by_source:
             digest.update(counts.astype("<i8").tobytes())
         return digest.hexdigest()
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What a card says of it."""
+        told = {
+            "size": len(self),
+            "order": self.order,
+            "orders": [part.order for _, part in self.parts],
+            "tokenizer": self.tokenizer.name,
+            "fingerprint": self.fingerprint,
+            "prior_fingerprint": self.prior_fingerprint,
+            "source": "public text only" if self.origins is None else "public text, and what was discovered",
+        }
+        if self.origins is None:
+            return told
+        claims = [asdict(claim) for claim in self.origins.claims]
+        return {**told, "discovered": int(self.origins.discovered.sum()), "discoveries": claims}
 
     @cached_property
     def parts(self) -> list[tuple[slice, "Vocabulary"]]:
@@ -277,6 +309,8 @@ class Vocabulary:
         }
         columns = {"count": self.counts, **{COUNT_OF + source.name: source.counts for source in self.sources}}
         arrays = {"ngram": self.ngrams, **{name: pa.array(counts) for name, counts in columns.items()}}
+        if self.origins is not None:
+            arrays[COLUMN], metadata[METADATA] = self.origins.column, self.origins.to_json()
         pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), file, compression="zstd")
 
     @classmethod
@@ -289,13 +323,14 @@ class Vocabulary:
         stored.check_columns(path, table.column_names)
         ngrams, cut = stored.ngrams_of(path, table, tokenizer)
         order, names = stored.longest(path, ngrams), stored.source_columns(table.column_names)
+        found = read_origins(path, table)
         if not names:
-            return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut)
+            return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut, origins=found)
         sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
         for source in sources:
             if not source.counts.any():
                 raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
-        return cls.of_sources(ngrams, sources, order, cut)
+        return cls.of_sources(ngrams, sources, order, cut, found)
 
 
 def _folder(scratch: Path, number: int) -> Path:

@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.released.origins import grown_by
 from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
@@ -16,8 +17,9 @@ SEEDED = "seeded: not for publication"
 CURATOR = (
     "one person has one user id (k ids cost k times the ε, and at least k times the δ)",
     "delta is far below 1 / (a public bound on the number of users)",
-    "the vocabulary and the settings were chosen without looking at the private text",
 )
+CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
+EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
 
 @dataclass(frozen=True)
@@ -89,6 +91,17 @@ class Card:
         return sources_sentence(self.details)
 
     @property
+    def discovered(self) -> str | None:
+        """What people's own text added to the vocabulary, and what that cost them; None where all of it is public."""
+        return grown_by(self.vocabulary)
+
+    @property
+    def vocabulary_sentence(self) -> str:
+        """How many n-grams there are, and where they are from."""
+        listed = f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
+        return f"{listed}: public text, and {self.discovered}" if self.discovered else f"{listed}, public text only"
+
+    @property
     def _orders(self) -> str:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
@@ -101,7 +114,7 @@ class Card:
             *(f"Warning:    {warning}" for warning in self.warnings),
             f"Protects:   {self.protects}",
             f"Composes:   {self.composition}",
-            f"Vocabulary: {self.vocabulary['size']:,} n-grams of order {self._orders}, public text only",
+            f"Vocabulary: {self.vocabulary_sentence}",
         ]
         if self.sources:
             lines.append(f"Sources:    {self.sources}")
@@ -117,7 +130,9 @@ class Card:
     @property
     def assumes(self) -> tuple[str, ...]:
         """What the guarantee needs from the curator."""
-        return CURATOR if self.guarantee is Guarantee.PROVED else ()
+        if self.guarantee is not Guarantee.PROVED:
+            return ()
+        return (*CURATOR, CHOSEN + EXCEPT if self.discovered else CHOSEN)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON
+from bayesgram.released.origins import are_described
 
 _LARGEST = 1e300
 _TEXTS = ("mechanism", "guarantee", "statement", "software")
@@ -52,7 +53,9 @@ def _is_vocabulary(told: dict[str, Any]) -> bool:
     orders = told.get("orders", [told.get("order")])
     whole = [told.get("size"), told.get("order"), *(orders if isinstance(orders, list) else [None])]
     texts = [told.get("tokenizer"), told.get("fingerprint")]
-    return all(type(number) is int and number >= 0 for number in whole) and all(isinstance(each, str) for each in texts)
+    if not all(type(number) is int and number >= 0 for number in whole):
+        return False
+    return all(isinstance(each, str) for each in texts) and are_described(told)
 
 
 def _has_totals(details: dict[str, Any]) -> bool:
@@ -66,7 +69,8 @@ def _has_norms(details: dict[str, Any]) -> bool:
     edges, users = details.get("norm_edges", []), details.get("noisy_users_by_norm", [])
     if not (isinstance(edges, list) and isinstance(users, list) and all(map(_is_number, [*edges, *users]))):
         return False
-    noise = [details[name] for name in ("amount_multiplier", "histogram_multiplier") if name in details]
+    names = ("users_noise", "amount_multiplier", "histogram_multiplier")
+    noise = [details[name] for name in names if name in details]
     if not all(_is_number(number, 0) for number in noise):
         return False
     if not edges:

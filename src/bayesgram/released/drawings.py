@@ -7,6 +7,7 @@ n-grams are strings from the internet.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from markupsafe import Markup
 
@@ -18,6 +19,7 @@ WIDTH = 560
 ROW = 20
 LABELS = 190  # room for n-grams, left of the axis
 LONGEST = 27  # characters of a label
+BANDS = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)  # of weights over T
 
 TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>')
 LINE = Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>')
@@ -45,6 +47,28 @@ class Point:
     epsilon: float
     kl: float
     colour: str
+
+
+@dataclass(frozen=True)
+class Band:
+    """How many discovered n-grams have a weight in a range, in units of the level T."""
+
+    low: float
+    high: float  # may be infinite
+    ngrams: int
+
+
+def found_bands(ratios: Iterable[float]) -> list[Band]:
+    """Weights over T, sorted into bands; of those beyond the last that has some, nothing.
+
+    >>> [band.ngrams for band in found_bands([1.1, 1.2, 2.5])]
+    [2, 0, 1]
+    """
+    seen = list(ratios)
+    bands = [Band(low, high, sum(low <= ratio < high for ratio in seen)) for low, high in pairwise((*BANDS, math.inf))]
+    while bands and not bands[-1].ngrams:
+        bands.pop()
+    return bands
 
 
 @dataclass(frozen=True)
@@ -114,21 +138,28 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f}%"
 
 
-def marks_drawing(title: str, marks: Sequence[Mark]) -> Markup:
-    """One row an n-gram: ○ public, ● released, a thin line from the one to the other, whiskers for the interval."""
+def marks_drawing(title: str, marks: Sequence[Mark], level: float | None = None) -> Markup:
+    """One row an n-gram: ○ public, ● released, a thin line from the one to the other, whiskers for the interval.
+
+    A level that they had to exceed is dashed.
+    """
     ends = [mark.interval for mark in marks if mark.interval]
     values = [mark.after for mark in marks] + [mark.before for mark in marks if mark.before]
     values += [high for _, high in ends] + [max(low, min(values) / 2) for low, _ in ends]
+    values += [] if level is None else [level]
     axis = LogAxis.around(values, LABELS + 10, WIDTH - 10)
     bottom = len(marks) * ROW + 8
     parts = [LINE.format(axis.at(tick), 0, axis.at(tick), bottom, "grid") for tick in axis.ticks]
-    parts += [TEXT.format(axis.at(tick), bottom + 15, "middle", "dimmed", f"{tick:.0e}") for tick in axis.ticks]
+    form = ".0e" if level is None else "g"
+    parts += [TEXT.format(axis.at(tick), bottom + 15, "middle", "dimmed", f"{tick:{form}}") for tick in axis.ticks]
+    if level is not None:
+        parts.append(LINE.format(axis.at(level), 0, axis.at(level), bottom, "dashed"))
     for at, mark in enumerate(marks):
-        parts += _mark_row(axis, mark, at * ROW + 14)
+        parts += _mark_row(axis, mark, at * ROW + 14, form)
     return svg(bottom + 22, title, parts)
 
 
-def _mark_row(axis: LogAxis, mark: Mark, y: float) -> list[Markup]:
+def _mark_row(axis: LogAxis, mark: Mark, y: float, form: str) -> list[Markup]:
     label = Markup('<text x="{}" y="{}" text-anchor="end">{}<title>{}</title></text>')
     parts = [label.format(LABELS, y + 4, short(mark.ngram), mark.ngram)]
     if mark.before is not None:
@@ -139,7 +170,8 @@ def _mark_row(axis: LogAxis, mark: Mark, y: float) -> list[Markup]:
         parts += [LINE.format(end, y - 4, end, y + 4, "whisker") for end in (low, high)]
     if mark.before is not None:
         parts.append(DOT.format(axis.at(mark.before), y, "hollow", f"public: {mark.before:.2e}"))
-    return [*parts, DOT.format(axis.at(mark.after), y, mark.colour, f"released: {mark.after:.2e}")]
+    told = f"released: {mark.after:.2e}" if form == ".0e" else f"weight: {mark.after:.1f}"
+    return [*parts, DOT.format(axis.at(mark.after), y, mark.colour, told)]
 
 
 def norms_drawing(title: str, bins: Sequence[NormBin], doubt: float) -> Markup:
@@ -166,6 +198,27 @@ def _users(number: float, doubt: float) -> str:
     """
     step = 10 ** math.floor(math.log10(max(doubt, 1.0)))
     return f"about {round(max(number, 0) / step) * step:,.0f}"
+
+
+def bands_drawing(title: str, by_order: Mapping[int, Sequence[Band]]) -> Markup:
+    """A bar for every band of weights over T, order by order."""
+    most = max([1, *(band.ngrams for bands in by_order.values() for band in bands)])
+    room, y = WIDTH - LABELS - 90, 0
+    parts: list[Markup] = []
+    for order, bands in by_order.items():
+        total = f"order {order}: {sum(band.ngrams for band in bands):,}"
+        parts.append(TEXT.format(LABELS, y + 14, "start", "dimmed", total))
+        y += ROW
+        for band in bands:
+            upper = "more" if math.isinf(band.high) else f"{band.high:g}"
+            length = room * band.ngrams / most
+            parts += [
+                TEXT.format(LABELS - 10, y + 14, "end", "", f"{band.low:g} – {upper} × T"),
+                BAR.format(LABELS, y + 4, length, ROW - 6, "good"),
+                TEXT.format(LABELS + 6 + length, y + 15, "start", "dimmed", f"{band.ngrams:,}"),
+            ]
+            y += ROW
+    return svg(y + 6, title, parts)
 
 
 def known_drawing(title: str, known: Sequence[Known]) -> Markup:

@@ -12,6 +12,7 @@ import math
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
 from bayesgram.released.odds import believed, chance, odds_factor, two_digits_up
+from bayesgram.released.origins import DISCOVERY
 
 NOT_COVERED = (
     "What is true of people in general: that a phrase is common, anybody could learn if you had never written a word.",
@@ -20,6 +21,10 @@ NOT_COVERED = (
     "Those who hold the text, and whatever else they show: a score against private data, an exact number of users.",
     "A vocabulary or settings that were chosen by looking at the private text. Nobody can see that from the release.",
     "The time and memory that the run took.",
+)
+SHARED = (
+    "A string that many people share, such as the number of a support line or a password that everybody was given: it"
+    " is discovered like any other word."
 )
 EMPIRICAL = (
     "Nothing for certain. ε = {epsilon} is the claim of the paper that this mechanism comes from. Its noise is set from"
@@ -41,7 +46,9 @@ def what_epsilon_means(card: Card) -> list[str]:
 
 def not_covered(card: Card) -> tuple[str, ...]:
     """What the guarantee says nothing about; where there is none, that."""
-    return NOT_COVERED if card.guarantee is Guarantee.PROVED else ("Everything: no bound is proved for this release.",)
+    if card.guarantee is not Guarantee.PROVED:
+        return ("Everything: no bound is proved for this release.",)
+    return (*NOT_COVERED, SHARED) if card.discovered or card.mechanism == DISCOVERY else NOT_COVERED
 
 
 def _epsilon(epsilon: float, delta: float) -> str:

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from bayesgram.released.card import Card
 
-# A user adds this to one bar, in units of what all of the user may add: the rest of the measurement is how much is
-# written. Releases of earlier versions spent all of it on the bar, and call the noise histogram_multiplier.
-USER_PART = 0.57
+# Cards say how noisy a bar is. Those of earlier versions don't: there, a user added this to one bar, in units of what
+# all of the user may add; or all of it, and the noise is called histogram_multiplier.
+USER_PART_BEFORE = 0.57
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,10 @@ class NormBin:
 
 def users_doubt(card: Card) -> float:
     """The standard deviation of the number of users in a bin; 0 where none were counted."""
+    if "users_noise" in card.details:
+        return float(card.details["users_noise"])
     if "amount_multiplier" in card.details:
-        return float(card.details["amount_multiplier"]) / USER_PART
+        return float(card.details["amount_multiplier"]) / USER_PART_BEFORE
     return float(card.details.get("histogram_multiplier", 0.0))
 
 

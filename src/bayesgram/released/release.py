@@ -1,29 +1,44 @@
 """A release: a distribution over public n-grams, and its card.
 
-On disk: a folder with distribution.parquet (`ngram`, `probability`, and `standard_deviation` where it is known) and
-card.json, published whole or not at all.
+On disk: a folder with distribution.parquet (`ngram`, `probability`, `standard_deviation` where it is known, and
+`origin` where some n-grams were discovered) and card.json, published whole or not at all.
 """
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.arrays import Floats, Integers
+from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
+from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
 from bayesgram.text.ngrams import ngram_orders
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION)
+FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
 FORMAT = 1
 TOLERANCE = 1e-6  # of a sum of probabilities
+
+
+class Fingerprinted(Protocol):
+    """Public n-grams and their counts: a `Vocabulary` is one."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the n-grams."""
+
+    @property
+    def prior_fingerprint(self) -> str:
+        """Of the public counts."""
 
 
 def largest_size(ngrams: pa.LargeStringArray) -> int:
@@ -39,6 +54,7 @@ class Release:
     probabilities: Floats
     card: Card
     deviations: Floats | None = None  # standard deviation of each probability, where the mechanism knows it
+    discovered: Bools | None = None  # which n-grams are from people's own text; None: all are public
 
     @property
     def orders(self) -> Integers:
@@ -51,6 +67,8 @@ class Release:
             columns = {"ngram": self.ngrams, "probability": self.probabilities}
             if self.deviations is not None:
                 columns["standard_deviation"] = self.deviations
+            if self.discovered is not None:
+                columns[COLUMN] = origin_column(self.discovered)
             table = pa.table(columns)
             pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
@@ -60,6 +78,11 @@ class Release:
     def load(cls, path: str | Path) -> "Release":
         """Read a release folder."""
         folder = Path(path)
+        if (folder / FOUND).is_file() and not (folder / DISTRIBUTION).exists():
+            raise UsageError(
+                f"{path}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
+                " `bayesgram count` and `bayesgram release`."
+            )
         if not (folder / CARD).is_file():
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
         try:
@@ -71,19 +94,35 @@ class Release:
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
+            discovered = _discovered(table, card)
         except UsageError:
             raise
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged; release again.") from None
-        loaded = cls(ngrams, probabilities, card, deviations)
+        loaded = cls(ngrams, probabilities, card, deviations, discovered)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
         if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN
             raise BayesgramError(
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
             )
         return loaded
+
+
+def check_vocabulary(
+    release: Release, vocabulary: Fingerprinted, *, name: str = "the release", given: str = "the vocabulary"
+) -> None:
+    """Refuse public n-grams, or counts of them, that a release was not made with."""
+    stated = release.card.vocabulary
+    alike = stated["fingerprint"] == vocabulary.fingerprint
+    if alike and stated.get("prior_fingerprint", vocabulary.prior_fingerprint) == vocabulary.prior_fingerprint:
+        return
+    other = "the same n-grams with other public counts" if alike else "other n-grams"
+    raise UsageError(
+        f"{name}: was made with another vocabulary than {given}, which has {other}; give the vocabulary it was made"
+        " with, or a public model of that one (`bayesgram vocab … --list VOCABULARY --model`)."
+    )
 
 
 def _ngrams(table: pa.Table) -> pa.LargeStringArray:
@@ -95,6 +134,14 @@ def _ngrams(table: pa.Table) -> pa.LargeStringArray:
     if column.null_count or not len(column):
         raise ValueError("n-grams are missing")
     return column.combine_chunks().cast(pa.large_string())
+
+
+def _discovered(table: pa.Table, card: Card) -> Bools | None:
+    """Which n-grams were discovered; as many as the card says."""
+    found = read_origin_column(table)
+    if (0 if found is None else int(found.sum())) != card.vocabulary.get("discovered", 0):
+        raise ValueError("the card and the table tell of different discoveries")
+    return found
 
 
 def _numbers(table: pa.Table, name: str) -> Floats:

@@ -15,12 +15,12 @@ import numpy as np
 from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
-from bayesgram.arrays import Bools, Floats
+from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.pages import head
 from bayesgram.released import drawings
 from bayesgram.released.card import Card
 from bayesgram.released.certainty import Known, interval, known_within
-from bayesgram.released.drawings import Mark, Point, Trace, percent
+from bayesgram.released.drawings import Band, Mark, Point, Trace, found_bands, percent
 from bayesgram.released.meaning import not_covered, what_epsilon_means
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import norm_bins, users_doubt
@@ -29,7 +29,7 @@ from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL, SourceWeight, source_weights
 from bayesgram.version import VERSION
 
-MOST_MOVED, MOST_FREQUENT = 12, 15
+MOST_MOVED, MOST_FREQUENT, MOST_FOUND = 12, 15, 40
 COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}
 SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
 
@@ -104,6 +104,7 @@ class Row:
     before: float | None
     after: float
     interval: tuple[float, float] | None
+    discovered: bool = False  # not in public text
 
     @property
     def clear(self) -> bool | None:
@@ -174,18 +175,25 @@ class OrderView:
         return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row))
 
 
-@dataclass(frozen=True, eq=False)
-class ReleaseView:
-    """A release, as the page tells it."""
+@dataclass(frozen=True)
+class FoundRow:
+    """A discovered n-gram in a table."""
+
+    ngram: str
+    order: int
+    value: float  # its probability in a release, or its noisy weight in a discovery
+    interval: tuple[float, float] | None
+
+
+class Promise:
+    """What a card says of a release or a discovery, as the page tells it."""
 
     name: str  # as its folder was given
-    release: Release
-    public: Floats | None = None  # π, where the vocabulary was given
 
     @property
     def card(self) -> Card:
-        """What the release says of itself."""
-        return self.release.card
+        """What it says of itself."""
+        raise NotImplementedError
 
     @property
     def shown_name(self) -> str:
@@ -208,6 +216,99 @@ class ReleaseView:
         """What it says nothing about."""
         return not_covered(self.card)
 
+
+@dataclass(frozen=True, eq=False)
+class DiscoveryView(Promise):
+    """A discovery, as the page tells it: n-grams, heaviest first, with noisy weights above the level T."""
+
+    name: str
+    told: Card
+    ngrams: Sequence[str]
+    orders: Integers
+    weights: Floats
+    level: float
+    deviation: float
+
+    @property
+    def card(self) -> Card:
+        """What the discovery says of itself."""
+        return self.told
+
+    @property
+    def by_order(self) -> dict[int, int]:
+        """How many were found, of the orders that were searched."""
+        searched = self.card.settings.get("orders", np.unique(self.orders).tolist())
+        return {int(order): int((self.orders == order).sum()) for order in searched}
+
+    @cached_property
+    def heaviest(self) -> list[FoundRow]:
+        """The first of them; the interval is two standard deviations to each side."""
+        columns = zip(self.ngrams, self.orders.tolist(), self.weights.tolist(), strict=True)
+        doubt = 2 * self.deviation
+        rows = [
+            FoundRow(printable(ngram), order, weight, (weight - doubt, weight + doubt))
+            for ngram, order, weight in columns
+        ]
+        return rows[:MOST_FOUND]
+
+    @property
+    def bands(self) -> dict[int, list[Band]]:
+        """How many of each order are how far above T."""
+        return {order: found_bands(self.weights[self.orders == order] / self.level) for order in self.by_order}
+
+    @property
+    def bands_drawing(self) -> Markup:
+        """Bars by order."""
+        return drawings.bands_drawing("How far above the level T the discovered n-grams are", self.bands)
+
+    @property
+    def drawing(self) -> Markup:
+        """The heaviest with their intervals, and T."""
+        marks = [Mark(row.ngram, row.value, None, row.interval) for row in self.heaviest[:MOST_FREQUENT]]
+        return drawings.marks_drawing("Noisy weight of the heaviest, with its interval", marks, level=self.level)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What an engineer asks for."""
+        return _facts(self.card)
+
+
+@dataclass(frozen=True, eq=False)
+class ReleaseView(Promise):
+    """A release, as the page tells it."""
+
+    name: str  # as its folder was given
+    release: Release
+    public: Floats | None = None  # π, where the vocabulary was given
+
+    @property
+    def card(self) -> Card:
+        """What the release says of itself."""
+        return self.release.card
+
+    @cached_property
+    def discovered(self) -> list[FoundRow]:
+        """The most probable of the n-grams that people's own text added to the vocabulary."""
+        release = self.release
+        rows = np.flatnonzero(release.discovered) if release.discovered is not None else np.empty(0, np.int64)
+        best = rows[np.argsort(-release.probabilities[rows], kind="stable")[:MOST_FOUND]].tolist()
+        orders = release.orders
+        return [
+            FoundRow(
+                printable(release.ngrams[row].as_py()),
+                int(orders[row]),
+                float(release.probabilities[row]),
+                interval(release, row),
+            )
+            for row in best
+        ]
+
+    @property
+    def discovered_drawing(self) -> Markup:
+        """With intervals, where they are known."""
+        marks = [Mark(row.ngram, row.value, None, row.interval) for row in self.discovered[:MOST_FREQUENT]]
+        return drawings.marks_drawing("Released probability of the discovered n-grams, with its interval", marks)
+
     @cached_property
     def orders(self) -> list[OrderView]:
         """One a length of n-grams, short ones first."""
@@ -223,12 +324,7 @@ class ReleaseView:
     @property
     def facts(self) -> dict[str, str]:
         """What an engineer asks for."""
-        card, vocabulary = self.card, self.card.vocabulary
-        orders = ", ".join(str(view.order) for view in self.orders)
-        told = {"mechanism": card.mechanism, **_plain(card.settings), **_plain(card.details)}
-        told["vocabulary"] = f"{vocabulary['size']:,} n-grams of order {orders}, public text only"
-        told |= {"tokenizer": str(vocabulary["tokenizer"]), "fingerprint": str(vocabulary["fingerprint"])}
-        return {**told, "software": card.software}
+        return _facts(self.card)
 
     @cached_property
     def sources(self) -> dict[int, list[SourceWeight]]:
@@ -299,7 +395,9 @@ class Clipping:
         return drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt) if bins else None
 
 
-def page(releases: Sequence[ReleaseView], private: PrivatePart | None = None) -> str:
+def page(
+    releases: Sequence[ReleaseView], private: PrivatePart | None = None, discoveries: Sequence[DiscoveryView] = ()
+) -> str:
     """The whole document."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": _number, "probability": _probability, "percent": percent}
@@ -310,8 +408,11 @@ def page(releases: Sequence[ReleaseView], private: PrivatePart | None = None) ->
     return template.render(
         head=Markup(head(title)),  # noqa: S704 - ours, without a string from outside
         releases=releases,
+        discoveries=discoveries,
         private=private,
         version=VERSION,
+        probability=_probability,
+        weight=_weight,
         strangers=strangers,
         square=lambda traces: drawings.square_drawing("Trade-off of the strongest attacks", traces, SQUARE),
     )
@@ -330,6 +431,13 @@ def _mark(row: Row, colour: str) -> Mark:
     return Mark(row.ngram, row.after, row.before, row.interval, colour)
 
 
+def _facts(card: Card) -> dict[str, str]:
+    """Mechanism, settings, vocabulary and software."""
+    told = {"mechanism": card.mechanism, **_plain(card.settings), **_plain(card.details)}
+    told |= {"vocabulary": card.vocabulary_sentence, "tokenizer": str(card.vocabulary["tokenizer"])}
+    return {**told, "fingerprint": str(card.vocabulary["fingerprint"]), "software": card.software}
+
+
 def _plain(values: dict[str, Any]) -> dict[str, str]:
     """Settings and details that fit in a line; histograms and weights are drawn instead."""
     drawn = {name for name, value in values.items() if isinstance(value, list) or value is None or name == DETAIL}
@@ -343,6 +451,11 @@ def _number(value: object) -> str:
     if value is None:
         return "–"
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _weight(value: float) -> str:
+    """One digit after the point: noise takes the others."""
+    return f"{value:,.1f}"
 
 
 def _probability(value: float) -> str:

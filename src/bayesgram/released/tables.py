@@ -14,18 +14,21 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats
 from bayesgram.files.writing import publish_file
 from bayesgram.released.language_model import expected_counts
+from bayesgram.released.origins import COLUMN, origin_column
 from bayesgram.released.release import Release
 
 PER_MILLION = 1e6
 
 
 def release_table(release: Release) -> pa.Table:
-    """`ngram`, `probability`, `count`, and `standard_deviation` where the mechanism knows it."""
+    """`ngram`, `probability`, `count`, `standard_deviation` where it is known, `origin` where some were discovered."""
     known = "expected_counts" in release.card.details
     counts: Floats = expected_counts(release) if known else release.probabilities * PER_MILLION
     columns = {"ngram": release.ngrams, "probability": release.probabilities, "count": counts}
     if release.deviations is not None:
         columns["standard_deviation"] = release.deviations
+    if release.discovered is not None:
+        columns[COLUMN] = origin_column(release.discovered)
     metadata = {"bayesgram.claim": release.card.claim, "bayesgram.count": "expected" if known else "per million"}
     return pa.table(columns).replace_schema_metadata(metadata)
 

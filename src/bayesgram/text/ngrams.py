@@ -19,7 +19,8 @@ from bayesgram.files.scratch import Buckets, Streams
 from bayesgram.kernels import kernel
 from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
-from bayesgram.text.windows import Bounds, WindowIndex, WindowTable
+from bayesgram.text.window_index import WindowIndex
+from bayesgram.text.windows import Bounds, WindowTable
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
 
@@ -76,7 +77,7 @@ class NgramCounter:
     ) -> None:
         self.tokenizer, self._unknown = tokenizer, unknown
         self.tokens = StringTable() if tokens is None else tokens
-        self._marks = _add_marks(self.tokens) if tokenizer.boundaries else None
+        self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
         self._streams = Streams(scratch)
         self._counted: dict[int, WindowTable] = {}
@@ -91,7 +92,7 @@ class NgramCounter:
         for some in (parts[:few], parts[few:]):
             for found in on_cores(self._found, some, cores=self._cores):
                 stream = self._numbered(found)
-                self._streams.add(_with_boundaries(stream, *self._marks)[0] if self._marks else stream)
+                self._streams.add(with_boundaries(stream, *self._marks)[0] if self._marks else stream)
         if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
             self._make_room()
 
@@ -177,7 +178,7 @@ class NgramCounter:
         if not spilled:
             yield table
             return
-        _spill(table, spilled)
+        spill(table, spilled)
         for bucket in range(BUCKETS):
             table = self._table(order)
             for rows, counts in spilled.taken(bucket):
@@ -194,11 +195,11 @@ class NgramCounter:
         if self._scratch and table.largest_size > self._memory:
             name = f"windows-{table.order}"
             spilled = self._spilled.setdefault(table.order, Buckets(self._scratch, name, buckets=BUCKETS, columns=2))
-            _spill(table, spilled)
+            spill(table, spilled)
         return table
 
 
-def _spill(table: WindowTable, spilled: Buckets) -> None:
+def spill(table: WindowTable, spilled: Buckets) -> None:
     """Move a table to disk, dealt out by hash."""
     for edges, rows, counts in table.dealt(BUCKETS):
         spilled.add(edges, [rows, counts])
@@ -214,7 +215,7 @@ class NgramFinder:
     def __init__(self, ngrams: pa.LargeStringArray, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._tokens = StringTable()
-        self._marks = _add_marks(self._tokens) if tokenizer.boundaries else None
+        self._marks = add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
         self._lists = [self._list(ngrams, orders, int(order)) for order in np.unique(orders)]
         self.repeated = len(ngrams) - sum(map(len, self._lists))  # that stand there again
@@ -239,19 +240,19 @@ class NgramFinder:
         data, offsets, ends = self.tokenizer.cut(texts)
         stream = self._tokens.find(data, offsets)
         if self._marks:
-            stream, lengths = _with_boundaries(stream, *self._marks)
+            stream, lengths = with_boundaries(stream, *self._marks)
             ends = lengths[ends]
         return [listed.find(stream, ends, owners) for listed in self._lists]
 
 
-def _add_marks(tokens: StringTable) -> tuple[int, int]:
+def add_marks(tokens: StringTable) -> tuple[int, int]:
     """The numbers of <s> and </s>."""
     start, end = tokens.add(*buffers(pa.array([START.encode(), END.encode()], pa.large_binary())))
     return int(start), int(end)
 
 
 @kernel
-def _with_boundaries(ids: Ids, start_mark: int, end_mark: int) -> tuple[Ids, Integers]:
+def with_boundaries(ids: Ids, start_mark: int, end_mark: int) -> tuple[Ids, Integers]:
     """The stream with a mark before and after each sentence, and how long it is up to each token of the old one."""
     stream = np.empty(3 * ids.size, np.int32)
     lengths = np.zeros(ids.size + 1, np.int64)

@@ -1,4 +1,4 @@
-"""Counts of windows of token numbers (n-grams), exactly, and a list of windows that is looked for in streams of them.
+"""Counts of windows of token numbers (n-grams), exactly.
 
 A window is its token numbers side by side in one or more 64-bit numbers, so it is its own key. Does not know what a
 token is.
@@ -24,12 +24,11 @@ Cells = Bytes | NDArray[np.uint16]
 NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are less than two million tokens
 PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
-CELLS_PER_ROW = 8  # of a list of windows
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
 
 
 @inlined
-def _pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
+def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
     """Write a window's token numbers as a key, and give its hash."""
     at, stop, word = start, start + order, 0
     while at < stop:
@@ -61,7 +60,7 @@ def _in_part(hashed: np.uint64, part: int, parts: int) -> bool:
 
 
 @inlined
-def _slot_of(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> np.uint64:
+def slot_of(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> np.uint64:
     """Where a key is, or the empty slot where it would be, searching on from a place."""
     last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
     first = keys[row, 0]
@@ -83,7 +82,7 @@ def _same_rest(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> bool:
 
 
 @inlined
-def _add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> int:
+def add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> int:
     """Add to the count of a key, searching on from a place; 1 if the key is new."""
     last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
     first, new = keys[row, 0], 0
@@ -114,7 +113,7 @@ def _write_key(window: np.uint64, run: int, ids: Ids, end: int, order: int, bits
     if keys.shape[1] == 1:  # the usual case
         keys[np.uint64(row), 0] = window
     elif run >= order:
-        _pack(ids, end + 1 - order, order, bits, keys, row)
+        pack(ids, end + 1 - order, order, bits, keys, row)
 
 
 @inlined
@@ -128,7 +127,7 @@ def _cell(keys: Hashes, row: int, shift: int) -> np.uint64:
 
 @kernel
 def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, most: int) -> None:
-    """Count every window in its cell, up to `most`. There is no branch to guess, here and in `_reaching`."""
+    """Count every window in its cell, up to `most`. There is no branch to guess, here and in `keys_reaching`."""
     key, window, run = np.zeros((1, words), np.uint64), np.uint64(0), 0
     for end in range(ids.size):
         window, run = _moved(window, run, ids[end], bits, order)
@@ -153,7 +152,7 @@ def _how_full(cells: Cells, most: int) -> Integers:
 
 
 @kernel
-def _reaching(
+def keys_reaching(
     ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, at_least: int
 ) -> tuple[Hashes, Ids]:
     """The keys of all windows whose cells reach a count, and where the windows end."""
@@ -181,7 +180,7 @@ def _count_keys(keys: Hashes, slots: Slots, part: int, parts: int) -> int:
             for at in range(waiting):
                 prefetch(slots, places[at])
             for at in range(waiting):
-                new += _add_key(keys, rows[at], places[at], 1, slots)
+                new += add_key(keys, rows[at], places[at], 1, slots)
             waiting = 0
     return new
 
@@ -193,14 +192,14 @@ def _add_windows(rows: Ids, counts: Integers, bits: int, slots: Slots, part: int
     last = np.uint64(slots.shape[0] - 1)
     new = 0
     for row in range(counts.size):
-        hashed = _pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        hashed = pack(rows[row], 0, rows.shape[1], bits, key, 0)
         if _in_part(hashed, part, parts):
-            new += _add_key(key, 0, hashed & last, counts[row], slots)
+            new += add_key(key, 0, hashed & last, counts[row], slots)
     return new
 
 
 @kernel
-def _entries(slots: Slots, order: int, bits: int, at_least: int) -> tuple[Ids, Integers]:
+def entries_of(slots: Slots, order: int, bits: int, at_least: int) -> tuple[Ids, Integers]:
     """The windows with this count or more, and their counts."""
     words = slots.shape[1] - 1
     size = 0
@@ -254,7 +253,7 @@ class Bounds:
     """
 
     def __init__(self, order: int, *, tokens: int, cells: int, deep: bool = False, cores: int = CORES) -> None:
-        self._order, self._bits = order, _bits(tokens)
+        self._order, self._bits = order, bits_of(tokens)
         self.shift = 64 - max((cells - 1).bit_length(), 1)  # as many cells as upper bits of a hash can number
         size = 1 << 64 - self.shift
         self._cells: list[Cells] = [
@@ -278,7 +277,7 @@ class Bounds:
 
     def add(self, streams: Sequence[Ids]) -> None:
         """Count the windows of streams of numbers; what is below 0 interrupts a window."""
-        words, cores = _words(self._order, self._bits), len(self._cells)
+        words, cores = words_of(self._order, self._bits), len(self._cells)
 
         def count(core: int) -> None:
             for ids in streams[core::cores]:
@@ -298,8 +297,8 @@ class WindowTable:
     """Counts of distinct windows of `order` numbers below `tokens`. Every core counts the windows of its own part."""
 
     def __init__(self, order: int, *, tokens: int, cores: int = CORES) -> None:
-        self.order, self._bits, self._cores = order, _bits(tokens), cores
-        self._parts = [_no_slots(order, self._bits) for _ in range(cores)]
+        self.order, self._bits, self._cores = order, bits_of(tokens), cores
+        self._parts = [no_slots(order, self._bits) for _ in range(cores)]
         self._sizes = [0] * cores
 
     def __len__(self) -> int:
@@ -312,9 +311,9 @@ class WindowTable:
 
     def add(self, streams: Sequence[Ids], bounds: Bounds, *, at_least: int = 1) -> None:
         """Count the windows of streams whose bounds reach a count; what is below 0 interrupts a window."""
-        keys_like = self.order, self._bits, _words(self.order, self._bits)
+        keys_like = self.order, self._bits, words_of(self.order, self._bits)
         asked = bounds.cells, bounds.shift, min(at_least, bounds.most)
-        keys = on_cores(lambda ids: _reaching(ids, *keys_like, *asked), streams, cores=self._cores)
+        keys = on_cores(lambda ids: keys_reaching(ids, *keys_like, *asked), streams, cores=self._cores)
 
         def count(part: int) -> None:
             for some, _ in keys:
@@ -339,7 +338,7 @@ class WindowTable:
         """The windows with this count or more, and their counts, in any order, some at a time."""
         for slots in self._parts:
             for first in range(0, len(slots), SLOTS_AT_ONCE):
-                yield _entries(slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least)
+                yield entries_of(slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least)
 
     def dealt(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
         """All windows and their counts in order of buckets, and the edges of the buckets, a part at a time."""
@@ -360,7 +359,7 @@ class WindowTable:
 
     def with_keys_for(self, tokens: int) -> "WindowTable":
         """The same table; or a new one with its counts, where more tokens need wider keys."""
-        if _bits(tokens) == self._bits:
+        if bits_of(tokens) == self._bits:
             return self
         wide = WindowTable(self.order, tokens=tokens, cores=self._cores)
         for rows, counts in self.entries():
@@ -371,75 +370,16 @@ class WindowTable:
         self._parts[part] = with_room(self._parts[part], self._sizes[part] + more)
 
 
-@kernel
-def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
-    """Store each row's number, plus one; of equal rows, the first's. How many were stored."""
-    key = np.empty((1, slots.shape[1] - 1), np.uint64)
-    last = np.uint64(slots.shape[0] - 1)
-    stored = 0
-    for row in range(rows.shape[0]):
-        hashed = _pack(rows[row], 0, rows.shape[1], bits, key, 0)
-        place = _slot_of(key, 0, hashed & last, slots)
-        if not slots[place, key.size]:
-            stored += _add_key(key, 0, place, row + 1, slots)
-    return stored
-
-
-@kernel
-def _find_keys(keys: Hashes, places: Ids, ends: Integers, owners: Ids, listed: Ids, slots: Slots) -> tuple[Ids, Ids]:
-    """(owner, number) of each key of the list, in order; the stream of text t ends before ends[t]."""
-    whose, found = np.empty(places.size, np.int32), np.empty(places.size, np.int32)
-    first_slots = np.empty(AHEAD, np.uint64)
-    last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
-    size = text = 0
-    for first in range(0, places.size, AHEAD):
-        rows = min(AHEAD, places.size - first)
-        for row in range(rows):
-            first_slots[row] = hash_key(keys, first + row, words) & last
-            prefetch(slots, first_slots[row])
-        for row in range(rows):
-            number = slots[_slot_of(keys, first + row, first_slots[row], slots), words]
-            if number:
-                while ends[text] <= places[first + row]:
-                    text += 1
-                whose[size], found[size] = owners[text], listed[np.int64(number) - 1]
-                size += 1
-    return whose[:size].copy(), found[:size].copy()
-
-
-class WindowIndex:
-    """Finds the windows of a list (V × n token numbers, all below `tokens`) in streams of token numbers.
-
-    Each has a number; of windows that are there twice, the first one's is found.
-    """
-
-    def __init__(self, rows: Ids, numbers: Ids, *, tokens: int) -> None:
-        self.order, self._numbers = rows.shape[1], numbers
-        self._bits = _bits(tokens)
-        self._slots = with_room(_no_slots(self.order, self._bits), len(rows))
-        self._size = _index_rows(rows, self._bits, self._slots)
-        self._bounds = Bounds(self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1)
-        self._bounds.add([np.insert(rows, self.order, -1, axis=1).ravel()])
-
-    def __len__(self) -> int:
-        return self._size
-
-    def find(self, ids: Ids, ends: Integers, owners: Ids) -> tuple[Ids, Ids]:
-        """(owner of the text, number) of every window, in order; text t is the stream up to ends[t]."""
-        keys_like = self.order, self._bits, _words(self.order, self._bits)
-        keys, places = _reaching(ids, *keys_like, self._bounds.cells, self._bounds.shift, 1)
-        return _find_keys(keys, places, ends, owners, self._numbers, self._slots)
-
-
-def _bits(tokens: int) -> int:
+def bits_of(tokens: int) -> int:
+    """Bits of a token number in a key."""
     return WIDE if tokens >> NARROW else NARROW
 
 
-def _no_slots(order: int, bits: int) -> Slots:
+def no_slots(order: int, bits: int) -> Slots:
     """An empty table for keys of so many tokens."""
-    return np.zeros((1 << 9, _words(order, bits) + 1), np.uint64)
+    return np.zeros((1 << 9, words_of(order, bits) + 1), np.uint64)
 
 
-def _words(order: int, bits: int) -> int:
+def words_of(order: int, bits: int) -> int:
     """64-bit numbers that hold a key."""
     return -(-order // (64 // bits))

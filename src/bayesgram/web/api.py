@@ -137,6 +137,8 @@ def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) 
         raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
     table = item.tables[order]
     if sort not in table.orderings:
+        if sort is Sort.DISCOVERED:
+            raise UsageError(f"sort={sort}: all n-grams of this release are from public text.")
         raise UsageError(f"sort={sort}: needs public text; start the page with --vocab.")
     clean = _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
     page = table.page(sort, clean, first, size)

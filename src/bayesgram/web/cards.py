@@ -48,6 +48,8 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "composition": card.composition,
         "ledger": _ledger(card),
         "command": None if card.command is None else printable(card.command),
+        "vocabulary": card.vocabulary_sentence,
+        "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources,
         "source_weights": _sources(view),
         "clipping": view.clipping.sentence,

@@ -31,6 +31,7 @@ class Sort(StrEnum):
     LOWERED = "lowered"
     PROBABILITY = "probability"
     ALPHABET = "alphabet"
+    DISCOVERED = "discovered"  # those alone, by probability
 
 
 NEED_PUBLIC = frozenset({Sort.MOVED, Sort.LIFTED, Sort.LOWERED})
@@ -104,6 +105,9 @@ class OrderTable:
             moved = _moved(self.public[rows], self.release.probabilities[rows])
             up_or_down = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
             found = {sort: np.argsort(keys, kind="stable") for sort, keys in up_or_down.items()} | found
+        if self.release.discovered is not None:
+            likely = found[Sort.PROBABILITY]
+            found[Sort.DISCOVERED] = likely[self.release.discovered[rows[likely]]]
         return {sort: rows[places].astype(np.int32) for sort, places in found.items()}
 
     def page(self, sort: Sort, text: str, first: int, size: int) -> Page:
@@ -124,7 +128,8 @@ class OrderTable:
     def _row(self, row: int) -> Row:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
-        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row))
+        found = self.release.discovered is not None and bool(self.release.discovered[row])
+        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row), found)
 
 
 def _moved(before: Floats, after: Floats) -> Floats:

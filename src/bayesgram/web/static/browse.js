@@ -9,6 +9,7 @@ const SORTS = {
   lowered: "lowered most by private text",
   probability: "probability",
   alphabet: "alphabet",
+  discovered: "discovered only, by probability",
 };
 
 let releases = [];
@@ -59,7 +60,8 @@ function draw({ total, rows }) {
   const pages = Math.max(1, Math.ceil(total / SIZE));
   const from = (page - 1) * SIZE;
   const shown = `${number(from + 1)}–${number(from + rows.length)} of ${number(total)} n-grams`;
-  find("browse-caption").textContent = total ? shown : "No n-gram contains that.";
+  const none = find("browse-text").value ? "No n-gram contains that." : "None of this length was discovered.";
+  find("browse-caption").textContent = total ? shown : none;
   find("where").textContent = `page ${number(page)} of ${number(pages)}`;
   find("earlier").disabled = page <= 1;
   find("later").disabled = page >= pages;
@@ -68,14 +70,15 @@ function draw({ total, rows }) {
   const table = find("ngrams");
   table.tHead.replaceChildren(heading(known, rows.length > 0));
   table.tBodies[0].replaceChildren(...rows.map((row) => line(row, known, axis)));
-  find("browse-legend").textContent = legend(known);
+  find("browse-legend").textContent = legend(known, rows.some((row) => row.discovered));
 }
 
-function legend(known) {
+function legend(known, discovered) {
   const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
   if (known.sure) parts.push("The line is where it lies with about 95%, given noise and clipping.");
   if (known.public && known.sure) parts.push("Clear: public text's number lies outside.");
   if (!known.public) parts.push("Start with --vocab to compare with public text.");
+  if (discovered) parts.push("Discovered: public text lacks it; its ○ is what public text makes likely.");
   return parts.join(" ");
 }
 
@@ -91,7 +94,8 @@ function line(row, known, axis) {
   const times = row.before > 0 ? row.after / row.before : null;
   const way = times === null || row.clear === false ? "" : times > 1 ? "up" : "down";
   const sure = row.interval ? row.interval.map(probability).join(" to ") : "–";
-  return el("tr", {}, el("td", {}, el("bdi", {}, row.ngram)),
+  const mark = row.discovered ? [" ", el("span", { class: "discovered" }, "discovered")] : null;
+  return el("tr", {}, el("td", {}, el("bdi", {}, row.ngram), mark),
     known.public ? el("td", { class: "less" }, probability(row.before)) : null,
     el("td", {}, probability(row.after)),
     known.public ? el("td", { class: way }, factor(times)) : null,

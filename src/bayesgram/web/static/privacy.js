@@ -1,6 +1,6 @@
 // The privacy card in plain words, and what each ε bought.
 
-import { ask, digits, el, find, fine, label, number, options, share, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, label, number, options, probability, share, trouble } from "./dom.js";
 import { bars, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
@@ -12,6 +12,8 @@ const NO_LEDGER = "none was charged: nothing keeps the sum of releases about the
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
 const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
   + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Grey may be noise.";
+const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were found in people's own text, at "
+  + "an ε of its own, which adds up with this release's.";
 let trades = [];
 let releases = [];
 
@@ -106,6 +108,7 @@ function described(told) {
     ["What is not covered", list(told.not_covered)],
     told.assumes.length ? ["What it rests on", list(told.assumes)] : null,
     ["With other releases", told.composition],
+    ["Vocabulary", told.vocabulary],
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],
   ].filter(Boolean);
@@ -113,6 +116,7 @@ function described(told) {
     ...told.warnings.map((warning) => el("p", { class: "warning" }, warning)),
     el("dl", {}, pairs.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, ...[value].flat())])),
     ...sources(told),
+    ...discovered(told),
     el("h3", {}, "How many users were clipped"), el("p", {}, told.clipping), ...histogram(told),
     el("details", {}, el("summary", {}, "Settings"), el("div", { class: "scroll" }, settings(told.facts)))];
 }
@@ -128,6 +132,19 @@ function sources(told) {
   const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
   return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
     el("figure", {}, weights(told.source_weights, readout), el("figcaption", {}, WEIGHTS)), readout];
+}
+
+function discovered(told) {
+  if (!told.discovered.length) return [];
+  const sure = told.discovered.some((row) => row.interval);
+  const heads = ["n-gram", "order", "released", ...(sure ? ["interval"] : [])];
+  const line = (row) => el("tr", {}, [el("bdi", {}, row.ngram), String(row.order), probability(row.value),
+    ...(sure ? [row.interval.map(probability).join(" to ")] : [])].map((cell) => el("td", {}, cell)));
+  return [el("h3", {}, "Discovered"), el("p", {}, DISCOVERED),
+    el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Discovered n-grams" },
+      el("table", {}, el("caption", {}, "The most probable of them"),
+        el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
+        el("tbody", {}, told.discovered.map(line))))];
 }
 
 function histogram(told) {

@@ -1,0 +1,326 @@
+"""bayesgram discover and bayesgram review: strings that people write and public text lacks."""
+
+import csv
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from bayesgram.cli import charge, console, options, spark
+from bayesgram.cli.held_out import check_picture
+from bayesgram.cli.typed import typed_command
+from bayesgram.engines.choices import EngineName
+from bayesgram.errors import UsageError
+
+if TYPE_CHECKING:
+    from bayesgram.mechanisms.discovery import Settings
+    from bayesgram.privacy.budget import Budget
+    from bayesgram.public.discovery import Discovery
+    from bayesgram.released.language_model import LanguageModel
+
+SHOWN = 20  # n-grams, and those that look like secrets
+BAR = 24  # letters
+GIVEN = 0.1  # what somebody typically gives an n-gram, for a rule of thumb
+KEEP, NGRAM, WEIGHT, WHY = "keep", "ngram", "weight", "looks_like"
+
+Drop = Annotated[
+    list[str] | None,
+    typer.Option(help="Keep back what matches this pattern (regular expression); may be repeated.", show_default=False),
+]
+
+
+def discover(
+    context: typer.Context,
+    private: options.Private,
+    vocab: options.Vocab,
+    output: options.Output,
+    epsilon: options.Epsilon = None,
+    delta: options.Delta = None,
+    orders: Annotated[
+        str | None,
+        typer.Option(help="Orders to search, such as 1,2,3.", show_default="those of the vocabulary"),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            help="A public model (`vocab --model`): what it makes likely is found sooner.",
+            show_default="made of the vocabulary's counts",
+        ),
+    ] = None,
+    at_least: Annotated[
+        int, typer.Option(help="What fewer people write does not come out (noise aside), whatever ε is.")
+    ] = 1,
+    max_new: Annotated[
+        int | None, typer.Option(help="Publish at most so many, the heaviest.", show_default=False)
+    ] = None,
+    rounds: Annotated[
+        int, typer.Option(help="Of asking, in one budget: more find more; 1 is for text that memory does not hold.")
+    ] = 10,
+    open_: Annotated[
+        bool, typer.Option("--open", help="Let words out that are neither public nor found by themselves.")
+    ] = False,
+    drop: Drop = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Draw what was found: by order, and how far above T. A .svg or .png.", show_default=False),
+    ] = None,
+    ledger: Annotated[
+        Path | None,
+        typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
+    ] = None,
+    seed: options.Seed = None,
+    user_column: options.UserColumn = "user",
+    text_column: options.TextColumn = "text",
+    skip_bad_rows: options.SkipBadRows = False,
+    memory: options.Memory = "1GB",
+    engine: options.Engine = EngineName.LOCAL,
+    master: options.Master = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Find n-grams that many people write in PRIVATE text and the vocabulary lacks, and publish them.
+
+    The result is a folder: what was found, a card, and vocab.parquet, the vocabulary with it, for count and release.
+
+    Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta 1e-7 -o found
+    """
+    from dataclasses import replace
+
+    from bayesgram.files.writing import check_free
+    from bayesgram.mechanisms.base import Randomness
+    from bayesgram.mechanisms.discovery import Settings, TextHere, discover_in
+    from bayesgram.privacy.budget import Budget
+    from bayesgram.privacy.ledger import Ledger
+    from bayesgram.public.discovery import CONTENTS
+    from bayesgram.public.novelty import PublicText
+    from bayesgram.public.vocabulary import Vocabulary
+
+    patterns, on_spark = _patterns(drop), spark.chosen(engine, master)
+    if on_spark:
+        spark.check_rounds(rounds)
+    check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    if plot is not None:
+        check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
+    Randomness.make(seed)
+    if epsilon is None:
+        raise UsageError("--epsilon is missing: a discovery needs a budget; 1 is usual.")
+    budget, room = Budget(epsilon, 1e-7 if delta is None else delta), options.memory(memory)
+    vocabulary = Vocabulary.load(vocab)
+    settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
+    settings.calibrated(budget)  # what won't do is refused before anything is read
+    book = None if ledger is None else Ledger.open(ledger)
+    if book is not None:
+        book.check_discovery()
+    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    public = PublicText.of(vocabulary, _language_model(model))
+    charged = None if ledger is None else charge.begin(ledger, budget, output)
+    told: dict[str, Any] = {
+        "seed": seed,
+        "ledger": book,
+        "output": str(output),
+        "on_reserved": None if charged is None else charged.reserved,
+    }
+    if on_spark:
+        found = spark.discover(private, public, settings, budget, master, **rows, **told)
+    else:
+        with console.reading("Reading private text", then="Weighing what it holds") as bar:
+            records = bar.records(private, refuse_nothing=True, **rows)
+            found = discover_in(TextHere(records, room), public, settings, budget, **told)
+    found = replace(found, card=replace(found.card, command=typed_command(context)))
+    found = _without(found, patterns)
+    found.save(output, force=force)
+    if book is not None and charged is not None and charged.entry is not None:
+        book.complete(charged.entry)
+        charge.done()
+    if plot is not None:
+        _draw(found, plot, force=force)
+    if json:
+        console.print_json({"output": str(output), "card": found.card.to_json(), "found": _rows(found)})
+    else:
+        _show(found, settings, budget, output)
+
+
+def review(
+    found: Annotated[Path, typer.Argument(metavar="FOUND", help="The folder of a discovery.", show_default=False)],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the reviewed discovery goes.", show_default=False)
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="A table (CSV) to decide in: written if there is none, obeyed if there is.", show_default=False
+        ),
+    ] = None,
+    drop: Drop = None,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Keep back some of what a discovery FOUND, before it is published. Costs nothing.
+
+    Without --output, what looks like a secret is listed. With --file, all of it is written to a table; say "no" in its
+    column "keep" where a string must not be published, and run the command again with --output.
+
+    Example: bayesgram review found --file review.csv
+    """
+    from bayesgram.files.writing import check_free
+    from bayesgram.public.discovery import CONTENTS, Discovery
+
+    patterns = _patterns(drop)
+    if output is not None:
+        check_free(output, force=force, contents=CONTENTS, inputs=[found])
+    discovery = Discovery.load(found)
+    if file is not None and not file.exists():
+        if output is not None:
+            raise UsageError(f"--file {file}: there is no such table; leave --output out, and it is written.")
+        _write_table(discovery, file)
+        console.report({"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"}, json=json)
+        return
+    kept = _without(discovery if file is None else _decided(discovery, file), patterns)
+    if output is None:
+        _list_suspicious(discovery, json=json)
+        return
+    kept.save(output, force=force)
+    console.report({"output": str(output), "kept": len(kept), "kept_back": len(discovery) - len(kept)}, json=json)
+
+
+def _orders(text: str | None) -> list[int] | None:
+    if text is None:
+        return None
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise UsageError(f"orders={text!r}: give whole numbers with commas, such as 1,2,3.")
+    return [int(order) for order in text.split(",")]
+
+
+def _patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
+    found = []
+    for pattern in drop or []:
+        try:
+            found.append(re.compile(pattern))
+        except re.error as error:
+            raise UsageError(f"--drop {pattern}: not a regular expression ({error}).") from None
+    return found
+
+
+def _language_model(path: Path | None) -> "LanguageModel | None":
+    if path is None:
+        return None
+    from bayesgram.public.public_model import PublicModel
+
+    return PublicModel.load(path).mixture
+
+
+def _without(found: "Discovery", patterns: list[re.Pattern[str]]) -> "Discovery":
+    import numpy as np
+
+    from bayesgram.public.suspicious import matching
+
+    return found.kept(~np.array(matching(found.ngrams, patterns), bool)) if patterns else found
+
+
+def _rows(found: "Discovery") -> list[dict[str, Any]]:
+    from bayesgram.public.suspicious import reasons
+
+    columns = found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), reasons(found.ngrams)
+    return [
+        {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), WHY: why}
+        for ngram, order, weight, why in zip(*columns, strict=True)
+    ]
+
+
+def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path) -> None:
+    """The card, a table with bars, and what a person should know."""
+    by_order = ", ".join(f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders)
+    told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
+    console.out.print(f"{found.card}\n{told}\nWritten to: {output}", markup=False, soft_wrap=True)
+    if not len(found):
+        _say_why_nothing(found, settings, budget)
+        return
+    rows = [
+        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(found, row[WEIGHT])) for row in _rows(found)[:SHOWN]
+    ]
+    title = "All of it" if len(found) <= SHOWN else f"The {SHOWN} heaviest"
+    console.print_table(title, ["n-gram", "order", "weight", "above T"], rows, right=["order", "weight"])
+    _list_suspicious(found, json=False)
+
+
+def _bar(found: "Discovery", weight: float) -> str:
+    """How far above T, on a scale that ends at the heaviest."""
+    most = float(found.weights.max()) - found.level
+    return "█" * max(1, round(BAR * (weight - found.level) / most)) if most > 0 else "█"
+
+
+def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
+    """Write the picture; where nothing was found there is none."""
+    from bayesgram.experiments import plots
+    from bayesgram.files.writing import publish_file
+
+    if not len(found):
+        console.say(f"Nothing to draw: {plot} was not written.")
+        return
+    rows = list(zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True))
+    told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
+    kind = plot.suffix.lower()[1:]
+    with console.step("Drawing"), publish_file(plot, force=force) as target:
+        picture = plots.found(rows, found.level, found.deviation, subtitle=told)
+        picture.save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+
+
+def _list_suspicious(found: "Discovery", *, json: bool) -> None:
+    """What looks like a secret, on standard error; or all of it as JSON."""
+    odd = [row for row in _rows(found) if row[WHY]]
+    if json:
+        console.print_json({"found": len(found), "look_like_secrets": odd})
+        return
+    if not odd:
+        console.say("Nothing of it looks like a secret (digits, addresses, codes); read it before you publish it.")
+        return
+    listed = "; ".join(f"{row[NGRAM]!r} ({row[WHY]})" for row in odd[:SHOWN])
+    console.say(
+        f"warning: {len(odd)} of them look like secrets that many people share: {listed}. Look at them before you"
+        " publish: `bayesgram review FOUND --file review.csv`, or --drop PATTERN."
+    )
+
+
+def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget") -> None:
+    """What it would take, from public numbers alone."""
+    from bayesgram.privacy.budget import Budget
+
+    def people(level: float) -> str:
+        return f"{round(level / GIVEN):,}"
+
+    others = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon][:2]
+    levels = [(epsilon, settings.calibrated(Budget(epsilon, budget.delta)).level) for epsilon in others]
+    told = "".join(f"; at ε = {epsilon:g} about {people(level)}" for epsilon, level in levels)
+    console.say(
+        f"Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = {found.level:.1f}."
+        f" Whoever writes many new n-grams gives each about {GIVEN:g}, so it takes about {people(found.level)} people"
+        f" who write the same one{told}. Fewer --orders, or a --model of public text that is nearer, help too."
+    )
+
+
+def _write_table(found: "Discovery", file: Path) -> None:
+    from bayesgram.files.writing import publish_file
+
+    with publish_file(file) as aside, aside.open("w", newline="", encoding="utf-8") as out:
+        writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))
+
+
+def _decided(found: "Discovery", file: Path) -> "Discovery":
+    """What a person keeps: every string of the discovery must be decided on."""
+    import numpy as np
+
+    try:
+        with file.open(newline="", encoding="utf-8") as table:
+            decided = {row[NGRAM]: row[KEEP].strip().lower() for row in csv.DictReader(table)}
+    except (OSError, UnicodeDecodeError, KeyError, AttributeError, csv.Error):
+        raise UsageError(f"--file {file}: not the table that this command wrote; remove it and begin again.") from None
+    answers = [decided.get(ngram, "") for ngram in found.ngrams.to_pylist()]
+    if not set(answers) <= {"yes", "no"}:
+        place = next(at for at, answer in enumerate(answers) if answer not in {"yes", "no"})
+        raise UsageError(
+            f"--file {file}: {found.ngrams[place].as_py()!r} has neither yes nor no in the column {KEEP!r}; decide."
+        )
+    return found.kept(np.array(answers) == "yes")

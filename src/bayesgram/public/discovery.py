@@ -1,0 +1,122 @@
+"""A discovery: n-grams that many people write and public text lacks, with their noisy weights and a card.
+
+On disk: a folder with ngrams.parquet (`ngram`, `order`, `weight`, `standard_deviation`, `log_probability`),
+vocab.parquet (the public vocabulary and what was found, with its origin) and card.json, published whole or not at all.
+A weight is what the people who write an n-gram give it together: each at most 1, spread over all that they write.
+"""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayesgram.arrays import Bools, Floats, Integers
+from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.writing import publish_folder
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.card import Card
+from bayesgram.released.card_values import check_values
+from bayesgram.released.origins import DISCOVERY
+from bayesgram.released.release import CARD, FOUND
+from bayesgram.text.ngrams import ngram_orders
+
+NGRAMS, VOCABULARY = FOUND, "vocab.parquet"
+CONTENTS = (CARD, NGRAMS, VOCABULARY)
+FORMAT = 1
+MECHANISM = DISCOVERY
+
+
+@dataclass(frozen=True, eq=False)
+class Discovery:
+    """What was found, heaviest first, and what it is worth."""
+
+    ngrams: pa.LargeStringArray
+    weights: Floats  # noisy
+    logs: Floats  # log q: how likely public text makes each
+    deviation: float  # of every weight: σ
+    card: Card
+    vocabulary: Vocabulary  # public text's n-grams and these
+
+    def __repr__(self) -> str:
+        return f"Discovery({len(self):,} n-grams, {self.card.claim})"
+
+    def __len__(self) -> int:
+        return len(self.ngrams)
+
+    @property
+    def orders(self) -> Integers:
+        """How many tokens each n-gram has."""
+        return ngram_orders(self.ngrams)
+
+    @property
+    def level(self) -> float:
+        """T: what a noisy weight had to exceed."""
+        return float(self.card.details["threshold"])
+
+    def kept(self, rows: Bools) -> "Discovery":
+        """Some of them: dropping is post-processing, and costs nothing."""
+        dropped = pc.is_in(self.vocabulary.ngrams, value_set=self.ngrams.filter(pa.array(~rows)))
+        left = np.flatnonzero(~dropped.to_numpy(zero_copy_only=False))
+        return replace(
+            self,
+            ngrams=self.ngrams.filter(pa.array(rows)),
+            weights=self.weights[rows],
+            logs=self.logs[rows],
+            vocabulary=self.vocabulary.taken(left),
+        )
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write the folder."""
+        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+            self._write_ngrams(folder / NGRAMS)
+            self.vocabulary.write(folder / VOCABULARY)
+            card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
+            (folder / CARD).write_text(card + "\n", encoding="utf-8")
+
+    def _write_ngrams(self, file: Path) -> None:
+        """Write the table of what was found."""
+        columns = {
+            "ngram": self.ngrams,
+            "order": pa.array(self.orders),
+            "weight": self.weights,
+            "standard_deviation": np.full(len(self), self.deviation),
+            "log_probability": self.logs,
+        }
+        pq.write_table(pa.table(columns), file, compression="zstd")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Discovery":
+        """Read a discovery's folder."""
+        folder = Path(path)
+        if not is_discovery(folder):
+            raise UsageError(f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`.")
+        try:
+            values = read_json(folder / CARD)
+            check_format(path, "a discovery", values["format"], FORMAT)
+            check_values(values)
+            card = Card.from_json(values)
+            table = pq.read_table(folder / NGRAMS)
+            table.validate(full=True)
+            ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
+            weights, logs = (table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability"))
+            deviation = float(card.details["noise_multiplier"])
+            whole = not ngrams.null_count and np.isfinite([*weights, *logs, deviation]).all()
+        except UsageError:
+            raise
+        except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise unreadable(path, error) from None
+            raise BayesgramError(f"{path}: the discovery is damaged; restore it from where it was published.") from None
+        if not whole:
+            raise BayesgramError(f"{path}: the discovery is damaged; restore it from where it was published.")
+        return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))
+
+
+def is_discovery(path: Path) -> bool:
+    """Whether a folder holds one."""
+    return (path / NGRAMS).is_file() and (path / CARD).is_file()

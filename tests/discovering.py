@@ -1,0 +1,54 @@
+"""A small world for discoveries: what is public, and people who write what is not."""
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.files import read_records
+from bayesgram.mechanisms.discovery import Door, Settings, TextHere
+from bayesgram.privacy.budget import Budget
+from bayesgram.public.novelty import PublicText
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.tokens import Tokenizer
+
+BUDGET = Budget(1.0, 1e-7)
+MEMORY = 1 << 28
+
+
+def vocabulary():
+    """Words and a few phrases."""
+    words = ["the", "red", "fish", "swims", "in", "cold", "water", "and", "people", "like", "it", "very", "much"]
+    ngrams = pa.array([*words, "the red", "red fish", "in cold", "the red fish"], pa.large_string())
+    return Vocabulary(ngrams, np.arange(len(ngrams), 0, -1) * 100, 3, Tokenizer())
+
+
+PUBLIC = PublicText.of(vocabulary())
+
+
+def table(said):
+    """(user, text) rows as a table."""
+    users, texts = (pa.array([row[place] for row in said], pa.string()) for place in (0, 1))
+    return pa.table({"user": users, "text": texts})
+
+
+def records(said):
+    return read_records(table(said), user_column="user", text_column="text")
+
+
+def people(number, *texts, name="user"):
+    """So many people who write the same."""
+    return [(f"{name} {place}", text) for place in range(number) for text in texts]
+
+
+def door(rounds, budget=BUDGET, **settings):
+    chosen = Settings.of(PUBLIC.vocabulary, rounds=rounds, **settings)
+    return Door(chosen, budget, chosen.calibrated(budget))
+
+
+def nothing():
+    """In place of a ledger."""
+
+
+def measured(the_door, said, noise, reserve=nothing):
+    """What comes through the door: n-grams and their noisy weights."""
+    ngrams, weights = the_door.measure(TextHere(records(said), MEMORY), PUBLIC, noise, reserve)
+    return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))

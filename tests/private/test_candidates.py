@@ -1,0 +1,330 @@
+"""What people write that no list has: lists and sums against plain Python, on hostile input."""
+
+import math
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.errors import BayesgramError
+from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
+from bayesgram.private.candidate_lists import list_candidates, round_sums
+from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
+from bayesgram.private.candidates import give_way, hash_windows, heaviest
+from bayesgram.private.clip import UNITS
+from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
+from discovering import PUBLIC, records
+
+WORDS = 6
+HASHES = np.random.default_rng(3).integers(0, 2**64, WORDS, np.uint64)
+SMALLEST = int(0.02 * UNITS)
+B_SQUARED = UNITS**2
+LOGS = [-math.inf, -700.0, -511.9, -7.0, -7.0, -3.0, -2.9999999, 0.0, 0.0, 0.69, 300.0, 600.0]
+
+
+# The heaviest windows of a user, each once
+
+
+@st.composite
+def streams(draw):
+    """Users' tokens (below 0: the end of a sentence), and a weight for every window by its text; −∞: listed."""
+    users = draw(st.lists(st.lists(st.integers(-1, WORDS - 1), max_size=25), max_size=4))
+    orders = draw(st.sampled_from([[1], [2], [1, 2], [1, 2, 3], [3]]))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    starts = np.append(0, np.cumsum([len(user) for user in users])).astype(np.int64)
+    tokens = np.array([token for user in users for token in user], np.int32)
+    table, logs = {}, np.full((len(orders), tokens.size), -np.inf)
+    for number, order in enumerate(orders):
+        for end in range(order - 1, tokens.size):
+            window = tuple(tokens[end - order + 1 : end + 1].tolist())
+            if min(window) >= 0:
+                logs[number, end] = table.setdefault(window, float(rng.choice(LOGS)))
+    return users, np.array(orders, np.int64), starts, tokens, logs, table
+
+
+def level(log):
+    return int(min(max((log + 512) * 2**22, 0.0), 2.0**32 - 1))
+
+
+def expected(user, orders, table, most):
+    """Distinct windows of one user alone, the heaviest first, of equal ones the one with the higher hash."""
+    found = []
+    for order in orders.tolist():
+        windows = {tuple(user[at : at + order]) for at in range(len(user) - order + 1)}
+        kept = [window for window in windows if table.get(window, -math.inf) > -math.inf]
+        rows = np.array(kept, np.int32).reshape(-1, order)
+        found += [(level(table[w]), int(h) >> 32, w) for w, h in zip(kept, hash_windows(rows, HASHES), strict=True)]
+    return [window for *_, window in sorted(found, reverse=True)][:most]
+
+
+@settings(max_examples=150)
+@given(streams(), st.integers(1, 12))
+def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
+    users, orders, starts, tokens, logs, table = stream
+    which, ends, sizes = heaviest(starts, tokens, orders, logs, HASHES, most)
+    edges = np.append(0, np.cumsum(sizes))
+    assert edges[-1] == which.size == ends.size
+    for user, text in enumerate(users):
+        mine = range(edges[user], edges[user + 1])
+        kept = [tuple(tokens[ends[at] - orders[which[at]] + 1 : ends[at] + 1].tolist()) for at in mine]
+        assert kept == expected(text, orders, table, most)
+        assert all(starts[user] <= ends[at] < starts[user + 1] for at in mine)
+
+
+# What a user gives: Σ z² ≤ B² in integers, nothing below the smallest
+
+
+def ordered(sizes, values):
+    """Log weights of users' lists, the heaviest first in each."""
+    edges = np.append(0, np.cumsum(sizes))
+    return np.concatenate([np.zeros(0), *(np.sort(values[a:b])[::-1] for a, b in pairwise(edges))])
+
+
+@st.composite
+def lists_of_logs(draw):
+    sizes = draw(st.lists(st.sampled_from([0, 1, 2, 3, 17, 100]), max_size=4))
+    rng, width = np.random.default_rng(draw(st.integers(0, 2**32))), draw(st.sampled_from([0.0, 1e-9, 0.5, 7.0, 500.0]))
+    return np.array(sizes, np.int64), ordered(sizes, rng.random(sum(sizes)) * width - width)
+
+
+@settings(max_examples=150)
+@given(lists_of_logs())
+def test_in_one_round_nobody_gives_more_than_b_nor_less_than_the_smallest(given_lists):
+    sizes, logs = given_lists
+    units, first = one_round(sizes, logs, SMALLEST), 0
+    assert units.size == logs.size
+    for size in sizes.tolist():
+        z, own = units[first : first + size].tolist(), logs[first : first + size]
+        first += size
+        kept = sum(value > 0 for value in z)
+        assert sum(value * value for value in z) <= B_SQUARED
+        assert all(value > SMALLEST for value in z[:kept])
+        assert not any(z[kept:])  # the heaviest are kept
+        if not size:
+            continue
+        shares = np.exp(own - own[0])
+        norm = math.sqrt((shares[:kept] ** 2).sum())
+        assert np.abs(np.array(z[:kept]) - shares[:kept] / norm * UNITS).max() <= 2
+        if kept < size:  # one more would be too small
+            assert shares[kept] / math.sqrt((shares[: kept + 1] ** 2).sum()) * UNITS <= 1.0001 * SMALLEST
+
+
+@st.composite
+def rounds(draw):
+    """Users' lists of candidates and weights of these: 0, equal, tiny, of very different sizes."""
+    size = draw(st.integers(1, 60))
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    lists = [rng.permutation(size)[: rng.integers(0, size + 1)] for _ in range(draw(st.integers(0, 5)))]
+    weights = draw(
+        st.sampled_from(
+            [
+                np.ones(size),
+                np.zeros(size),
+                np.full(size, math.exp(-300)),
+                np.exp(rng.normal(0, 1, size)),
+                np.exp(rng.choice([-300.0, -20.0, 0.0], size)),
+                np.where(rng.random(size) < 0.5, 0.0, rng.random(size)),
+            ]
+        )
+    )
+    return lists, weights
+
+
+@settings(max_examples=150)
+@given(rounds())
+def test_in_every_round_users_add_vectors_of_norm_b_at_most_and_of_nobody_else(round_of):
+    lists, weights = round_of
+    starts = np.append(0, np.cumsum([len(own) for own in lists])).astype(np.int64)
+    pairs = np.concatenate([np.zeros(0, np.int64), *lists]).astype(np.int32)
+    together = round_sums(starts, pairs, weights)
+    alone = [round_sums(np.array([0, len(own)]), own.astype(np.int32), weights) for own in lists]
+    assert together.tolist() == sum(alone, np.zeros(weights.size, np.int64)).tolist()
+    for z, own in zip(alone, lists, strict=True):
+        assert sum(value * value for value in z.tolist()) <= B_SQUARED
+        assert (z >= 0).all()
+        assert not z[np.setdiff1d(np.arange(z.size), own)].any()
+        norm = math.sqrt((weights[own] ** 2).sum())
+        if norm:
+            assert np.abs(z[own] - weights[own] / norm * UNITS).max() <= 2
+
+
+@given(st.lists(st.integers(1, UNITS), min_size=1, max_size=40))
+def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
+    norm = math.isqrt(sum(value**2 for value in values))
+    units = np.array([value * UNITS // norm + 1 for value in sorted(values)], np.int64)  # a little too much
+    before = units.copy()
+    give_way(units)
+    assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
+    assert (units <= before).all()
+    untouched = before < units.max()
+    assert (units[untouched] == before[untouched]).all()
+
+
+# Through text: neighbours, order, memory
+
+
+ORDERS = [1, 2, 3]
+SAID = st.sampled_from(["the", "red", "fish", "zog", "blip", "xqzw9", "it", ".", "!", "ünï", "swims"])
+rows = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob", "cy", "dee"]), st.lists(SAID, max_size=30).map(" ".join)), max_size=12
+)
+
+
+def listed(said, most=20, memory=1 << 28):
+    """Every candidate's log weight, by its text, and every user's list of texts in its order."""
+    lists = list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory)
+    texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
+    own = [[texts[at] for at in lists.candidates[first:last]] for first, last in pairwise(lists.starts)]
+    return dict(zip(texts, lists.logs.tolist(), strict=True)), own
+
+
+def added(said, most=20, memory=1 << 28):
+    found = sum_candidates(records(said), PUBLIC, ORDERS, Bound(most, SMALLEST, 1), memory=memory)
+    return Counter(dict(zip(found.ngrams.to_pylist(), found.sums.tolist(), strict=True)))
+
+
+def windows(said):
+    """A user's candidates in plain Python: windows of words within sentences that no list has."""
+    known, found = set(PUBLIC.vocabulary.ngrams.to_pylist()), set()
+    for text in said:
+        for sentence in text.replace("!", ".").split("."):
+            words = sentence.split()
+            found |= {" ".join(words[at : at + n]) for n in ORDERS for at in range(len(words) - n + 1)}
+    return found - known
+
+
+@settings(max_examples=40)
+@given(rows)
+def test_lists_are_those_of_plain_python(said):
+    weights, lists = listed(said)
+    users = {user: windows([text for own, text in said if own == user]) for user, _ in said}
+    assert set(weights) <= set().union(*users.values())
+    ngrams = pa.array(sorted(set().union(*users.values())), pa.large_string())
+    logs = PUBLIC.log_probabilities(ngrams)
+    orders = [len(ngram.split()) for ngram in ngrams.to_pylist()]
+    public_weight = {
+        ngram: float(log_weights(np.array([log]), order)[0])
+        for ngram, log, order in zip(ngrams.to_pylist(), logs, orders, strict=True)
+    }
+    for ngram, weight in weights.items():
+        assert weight == pytest.approx(public_weight[ngram], rel=1e-6)
+    expected_lists = [sorted(own, key=public_weight.get, reverse=True)[:20] for own in users.values() if own]
+    got = sorted(sorted(round(public_weight[ngram], 5) for ngram in own) for own in lists if own)
+    assert got == sorted(sorted(round(public_weight[ngram], 5) for ngram in own) for own in expected_lists)
+    assert all(len(set(own)) == len(own) for own in lists)
+
+
+@settings(max_examples=40)
+@given(rows, st.lists(st.lists(SAID, max_size=30).map(" ".join), max_size=3), st.integers(0, 12), st.integers(1, 30))
+def test_a_user_who_is_added_changes_the_sums_by_what_that_user_adds_alone(said, texts, at, most):
+    """In the first round by the sums of everybody, in later ones by any weights of candidates' texts."""
+    mine = [("eve", text) for text in texts]
+    more = [*said[:at], *mine, *said[at:]]
+    with_eve, without, alone = added(more, most), added(said, most), added(mine, most)
+    assert with_eve == without + alone
+    assert sum(value**2 for value in alone.values()) <= B_SQUARED
+    assert len(alone) <= most
+    weights_with, lists_with = listed(more, most)
+    weights, lists = listed(said, most)
+    assert weights == {text: weight for text, weight in weights_with.items() if text in weights}
+    assert sorted(filter(None, lists_with)) == sorted(filter(None, [*lists, *listed(mine, most)[1]]))
+
+
+@settings(max_examples=25)
+@given(rows, st.randoms(use_true_random=False))
+def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, random):
+    shuffled = random.sample(said, len(said))
+    with pytest.MonkeyPatch.context() as patch:
+        before = added(said), sorted(listed(said)[1])
+        assert (added(shuffled), sorted(listed(shuffled)[1])) == before
+        patch.setattr(user_text, "SMALLEST", 3)
+        patch.setattr(candidate_sums, "SMALLEST_TABLE", 1)
+        assert added(shuffled, memory=0) == before[0]
+        patch.setattr(candidate_lists, "_check_room", lambda *_: None)
+        assert sorted(listed(shuffled, memory=0)[1]) == before[1]
+
+
+@given(rows)
+@settings(max_examples=25)
+def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said):
+    renamed = [(f"somebody {place % 3}", text) for place, (_, text) in enumerate(reversed(said))]
+    for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
+        ours = list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28)
+        assert list(texts) == ours.ngrams(np.arange(ours.logs.size)).to_pylist()
+    assert list(added(said, most=10**6)) == sorted(added(said, most=10**6), key=lambda text: (text.count(" "), text))
+
+
+def test_a_candidate_counts_once_however_often_it_is_written():
+    once, often = added([("ann", "zog")]), added([("ann", " . ".join(["zog"] * 5000))] * 3)
+    assert once == often == {"zog": UNITS}
+
+
+def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
+    said = [(f"user {i}", "zog") for i in range(3)] + [("ann", "blip")]
+    for floor, found in ((UNITS, {"zog": 3 * UNITS, "blip": UNITS}), (UNITS + 1, {"zog": 3 * UNITS})):
+        kept = sum_candidates(records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28)
+        assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
+
+
+def test_lists_that_memory_does_not_hold_are_refused_without_a_number():
+    said = [(f"user {i}", f"zog{i} blip{i}") for i in range(300)]
+    with pytest.raises(BayesgramError, match=r"more than --memory holds; give more, or ask in one round") as error:
+        list_candidates(records(said), PUBLIC, ORDERS, 20, memory=1000)
+    assert not any(letter.isdigit() for letter in str(error.value).replace("--rounds 1", ""))
+
+
+def test_private_things_don_t_show_themselves():
+    found = sum_candidates(records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28)
+    lists = list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28)
+    assert repr(found) == "Candidates(private)"
+    assert repr(lists) == "CandidateLists(private)"
+
+
+@given(st.lists(st.integers(1, 5), max_size=9), st.integers(1, 4))
+def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, cores):
+    """Of two candidates that are alike in all else the first may be kept: so it must not move for what others wrote."""
+    edges = np.append(0, np.cumsum(sizes)).astype(np.int32)
+    parts = [
+        (np.zeros(last - first, np.int32), np.arange(first, last, dtype=np.int32)) for first, last in pairwise(edges)
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(streaming, "CORES", cores)
+        _, _, dealt = streaming._dealt(parts, np.zeros(1, np.uint64))
+    assert dealt.tolist() == list(range(edges[-1]))
+
+
+# Public weights are functions of the text, to the last bit
+
+
+@given(st.lists(st.floats(-1e6, 0), max_size=60), st.lists(st.floats(-1e6, 0), min_size=1, max_size=9))
+def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own):
+    values = np.array(before + own)
+    ends = np.array([len(before), len(values)])
+    assert sums_up_to(values, ends)[1] == sums_up_to(np.array(own), np.array([len(own)]))[0]
+    assert sums_up_to(values, ends) == pytest.approx([sum(before), sum(own)])
+
+
+def test_how_likely_a_spelling_is_does_not_depend_on_other_words():
+    """Letters that are nearly certain have small logs, whose last digits a running sum of many words would lose."""
+    rng = np.random.default_rng(1)
+
+    def made(size, letters):
+        return [b"qu" + bytes(rng.choice(list(letters), rng.integers(1, 12)).astype(np.uint8)) for _ in range(size)]
+
+    spelling = Spelling.of(pa.array(sorted(set(made(40_000, b"aeioubcdfghlmnprstvwxyz"))), pa.large_binary()))
+    words = made(25_000, b"abcdefghijkl")
+    whole = spelling.logs(pa.array(words, pa.large_binary()))
+    assert (whole[1:] == spelling.logs(pa.array(words[1:], pa.large_binary()))).all()
+
+
+def test_exponentials_don_t_depend_on_their_place_in_an_array():
+    """Where a candidate stands follows from what others wrote; its weight must not."""
+    logs = np.random.default_rng(2).uniform(-300, 1, 1000)
+    for first in range(17):
+        for last in range(17):
+            assert (np.exp(logs[first : logs.size - last]) == np.exp(logs)[first : logs.size - last]).all()
+    assert (np.array([np.exp(np.array([log]))[0] for log in logs]) == np.exp(logs)).all()
