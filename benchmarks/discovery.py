@@ -35,7 +35,7 @@ from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.candidate_sums import one_round
 from bayesgram.private.candidates import Kept, hash_windows, heaviest
 from bayesgram.private.user_text import read_user_text
-from bayesgram.public.novelty import PublicText, log_weights
+from bayesgram.public.novelty import PublicText, log_weights, window_sums
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.window_index import WindowNumbers
@@ -127,7 +127,8 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:  # noqa: 
     found = [np.zeros(0)]
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
-        found.append(novelty.log_probabilities(stream)[number][order - 1 :: order + 1])
+        steps = novelty.likelihood.steps(stream, order)
+        found.append(window_sums(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 
 

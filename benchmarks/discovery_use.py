@@ -26,7 +26,7 @@ from from_text import bayesgram
 
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.private.user_text import read_user_text
-from bayesgram.public.novelty import PublicText, Spelling
+from bayesgram.public.novelty import PublicText, Spelling, window_sums
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release
@@ -45,8 +45,10 @@ def coverage(vocabulary: Vocabulary, held_out: Path) -> list[float]:
         text = read_user_text(records, vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
         novelty = public.novelty(tokens, orders)
         for users in text:
-            windows += [(logs > -np.inf).sum() for logs in novelty.log_probabilities(users.tokens)]
-            windows[0] -= np.isin(users.tokens, (novelty.start, novelty.end)).sum()  # marks of sentences are no words
+            steps = novelty.likelihood.steps(users.tokens, max(orders))
+            windows += [(window_sums(steps, order) > -np.inf).sum() for order in orders]
+            marks = novelty.likelihood.start, novelty.likelihood.end  # of sentences: no words
+            windows[0] -= np.isin(users.tokens, marks).sum()
             new += (novelty.weights(users.tokens) > -np.inf).sum(axis=1)
     found: list[float] = (1 - new / windows).tolist()
     return found

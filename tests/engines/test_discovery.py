@@ -75,7 +75,7 @@ def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer)
 
 def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(frame, private, vocabulary, tmp_path):
     here = discover(private, vocabulary, BUDGET, rounds=1, seed=3, max_new=30, **COLUMNS)
-    there = engine.discover(frame, vocabulary, BUDGET, seed=3, max_new=30, **COLUMNS)
+    there = discover(engine.SparkText.of(frame, **COLUMNS), vocabulary, BUDGET, rounds=1, seed=3, max_new=30)
     assert len(here) > 5
     here.save(tmp_path / "here")
     there.save(tmp_path / "there")
@@ -130,7 +130,7 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     text = engine.SparkText([of_columns(df, Columns("text", "user"))], skip_bad_rows=True)
     assert text.sums(public, [1], EVERYTHING).ngrams.to_pylist() == ["secret", "zorp"]
     with pytest.raises(BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them") as caught:
-        engine.discover(df, vocabulary, BUDGET)
+        discover(engine.SparkText.of(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)
     with pytest.raises(BayesgramError, match=r"^nothing was read"):
         engine.discover(df.filter("user = ''"), vocabulary, BUDGET, skip_bad_rows=True)

@@ -261,9 +261,9 @@ def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
     text = {"listed": listed, "tokenizer": Tokenizer(boundaries=True)}
     whole = Keeping(counted(rows, order, **text))
     spilled = []
-    keep = ngrams_module._spill
+    keep = ngrams_module.spill
     monkeypatch.setattr(ngrams_module, "SMALLEST", 1 << 12)
-    monkeypatch.setattr(ngrams_module, "_spill", lambda *them: (spilled.append(1), keep(*them)))
+    monkeypatch.setattr(ngrams_module, "spill", lambda *them: (spilled.append(1), keep(*them)))
     monkeypatch.setattr(ngram_levels, "FEWEST_ROWS", 700)
     little = Keeping(counted(rows, order, **text, memory=1))
     assert spilled

@@ -96,7 +96,7 @@ def main() -> NoReturn:
         app()
     except BayesgramError as error:
         _fail(str(error), error.exit_code)
-    except MemoryError:
+    except (MemoryError, SystemError):  # libraries that ask for memory and get none don't always say so
         _fail("out of memory: use a smaller vocabulary or a larger machine.", 1)
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough

@@ -1,8 +1,8 @@
 """Discovery on Spark, in one round: for private text that outgrows one machine.
 
-In:  a Spark DataFrame, or files.   Out: a `Discovery`, byte for byte that of one machine with the same noise.
-One shuffle brings a user's text together, and a second one what all users give to a candidate; the driver sees the
-candidates whose sums reach the floor, never a user, and draws the noise (`mechanisms.discovery`).
+In:  a Spark DataFrame, or files.   Out: text that `bayesgram.discover` takes; it finds, byte for byte, what it finds on
+one machine with the same noise. One shuffle brings a user's text together, and a second one what all users give to a
+candidate; the driver sees the candidates whose sums reach the floor, never a user, and draws the noise.
 
 Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
 """
@@ -19,15 +19,9 @@ from bayesgram.engines.spark import Texts, bad_rows, kept, mapped, of_columns, u
 from bayesgram.errors import UsageError
 from bayesgram.files import nothing_read
 from bayesgram.files.columns import Columns
-from bayesgram.mechanisms.discovery import Settings, discover_in
-from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.candidate_sums import Bound, Candidates, in_order
-from bayesgram.public.discovery import Discovery
 from bayesgram.public.novelty import PublicText
-from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.language_model import LanguageModel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,7 +32,14 @@ class SparkText:
     """Private text that Spark can reach; a user may be in all of it."""
 
     texts: Sequence[Texts]
-    skip_bad_rows: bool
+    skip_bad_rows: bool = False
+
+    @classmethod
+    def of(
+        cls, df: "DataFrame", *, user_column: str = "user", text_column: str = "text", skip_bad_rows: bool = False
+    ) -> "SparkText":
+        """The text of a DataFrame, for `bayesgram.discover(..., rounds=1)`."""
+        return cls([of_columns(df, Columns(text_column, user_column))], skip_bad_rows)
 
     def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
         """One round: all users' candidates, added up exactly, where they are."""
@@ -62,28 +63,6 @@ class SparkText:
     def lists(self, public: PublicText, orders: Sequence[int], most: int) -> CandidateLists:  # noqa: ARG002
         """Several rounds: not on a cluster."""
         raise _only_one_round()
-
-
-def discover(
-    df: "DataFrame",
-    vocabulary: Vocabulary,
-    budget: Budget,
-    *,
-    orders: Sequence[int] | None = None,
-    model: LanguageModel | None = None,
-    at_least: int = 1,
-    max_new: int | None = None,
-    open: bool = False,  # noqa: A002 - as the option is called
-    user_column: str = "user",
-    text_column: str = "text",
-    skip_bad_rows: bool = False,
-    seed: int | None = None,
-    ledger: Ledger | None = None,
-) -> Discovery:
-    """N-grams that many people write and the vocabulary lacks, as `bayesgram.discover` finds them in one round."""
-    settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=1)
-    text = SparkText([of_columns(df, Columns(text_column, user_column))], skip_bad_rows=skip_bad_rows)
-    return discover_in(text, PublicText.of(vocabulary, model), settings, budget, seed=seed, ledger=ledger)
 
 
 def check_rounds(rounds: int) -> None:

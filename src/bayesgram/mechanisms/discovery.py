@@ -11,7 +11,7 @@ noisy sums so far say that it helps (`inference.steering`). One round: sums belo
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -93,6 +93,7 @@ class Settings:
         return calibrate_threshold(budget, smallest=SMALLEST, **bounds)
 
 
+@runtime_checkable
 class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
 
@@ -217,7 +218,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
 
 
 def discover(
-    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files; or PrivateText
     vocabulary: Vocabulary,
     budget: Budget,
     *,
@@ -236,13 +237,16 @@ def discover(
 ) -> Discovery:
     """N-grams that many people write and the vocabulary lacks: files, folders, globs or tables in, a discovery out.
 
+    Text on a cluster is a `bayesgram.engines.discovery.SparkText`, which knows its columns, and asked in one round.
     `model` is a public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of the
     vocabulary's counts. With a ledger the budget is reserved there, durably, before any noise is drawn.
     """
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
-    records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
-    public = PublicText.of(vocabulary, model)
-    return discover_in(TextHere(records, memory), public, settings, budget, seed=seed, ledger=ledger)
+    text: PrivateText = inputs
+    if not isinstance(inputs, PrivateText):
+        records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
+        text = TextHere(records, memory)
+    return discover_in(text, PublicText.of(vocabulary, model), settings, budget, seed=seed, ledger=ledger)
 
 
 def discover_in(

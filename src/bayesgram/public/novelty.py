@@ -191,7 +191,8 @@ class Novelty:
             some = tokens[begun : first + AT_ONCE]
             steps = self.likelihood.steps(some, most)
             for row, order, index in zip(found, self.orders, self.listed, strict=True):
-                weigh(steps, order, least(order), index.marks(some), row[begun : first + AT_ONCE], first - begun)
+                weights = row[begun : first + AT_ONCE]
+                weigh(steps, order, index.marks(some), weights, first - begun, LIKELY, EXPONENT, least(order))
         return found
 
 
@@ -201,20 +202,29 @@ def least(order: int) -> float:
 
 
 @kernel
-def log_weight(log: float, least: float) -> float:
-    """The log weight of an n-gram, from its log q and the least there is."""
-    most = min(EXPONENT * (log - LIKELY), 0.0)
+def log_weight(log: float, likely: float, exponent: float, least: float) -> float:
+    """The log weight of an n-gram, from its log q."""
+    most = min(exponent * (log - likely), 0.0)
     above = max(most, least)
     return float(above + np.log1p(np.exp(min(most, least) - above)))
 
 
 def log_weights(logs: Floats, order: int) -> Floats:
     """The same of many n-grams of an order."""
-    return np.array([log_weight(float(log), least(order)) for log in logs])
+    return np.array([log_weight(float(log), LIKELY, EXPONENT, least(order)) for log in logs])
 
 
 @kernel
-def weigh(steps: Floats, order: int, least: float, listed: Bools, found: Floats, first: int) -> None:
+def weigh(
+    steps: Floats,
+    order: int,
+    listed: Bools,
+    found: Floats,
+    first: int,
+    likely: float,
+    exponent: float,
+    least: float,
+) -> None:
     """Write the log weights of windows that are not listed, from a place on; others stay as they are."""
     for end in range(max(order - 1, first), steps.shape[1]):
         if listed[end]:
@@ -223,7 +233,7 @@ def weigh(steps: Floats, order: int, least: float, listed: Bools, found: Floats,
         for at in range(order):
             total += steps[at, end - order + 1 + at]
         if total > -np.inf:
-            found[end] = log_weight(total, least)
+            found[end] = log_weight(total, likely, exponent, least)
 
 
 @kernel
