@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers clean help
+.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers wheel lock clean help
 
 help:            ## this list
 	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -83,29 +83,42 @@ bench-peers: .venv-bench/ours .venv-bench/tables .venv-bench/opendp .venv-bench/
 	$(PYTHON) -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check $(PACKAGES) || rm -rf $@
 
-# The environment is made anew only when pyproject.toml changes.
-$(STAMP): pyproject.toml
+# The environment is made anew only when pyproject.toml or the lock file changes.
+$(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "$(PYTHON) is older than 3.11: install a newer one and say make PYTHON=python3.12 ..."; exit 2; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || \
 	  { rm -rf $(VENV); $(PYTHON) -m pip install --quiet --user virtualenv && $(PYTHON) -m virtualenv $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[dev]'
 	@touch $(STAMP)
 
 # KenLM judges our language models. It is built from source once; where that fails, its tests are skipped, no more.
 $(KENLM): $(STAMP)
 	@if ! command -v c++ >/dev/null; then echo "KenLM is not built: no C++ compiler; its tests are skipped."; \
-	elif $(BIN)/python -m pip install --quiet --disable-pip-version-check 'kenlm>=0.2' >$(VENV)/kenlm.log 2>&1; then touch $@; \
+	elif $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock 'kenlm>=0.2' >$(VENV)/kenlm.log 2>&1; then touch $@; \
 	else tail -n 5 $(VENV)/kenlm.log; touch $@; \
 	  echo "KenLM could not be built (see $(VENV)/kenlm.log); its tests are skipped. To try again: rm $@"; fi
 
 # Spark and a Java for it: a download of about 500 MB, once. Where that fails, its tests are skipped, no more.
 # After KenLM: one pip at a time.
 $(SPARK): $(STAMP) | $(KENLM)
-	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]' >$(VENV)/spark.log 2>&1; \
+	@if $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock --editable '.[spark]' >$(VENV)/spark.log 2>&1; \
 	then touch $@; else tail -n 5 $(VENV)/spark.log; touch $@; \
 	  echo "Spark could not be installed (see $(VENV)/spark.log); its tests are skipped. To try again: rm $@"; fi
 
+wheel: $(STAMP)  ## a wheel and an sdist, into ./dist; then the demo, the report and the page in an empty environment
+	rm -rf dist build/empty
+	$(BIN)/python -m build --outdir dist
+	$(PYTHON) -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock dist/*.whl
+	BAYESGRAM_WHEEL=$(CURDIR)/build/empty/bin/bayesgram $(BIN)/python -m pytest -q tests/test_wheel.py
+
+lock: $(STAMP)   ## write requirements.lock anew, with the newest versions that fit
+	rm -rf build/newest && $(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --editable '.[dev,spark,kenlm]'
+	{ head -n 1 requirements.lock; build/newest/bin/python -m pip freeze --exclude-editable | sort -f; } > build/lock
+	mv build/lock requirements.lock
+
 clean:           ## remove what make made
-	rm -rf $(VENV) .venv-bench demo site build fuzz-findings .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venv-bench demo site build dist fuzz-findings .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find src tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,21 @@
+# Serves a release, read-only, as an ordinary user:
+#
+#   docker build -t bayesgram .
+#   docker run --rm --read-only --tmpfs /tmp -p 8765:8765 -e BAYESGRAM_TOKEN=… -v "$PWD/out:/releases/out:ro" bayesgram
+#
+# The page is at http://localhost:8765, and asks for the token. No private text belongs in here.
+FROM python:3.12-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE requirements.lock ./
+COPY src ./src
+RUN pip install --no-cache-dir --prefix /installed -c requirements.lock .
+
+FROM python:3.12-slim
+COPY --from=build /installed /usr/local
+RUN useradd --create-home --uid 1000 bayesgram
+USER bayesgram
+ENV NUMBA_CACHE_DIR=/tmp/kernels
+WORKDIR /releases
+EXPOSE 8765
+ENTRYPOINT ["bayesgram"]
+CMD ["serve", "/releases", "--host", "0.0.0.0", "--port", "8765"]

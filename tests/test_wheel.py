@@ -1,0 +1,77 @@
+"""What is built can be used without a checkout: a wheel, in an environment of its own, in an empty folder."""
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tomllib
+import urllib.request
+import venv
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parent.parent
+
+
+def run(*command, **options):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def bayesgram(tmp_path_factory):
+    """The command of a wheel that was built from an sdist; what it depends on is that of this environment.
+
+    `make wheel` names one that was installed with its dependencies into an empty environment.
+    """
+    if "BAYESGRAM_WHEEL" in os.environ:
+        return Path(os.environ["BAYESGRAM_WHEEL"])
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        (source / name).write_bytes((ROOT / name).read_bytes())
+    run("cp", "-r", ROOT / "src", source)
+    run("find", source, "-name", "__pycache__", "-prune", "-exec", "rm", "-r", "{}", "+")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder / "dist", source)
+    assert len(list((folder / "dist").glob("*.tar.gz"))) == 1
+    (wheel,) = (folder / "dist").glob("*.whl")
+    venv.create(folder / "environment", with_pip=False)
+    python = folder / "environment" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel)
+    (installed,) = (folder / "environment").glob("lib/python*/site-packages")
+    (installed / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return folder / "environment" / "bin" / "bayesgram"
+
+
+def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if "BAYESGRAM_WHEEL" not in os.environ:
+        environment["NUMBA_DISABLE_JIT"] = "1"  # so few people are done before kernels would be compiled
+    run(bayesgram, "demo", "--users", 100, "--sentences", 200, "-o", "demo", cwd=tmp_path, env=environment)
+    assert (tmp_path / "demo" / "comparison.svg").stat().st_size > 1000
+    release = next(path for path in sorted((tmp_path / "demo" / "releases").iterdir()) if "posterior" in path.name)
+    run(bayesgram, "report", release, "-o", "report.html", cwd=tmp_path, env=environment)
+    assert "PROVED" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    command = [str(bayesgram), "serve", str(release), "--port", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            address = re.fullmatch(r"The page is at (http://127\.0\.0\.1:\d+/)\n", server.stdout.readline())[1]
+            with urllib.request.urlopen(address, timeout=60) as page:
+                assert "Bayesgram" in page.read().decode()
+        finally:
+            server.terminate()
+
+
+def test_the_lock_file_has_all_that_the_project_and_its_tests_need():
+    locked = dict(re.findall(r"^([\w.-]+)==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    locked = {name.lower().replace("_", "-"): version for name, version in locked.items()}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:
+        wanted = Requirement(line)
+        if wanted.name != "setuptools":  # `pip freeze` leaves it out
+            assert wanted.specifier.contains(locked[wanted.name.lower()]), line
