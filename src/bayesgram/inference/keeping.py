@@ -11,27 +11,39 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.measured import UNKNOWN, Clipping, Lost, Measured
+from bayesgram.inference.chaining import Carried, Drift, combined
+from bayesgram.inference.measured import UNKNOWN, Clipping, Lost, Measured, PublicNgrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.measurements import LOST_TOTAL, LOST_WORD, NGRAM, TOTAL, WORD, Block, Measurements
+from bayesgram.released.release import Release
 
 
-def kept(measured: Sequence[Measured], parts: Sequence[Vocabulary]) -> Measurements:
-    """What a release keeps of the measurements of each order; `parts` are the n-grams of each."""
-    blocks = [block for noisy, part in zip(measured, parts, strict=True) for block in _blocks(noisy, part)]
+def kept(
+    measured: Sequence[Measured], parts: Sequence[Vocabulary], joined: Sequence[Measured] | None = None
+) -> Measurements:
+    """What a release keeps of the measurements of each order; `parts` are the n-grams of each.
+
+    `joined` are the same, together with what earlier releases carry over.
+    """
+    triples = zip(measured, parts, [None] * len(parts) if joined is None else joined, strict=True)
+    blocks = [block for noisy, part, both in triples for block in _blocks(noisy, part, both)]
     clipping = measured[-1].clipping
     return Measurements.of_blocks(blocks, None if clipping is UNKNOWN else (clipping.lost, clipping.unevenness))
 
 
-def _blocks(noisy: Measured, part: Vocabulary) -> list[Block]:
+def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Block]:
     """All that was asked about one order."""
-    found = [Block(NGRAM, part.order, part.ngrams, noisy.counts, noisy.noise, noisy.left)]
+    carried = None if both is None else (both.counts, both.noise)
+    found = [Block(NGRAM, part.order, part.ngrams, noisy.counts, noisy.noise, noisy.left, carried)]
     found.append(Block.single(TOTAL, part.order, noisy.total, noisy.total_noise))
     if noisy.word_counts is not None and noisy.word_noise is not None:
-        found.append(Block(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise))
+        words = Block(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise)
+        if both is not None and both.word_counts is not None and both.word_noise is not None:
+            words = replace(words, carried=(both.word_counts, both.word_noise))
+        found.append(words)
     if noisy.lost is not None:
-        words = part.tokens.take(pa.array(noisy.lost.which))
-        found.append(Block(LOST_WORD, part.order, words, noisy.lost.counts, noisy.lost.noise))
+        asked = part.tokens.take(pa.array(noisy.lost.which))
+        found.append(Block(LOST_WORD, part.order, asked, noisy.lost.counts, noisy.lost.noise))
         found.append(Block.single(LOST_TOTAL, part.order, noisy.lost.total, noisy.lost.total_noise))
     return found
 
@@ -50,6 +62,45 @@ def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
         at = places(part.tokens, words.texts)
         found = replace(found, word_counts=words.counts[at], word_noise=words.noise[at])
     return replace(found, lost=_lost(kept, part))
+
+
+def join(
+    measured: Sequence[Measured], parts: Sequence[Vocabulary], previous: Release
+) -> tuple[list[Measured], dict[str, Drift]]:
+    """The measurements of every order together with what a release carries over, and how far people have drifted."""
+    joined, drifts = [], {}
+    for noisy, part in zip(measured, parts, strict=True):
+        carried = carried_over(previous, part)
+        both = noisy
+        if carried is not None:
+            both, drifts[str(part.order)] = combined(noisy, carried, PublicNgrams.of(part))
+        joined.append(both)
+    return joined, drifts
+
+
+def carried_over(release: Release, part: Vocabulary) -> Carried | None:
+    """What a release and those before it say of n-grams of one order; None where it has none of them."""
+    ngrams = None if release.measured is None else release.measured.block(NGRAM, part.order)
+    if release.measured is None or ngrams is None:
+        return None
+    at = places(part.ngrams, ngrams.texts)
+    counts, noise = ngrams.carried or (ngrams.counts, ngrams.noise)
+    total = release.card.details.get("expected_counts", {}).get(str(part.order), release.measured.total(part.order)[0])
+    theta = release.probabilities[release.orders == part.order]
+    total = max(float(total), 1.0)
+    found = Carried(
+        only(counts, at, 0.0),
+        only(noise, at, np.inf),
+        only(theta * total, places(part.ngrams, release.ngrams.filter(pa.array(release.orders == part.order))), 0.0),
+        total,
+        len(part.ngrams) == len(ngrams.texts) and bool((at >= 0).all()),
+    )
+    words = release.measured.block(WORD, part.order)
+    if words is None:
+        return found
+    at = places(part.tokens, words.texts)
+    counts, noise = words.carried or (words.counts, words.noise)
+    return replace(found, word_counts=only(counts, at, 0.0), word_noise=only(noise, at, np.inf))
 
 
 def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
