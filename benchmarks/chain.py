@@ -126,19 +126,22 @@ def drift(story: str, weeks: int, users: int, runs: int) -> None:
     print("| week | chained | alone | over week 1 | drift | changed |\n|---|---|---|---|---|---|")
     for at in range(weeks):
         rows = [run[at] for run in found]
-        told = rows[0][3].card.details.get("drift", {}).get("2", {})
         chained, alone = (median(row[side] for row in rows) for side in (1, 2))
         ratio = median(run[at][1] / run[0][1] for run in found)
         if at < 12 or (at + 1) % 4 == 0:
-            print(
-                f"| {at + 1} | {chained:.4f} | {alone:.4f} | {ratio:.2f} | {told.get('drift')} | {told.get('changed')} |"
-            )
+            print(f"| {at + 1} | {chained:.4f} | {alone:.4f} | {ratio:.2f} | {_told(rows[0][3])} |")
+
+
+def _told(made: Release) -> str:
+    """What a release says of the drift, in two columns."""
+    told = made.card.details.get("drift", {}).get("2")
+    return " | " if told is None else f"{told['drift']:.3f} | {told['changed']:.3f}"
 
 
 def halves(counts: str, vocab: str, epsilon: float, runs: int) -> None:
     """The second half of the users, alone and after the first."""
     vocabulary = Vocabulary.load(vocab)
-    every = load_counts(counts, vocabulary)
+    every = load_counts(counts, vocabulary_size=len(vocabulary))
     parts = [_part(every, side) for side in (0, 1)]
     truth = np.bincount(parts[1].ngrams, parts[1].counts, len(vocabulary))
     for run in range(runs):

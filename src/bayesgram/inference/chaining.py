@@ -1,4 +1,4 @@
-"""The release before as the prior of this one: what was measured then, as much of it as still holds, beside what is now.
+"""The release before as the prior of this one: what was measured then, as far as it still holds, beside what is now.
 
 In:  measurements of one order, and what earlier releases carry over.   Out: measurements of the same n-grams with less
 noise, for `infer`, and how far people have drifted.
@@ -19,9 +19,11 @@ from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.pooling import SPREAD
 
-DRIFTS = 0.01 * 2.0 ** np.arange(0, 8.5, 0.5)  # τ from 1% to a factor of e and more
+DRIFTS: Floats = np.exp2(np.arange(0, 8.5, 0.5)) / 100  # τ from 1% to a factor of e and more
 USUAL_DRIFT, DRIFT_DEVIATION = 0.1, 1.5  # of log τ, before anything is seen
-CHANGES = 2.0 ** np.arange(-1, 5)  # by how much an n-gram moves that has changed, over what is expected of it
+CHANGES: Floats = np.exp2(
+    np.arange(-1.0, 5.0)
+)  # by how much an n-gram moves that has changed, over what is expected of it
 PARTS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])  # of the n-grams that have changed
 USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
 PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
@@ -89,7 +91,8 @@ class Moves:
     @property
     def changed(self) -> Floats:
         """The probability that a thing has changed."""
-        return 1 - self.likely[0]
+        changed: Floats = 1 - self.likely[0]
+        return changed
 
 
 def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tuple[Measured, Drift]:
@@ -152,7 +155,7 @@ def moves(pairs: Pairs, groups: Sequence[Bools]) -> Moves:
     best = sum(each.max(axis=1) for each in sums) - 0.5 * (np.log(DRIFTS / USUAL_DRIFT) / DRIFT_DEVIATION) ** 2
     at = int(np.argmax(best))
     parts = [float(PARTS[np.argmax(each[at])]) for each in sums]
-    drifts = np.append(DRIFTS[at], CHANGES)
+    drifts = np.concatenate([DRIFTS[at : at + 1], CHANGES])
     shares = np.zeros((drifts.size, pairs.now.size))
     for group, part in zip(groups, parts, strict=True):
         shares[0, group], shares[1:, group] = 1 - part, part / CHANGES.size
@@ -171,17 +174,10 @@ def _mean(logs: Floats) -> Floats:
 def _by_part(usual: Floats, changes: Floats) -> Floats:
     """Log-likelihood of a group for each drift and each part that has changed (drifts × parts)."""
     ratios = np.exp(np.clip(changes - usual, -500, 500))
-    sums = usual.sum(axis=1)
     prior = np.log(PARTS) * USUAL_PART + np.log(1 - PARTS) * (1 - USUAL_PART)
-    return (
-        np.array(
-            [
-                [one + float(np.log(1 - part + part * ratio).sum()) for part in PARTS]
-                for one, ratio in zip(sums, ratios, strict=True)
-            ]
-        )
-        + prior
-    )
+    gained = np.stack([np.log(1 - part + part * ratios).sum(axis=1) for part in PARTS], axis=1)
+    found: Floats = usual.sum(axis=1)[:, None] + gained + prior
+    return found
 
 
 def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
@@ -198,4 +194,5 @@ def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
 
 def _least(pairs: Pairs) -> Floats:
     """The variance, had nothing moved."""
-    return 1 / (1 / pairs.noise**2 + 1 / pairs.doubt**2)
+    variance: Floats = 1 / (1 / pairs.noise**2 + 1 / pairs.doubt**2)
+    return variance

@@ -35,7 +35,10 @@ def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Bl
     """All that was asked about one order."""
     carried = None if both is None else (both.counts, both.noise)
     found = [Block(NGRAM, part.order, part.ngrams, noisy.counts, noisy.noise, noisy.left, carried)]
-    found.append(Block.single(TOTAL, part.order, noisy.total, noisy.total_noise))
+    total = Block.single(TOTAL, part.order, noisy.total, noisy.total_noise)
+    if both is not None:
+        total = replace(total, carried=(np.array([both.total]), np.array([both.total_noise])))
+    found.append(total)
     if noisy.word_counts is not None and noisy.word_noise is not None:
         words = Block(WORD, part.order, part.tokens, noisy.word_counts, noisy.word_noise)
         if both is not None and both.word_counts is not None and both.word_noise is not None:
@@ -49,19 +52,57 @@ def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Bl
 
 
 def measured_again(kept: Measurements, part: Vocabulary) -> Measured:
-    """The measurements of one order, for a vocabulary whose n-grams were all measured, and no others."""
-    ngrams = kept.block(NGRAM, part.order)
+    """The measurements of one order, for a vocabulary all of whose n-grams were measured.
+
+    With what earlier releases carried over, as inference had it. Of n-grams that were measured and that the vocabulary
+    lacks, totals and words are freed, as well as noise allows.
+    """
+    ngrams = _joined(kept, NGRAM, part.order)
     if ngrams is None:
         raise ValueError("no n-gram of this order was measured")
     at = places(part.ngrams, ngrams.texts)
     left = None if ngrams.left is None else ngrams.left[at]
     clipping = UNKNOWN if kept.clipping is None else Clipping(*kept.clipping)
-    found = Measured(ngrams.counts[at], ngrams.noise[at], *kept.total(part.order), clipping=clipping, left=left)
-    words = kept.block(WORD, part.order)
+    others = np.setdiff1d(np.arange(ngrams.counts.size), at)
+    total = _total(kept, ngrams, at, others, part.order)
+    found = Measured(ngrams.counts[at], ngrams.noise[at], *total, clipping=clipping, left=left)
+    words = _joined(kept, WORD, part.order)
     if words is not None:
-        at = places(part.tokens, words.texts)
-        found = replace(found, word_counts=words.counts[at], word_noise=words.noise[at])
+        counts, noise = _words(words, ngrams, others, part)
+        found = replace(found, word_counts=counts, word_noise=noise)
     return replace(found, lost=_lost(kept, part))
+
+
+def _joined(kept: Measurements, kind: str, order: int) -> Block | None:
+    """What was measured, together with what earlier releases carried over."""
+    found = kept.block(kind, order)
+    if found is None or found.carried is None:
+        return found
+    return replace(found, counts=found.carried[0], noise=found.carried[1])
+
+
+def _total(kept: Measurements, ngrams: Block, at: Integers, others: Integers, order: int) -> tuple[float, float]:
+    """Of the n-grams at these places, and its noise: what was asked less the others, or added up."""
+    asked = _joined(kept, TOTAL, order)
+    if asked is None:
+        return float(ngrams.counts[at].sum()), float(np.linalg.norm(ngrams.noise[at]))
+    total, noise = float(asked.counts[0]), float(asked.noise[0])
+    if not others.size:
+        return total, noise
+    return total - float(ngrams.counts[others].sum()), float(np.hypot(noise, np.linalg.norm(ngrams.noise[others])))
+
+
+def _words(words: Block, ngrams: Block, others: Integers, part: Vocabulary) -> tuple[Floats, Floats]:
+    """Counts of the vocabulary's words without those in other n-grams, and their noise."""
+    at = places(part.tokens, words.texts)
+    if others.size:
+        counts, squares = words.counts.copy(), words.noise**2
+        tokens = pc.split_pattern(ngrams.texts.take(pa.array(others)), " ").flatten()
+        where, which = places(tokens, words.texts), np.repeat(others, len(tokens) // others.size)
+        counts -= np.bincount(where, ngrams.counts[which], counts.size)
+        squares = squares + np.bincount(where, ngrams.noise[which] ** 2, counts.size)
+        return counts[at], np.sqrt(squares)[at]
+    return words.counts[at], words.noise[at]
 
 
 def join(

@@ -5,7 +5,6 @@ percent of the budget measure how much users write, so that the clip norm Λ fit
 few what clipping takes away. Everything after the noise is post-processing, in `inference`.
 """
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -33,7 +32,7 @@ from bayesgram.inference.measuring import (
 )
 from bayesgram.inference.mixing import kinds_of, likely_weights
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import Inferred
+from bayesgram.inference.posterior import sources_told
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -73,7 +72,7 @@ class Posterior(Mechanism):
         """Also that the earlier release is of use."""
         super().check_inputs(counts, vocabulary)
         if self.previous is not None:
-            self.previous.check(vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
@@ -102,7 +101,7 @@ class Posterior(Mechanism):
         said = {
             "model": models,
             "expected_counts": totals,
-            **_sources(vocabulary.source_names, by_order),
+            **sources_told(vocabulary.source_names, by_order),
             **drift,
             **details,
         }
@@ -180,21 +179,6 @@ def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float,
     noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
     found, noise = noisy * (asked.clip_norm * asked.shape / UNITS), asked.shape * asked.clip_norm * sigma
     return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
-
-
-def _sources(names: Sequence[str], found: dict[str, Inferred]) -> dict[str, Any]:
-    """The learnt weights of several sources, by order, for the card."""
-    if len(names) == 1:
-        return {}
-    return {
-        "source_weights": {
-            order: {
-                name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
-                for name, weight, deviation in zip(names, each.weights.weights, each.weights.deviations, strict=True)
-            }
-            for order, each in found.items()
-        }
-    }
 
 
 @dataclass(frozen=True, eq=False)

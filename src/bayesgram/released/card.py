@@ -11,7 +11,7 @@ from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses,
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
-LATER = ("command", "expected_users", "measured", "chain")  # what cards of earlier versions lack
+LATER = ("command", "expected_users", "measured", "chain", "inferred")  # what cards of earlier versions lack
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
@@ -42,6 +42,7 @@ class Card:
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
     measured: dict[str, Any] | None = None  # the file of noisy measurements; None: none were kept
     chain: dict[str, Any] | None = None  # the releases that it follows; None: none
+    inferred: dict[str, Any] | None = None  # from which release's measurements; None: from its own
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     software: str = field(default=f"bayesgram {VERSION}")
 
@@ -118,6 +119,18 @@ class Card:
         return f"follows {named}; all {len(links) + 1} together: {together([*claims, own])}"
 
     @property
+    def inferred_again(self) -> str | None:
+        """Whose measurements it was inferred from with other public text, in a sentence; None where from its own."""
+        if self.inferred is None:
+            return None
+        told = self.inferred
+        public = " and ".join(told["public_text"])
+        numbers = f"{told['measured']:,} n-grams were measured, {told['not_measured']:,} were not"
+        return (
+            f"from the measurements of {told['from']}, with {public} as public text; {numbers}; nothing more was spent"
+        )
+
+    @property
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
         listed = f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
@@ -140,6 +153,8 @@ class Card:
         ]
         if self.sources:
             lines.append(f"Sources:    {self.sources}")
+        if self.inferred_again:
+            lines.append(f"Inferred:   {self.inferred_again}")
         if self.follows:
             lines.append(f"Chain:      {self.follows}")
         if self.ledger:

@@ -158,7 +158,8 @@ class Measurements:
         return rows
 
     def _rows(self, kind: str, order: int) -> Bools:
-        return self.is_kind(kind) & (self.orders == order)
+        rows: Bools = self.is_kind(kind) & (self.orders == order)
+        return rows
 
     def _is_sound(self) -> bool:
         """Whether inference can rely on it."""

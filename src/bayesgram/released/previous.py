@@ -5,7 +5,7 @@ In:  a release, or its folder.   Out: a `Previous`, and the chain of a card that
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Union
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,7 +25,7 @@ class Previous:
     name: str = "a release"
 
     @classmethod
-    def of(cls, given: "Union[Previous, Release, str, Path]") -> "Previous":
+    def of(cls, given: "Previous | Release | str | Path") -> "Previous":
         """A release, or the folder that it is in."""
         if isinstance(given, Previous):
             return given
@@ -33,9 +33,26 @@ class Previous:
             return cls(given)
         return cls(Release.load(given), Path(given).name or str(given))
 
-    def check(self, ngrams: pa.LargeStringArray, tokenizer: str) -> None:
-        """Refuse a release that nothing can be taken from, for these n-grams."""
-        check_measured(self.release, self.name, ngrams, tokenizer)
+    def measured_for(self, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
+        """Its measurements, if they tell something of these n-grams."""
+        if self.release.measured is None:
+            raise UsageError(
+                f"{self.name}: keeps no noisy measurements (mechanism {self.release.card.mechanism},"
+                f" {self.release.card.software}); only releases by posterior and gaussian since 0.2 do. Release again"
+                " by posterior."
+            )
+        stated = self.release.card.vocabulary["tokenizer"]
+        if stated != tokenizer:
+            raise UsageError(
+                f"{self.name}: was made with the tokenizer {stated!r}, the vocabulary with {tokenizer!r}, so their"
+                " n-grams are not the same; give a vocabulary of the same tokenizer."
+            )
+        measured = self.release.measured
+        if not pc.any(pc.is_in(ngrams, measured.texts.filter(pa.array(measured.is_kind(NGRAM))))).as_py():
+            raise UsageError(
+                f"{self.name}: measured none of the {len(ngrams):,} n-grams of the vocabulary; is it about other text?"
+            )
+        return measured
 
     def followed_by(self, card: Card) -> dict[str, Any]:
         """The chain of a card that follows this release."""
@@ -45,24 +62,3 @@ class Previous:
         told = own.promised
         mine = Link(name=self.name, **told, hash=hashed(before, **told))
         return Chain((*links, mine), hashed(mine.hash, **card.promised)).to_json()
-
-
-def check_measured(release: Release, name: str, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
-    """The measurements of a release, if they tell something of these n-grams."""
-    if release.measured is None:
-        raise UsageError(
-            f"{name}: keeps no noisy measurements (mechanism {release.card.mechanism}, {release.card.software}); only"
-            " releases by posterior and gaussian since 0.2 do. Release again by posterior."
-        )
-    stated = release.card.vocabulary["tokenizer"]
-    if stated != tokenizer:
-        raise UsageError(
-            f"{name}: was made with the tokenizer {stated!r}, the vocabulary with {tokenizer!r}, so their n-grams are"
-            " not the same; give a vocabulary of the same tokenizer."
-        )
-    measured = release.measured.texts.filter(pa.array(release.measured.is_kind(NGRAM)))
-    if not pc.any(pc.is_in(ngrams, measured)).as_py():
-        raise UsageError(
-            f"{name}: measured none of the {len(ngrams):,} n-grams of the vocabulary; is it about other text?"
-        )
-    return release.measured
