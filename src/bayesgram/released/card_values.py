@@ -70,12 +70,16 @@ def _is_inferred(told: object) -> bool:
     """From which measurements, where they are another release's."""
     if told is None:
         return True
-    if not (isinstance(told, dict) and isinstance(told.get("from"), str)):
+    if not isinstance(told, dict):
         return False
     names, numbers = told.get("public_text"), [told.get(name) for name in ("measured", "not_measured", "ignored")]
-    if not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+    if not (isinstance(names, list) and names and all(map(_is_printable, [told.get("from"), *names]))):
         return False
     return all(type(number) is int and number >= 0 for number in numbers)
+
+
+def _is_printable(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 def _has_totals(details: dict[str, Any]) -> bool:

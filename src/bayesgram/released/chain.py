@@ -38,6 +38,8 @@ class Link:
             raise ValueError("a link has an epsilon and a delta")
         if not all(isinstance(text, str) for text in (self.name, self.guarantee, self.measured, self.hash)):
             raise TypeError("a link has texts")
+        if not self.name.isprintable():
+            raise ValueError("the name of a release is printed")
         Guarantee[self.guarantee]  # a KeyError if it is none
         if not isinstance(self.seeded, bool):
             raise TypeError("seeded is yes or no")

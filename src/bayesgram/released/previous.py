@@ -31,7 +31,8 @@ class Previous:
             return given
         if isinstance(given, Release):
             return cls(given)
-        return cls(Release.load(given), Path(given).name or str(given))
+        name = Path(given).resolve().name or str(given)
+        return cls(Release.load(given), "".join(each if each.isprintable() else "�" for each in name))
 
     def measured_for(self, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
         """Its measurements, if they tell something of these n-grams."""
