@@ -25,13 +25,13 @@ MAY_IMPORT = {
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},
     "engines": LEAVES | {"public", "private"},  # the private side, on other machines
-    "inference": {"arrays", "kernels", "errors", "public"},  # noisy counts and public text, never a user
+    "inference": {"arrays", "kernels", "errors", "public", "released"},  # noisy counts and public text, never a user
     "mechanisms": LEAVES | {"public", "private", "privacy", "released", "inference"},
     "audit": LEAVES | {"public", "private", "privacy", "released", "inference", "mechanisms"},
     "experiments": LEAVES | {"public", "private", "privacy", "released", "mechanisms", "audit"},
     "web": LEAVES | {"public", "privacy", "released", "inference"},  # releases, public text, and plans made of them
     "cli": LEAVES
-    | {"web", "public", "private", "engines", "privacy", "released", "mechanisms", "audit", "experiments"},
+    | {"web", "public", "private", "engines", "privacy", "released", "inference", "mechanisms", "audit", "experiments"},
 }
 
 
