@@ -150,6 +150,15 @@ def user_counts(
     return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
 
 
+def whole_rows(rows: Rows, vocabulary_size: int) -> Rows:
+    """The rows of some users, each with ascending n-grams; what comes twice is added up."""
+    size = rows.starts.size - 1
+    if _are_rows(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
+        return rows
+    owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
+    return Rows(*_rows(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+
+
 def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
     """Users in order of the hashes of their ids; of equal hashes, the ids in byte order.
 
