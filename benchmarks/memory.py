@@ -9,8 +9,6 @@ Works in a folder of its own below --folder, which is removed at the end. Prints
 
 import argparse
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,46 +17,7 @@ from typing import Any
 from measure import Run, run
 
 ROOT = Path(__file__).parent.parent
-NGRAMS, WORDS, SEED = 50_000, 8_000, 7
-AT_ONCE = 20_000  # users that are drawn together
-DRAWS = 47.6  # of a user, on average: 45 different n-grams
-
-
-def make(out: Path, users: int) -> dict[str, Any]:
-    """vocab.parquet and a counts folder."""
-    import numpy as np
-    import pyarrow as pa
-
-    from bayesgram.private.counts import hash_order, once, user_counts
-    from bayesgram.private.store import counts_folder
-    from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.text.strings import hash_rows
-    from bayesgram.text.tokens import Tokenizer, buffers
-
-    rng = np.random.default_rng(SEED)
-    chances = 1 / np.arange(10, NGRAMS + 10)
-    words = np.unique((WORDS * rng.random((2 * NGRAMS, 3)) ** 3).astype(np.int64), axis=0)
-    chosen = rng.permutation(words)[:NGRAMS]
-    ngrams = pa.array([" ".join(f"w{word}" for word in row) for row in chosen], pa.large_string())
-    counts = (1e9 * chances / chances.sum()).astype(np.int64)
-    vocabulary = Vocabulary.of_counts(ngrams, [""], counts[None], Tokenizer())
-    out.mkdir(parents=True, exist_ok=True)
-    vocabulary.save(out / "vocab.parquet", force=True)
-    ids = pa.array(np.arange(users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
-    ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
-    edges, nonzeros = np.cumsum(chances) / chances.sum(), 0
-    with counts_folder(vocabulary, out / "counts", force=True) as write:
-        for first in range(0, users, AT_ONCE):
-            some = ids[first : first + AT_ONCE]
-            sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
-            drawn = np.searchsorted(edges, rng.random(int(sizes.sum()))).astype(np.int32)
-            owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)
-            of = {"vocabulary_size": NGRAMS, "vocabulary_fingerprint": vocabulary.fingerprint}
-            part = user_counts(some, *once(owners, drawn.clip(0, NGRAMS - 1)), **of)  # type: ignore[arg-type]
-            write(part)
-            nonzeros += part.ngrams.size
-    disk = (out / "counts" / "counts.parquet").stat().st_size
-    return {"users": users, "nonzeros": nonzeros, "disk_mb": round(disk / 1e6)}
+MAKER = Path(__file__).parent / "contestants" / "data.py"
 
 
 def commands(folder: Path, release: Path) -> dict[str, list[str]]:
@@ -102,18 +61,13 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder unless given")
     parser.add_argument("--before", type=Path, help="src of another tree, to compare with")
     parser.add_argument("--repeats", type=int, default=1)
-    parser.add_argument("--make", type=Path, help="only make the counts, here")
     options = parser.parse_args()
-    if options.make:
-        print(json.dumps(make(options.make, options.users[0])))
-        return
     trees = {"before": options.before.absolute()} if options.before else {}
     trees["now"] = ROOT / "src"
     for users in options.users:
-        with tempfile.TemporaryDirectory(dir=options.folder) as name:  # made by a process of its own: this one is small
-            again = [sys.executable, __file__, "--users", str(users), "--make", name]
-            here = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-            size = json.loads(subprocess.check_output(again, env=here))  # noqa: S603 - ourselves
+        with tempfile.TemporaryDirectory(dir=options.folder) as name:
+            maker = [sys.executable, str(MAKER), "drawn", name, "--users", str(users)]
+            size = run(maker, {"PYTHONPATH": str(ROOT / "src")}).said
             print(json.dumps({**size, **compared(Path(name), trees, options.repeats)}), flush=True)
 
 

@@ -59,7 +59,10 @@ class UserCounts(PrivateCounts):
 def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
-        raise UsageError(f"{what}: looks at single users, which only the local engine can; leave --engine spark out.")
+        raise UsageError(
+            f"{what}: looks at single users, which only the local engine can, in memory; leave --engine spark out, or"
+            " read the counts with load_counts()."
+        )
     return counts
 
 
