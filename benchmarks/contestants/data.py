@@ -34,11 +34,7 @@ from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import Tokenizer, buffers
 
 WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
-NGRAMS, DRAWS, AT_ONCE = (
-    50_000,
-    47.6,
-    20_000,
-)  # of `drawn`: n-grams; draws of a user, 45 of them different; users of a block
+NGRAMS, DRAWS, AT_ONCE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
 
 
@@ -151,7 +147,7 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def drawn(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts by chance, some users at a time; users in order of the hashes of their ids, as `bayesgram count` has them."""
+    """Counts by chance, some users at a time, in order of the hashes of their ids, as `bayesgram count` has them."""
     rng = np.random.default_rng(7)
     chances = 1 / np.arange(10, NGRAMS + 10)
     edges = np.cumsum(chances) / chances.sum()

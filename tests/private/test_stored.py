@@ -2,6 +2,7 @@
 
 import os
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,7 @@ def row_files(draw):
     if order == "parts by hash":
         files = [sorted(file, key=by_hash) for file in files]
     flat = [name for file in files for name, _, _ in file]
-    changes = sum(one != other for one, other in zip(flat, flat[1:], strict=False))
+    changes = sum(one != other for one, other in pairwise(flat))
     return files, changes == max(len(set(flat)) - 1, 0)
 
 
