@@ -8,6 +8,7 @@
     python data.py crowd OUT --users 100000           counts of made-up users: vocab.parquet, matrix.npz
     python data.py given OUT COUNTS VOCAB             the same from counts that are there
     python data.py counts OUT CROWD                   those counts as a counts folder
+    python data.py drawn OUT --users 100000           vocab.parquet and a counts folder by Zipf's law, in little memory
 
 Prints a line of JSON that says how much there is.
 """
@@ -23,13 +24,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arrays import Integers
 from bayesgram.experiments.crowd import Crowd
 from bayesgram.experiments.population import Population
-from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts, save_counts
+from bayesgram.private.counts import UserCounts, hash_order, once, user_counts
+from bayesgram.private.store import counts_folder, load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.text.strings import hash_rows
+from bayesgram.text.tokens import Tokenizer, buffers
 
 WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
+NGRAMS, DRAWS, AT_ONCE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
 
 
@@ -141,10 +146,41 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
     return {"users": users, "nonzeros": end}
 
 
+def drawn(options: argparse.Namespace) -> dict[str, Any]:
+    """Counts by chance, some users at a time, in order of the hashes of their ids, as `bayesgram count` has them."""
+    rng = np.random.default_rng(7)
+    chances = 1 / np.arange(10, NGRAMS + 10)
+    edges = np.cumsum(chances) / chances.sum()
+    vocabulary = _made_up_vocabulary((1e9 * chances / chances.sum()).astype(np.int64), rng)
+    options.out.mkdir(parents=True, exist_ok=True)
+    vocabulary.save(options.out / "vocab.parquet", force=True)
+    ids = pa.array(np.arange(options.users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
+    ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
+    nonzeros = 0
+    with counts_folder(vocabulary, options.out / "counts", force=True) as write:
+        for first in range(0, options.users, AT_ONCE):
+            some = ids[first : first + AT_ONCE]
+            sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
+            ngrams = np.searchsorted(edges, rng.random(int(sizes.sum()))).clip(0, NGRAMS - 1).astype(np.int32)
+            owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)
+            part = user_counts(some, *once(owners, ngrams), vocabulary_size=NGRAMS)
+            write(part)
+            nonzeros += part.ngrams.size
+    return {"users": options.users, "nonzeros": nonzeros}
+
+
+def _made_up_vocabulary(counts: Integers, rng: np.random.Generator) -> Vocabulary:
+    """Trigrams of 8,000 words, of which the first are in most of them."""
+    rows = np.unique((8000 * rng.random((2 * counts.size, 3)) ** 3).astype(np.int64), axis=0)
+    chosen = rng.permutation(rows)[: counts.size]
+    ngrams = pa.array([" ".join(f"w{word}" for word in row) for row in chosen], pa.large_string())
+    return Vocabulary.of_counts(ngrams, [""], counts[None], Tokenizer())
+
+
 def main() -> None:
     """Make one thing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    makers = {made.__name__: made for made in (text, zipf, people, copy, lines, crowd, given, counts)}
+    makers = {made.__name__: made for made in (text, zipf, people, copy, lines, crowd, given, counts, drawn)}
     parser.add_argument("what", choices=makers)
     parser.add_argument("out", type=Path)
     parser.add_argument("inputs", nargs="*")

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bayesgram.private.counts import count as count
     from bayesgram.private.store import load_counts as load_counts
     from bayesgram.private.store import save_counts as save_counts
+    from bayesgram.private.stored import open_counts as open_counts
     from bayesgram.public.discovery import Discovery as Discovery
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
@@ -74,6 +75,7 @@ _HOMES = {
     "privacy.ledger": ["Ledger"],
     "private.counts": ["UserCounts", "count"],
     "private.store": ["load_counts", "save_counts"],
+    "private.stored": ["open_counts"],
     "public.discovery": ["Discovery"],
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],

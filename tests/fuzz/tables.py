@@ -21,6 +21,7 @@ from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
 from bayesgram.private.counts import MAX_COUNT
 from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
+from bayesgram.private.stored import open_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import CARD, DISTRIBUTION, Release
@@ -158,13 +159,25 @@ def check_counts(data: bytes, folder: Path) -> None:
     except BayesgramError as error:
         check_message(error)
         must(_literal_counts(path) is None, f"refused, though nothing is wrong with it: {error}")
+        must(_refused(path) == str(error), "refused, but not where it stays on disk")
         raise
+    stays = open_counts(path, vocabulary_size=SIZE)
+    for name in ("totals", "users_per_ngram"):
+        must(getattr(stays, name).tolist() == getattr(counts, name).tolist(), f"other {name} where it stays on disk")
     found = {
         (user, ngram): count
         for user, first, last in zip(counts.users.to_pylist(), counts.starts[:-1], counts.starts[1:], strict=True)
         for ngram, count in zip(counts.ngrams[first:last].tolist(), counts.counts[first:last].tolist(), strict=True)
     }
     must(found == _literal_counts(path), "other counts than a loop over the rows")
+
+
+def _refused(path: Path) -> str | None:
+    try:
+        open_counts(path, vocabulary_size=SIZE)
+    except BayesgramError as error:
+        return str(error)
+    return None
 
 
 def _literal_counts(path: Path) -> dict[tuple[bytes, int], int] | None:

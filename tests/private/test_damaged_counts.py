@@ -11,11 +11,13 @@ import pytest
 import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private.store import load_counts, save_counts
+from bayesgram.private.stored import open_counts
 
 CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus" / "counts"
 DAMAGED = "the file is damaged; count again with `bayesgram count`."
 
 
+@pytest.mark.parametrize("read", [load_counts, open_counts])
 @pytest.mark.parametrize(
     "name",
     [
@@ -26,18 +28,19 @@ DAMAGED = "the file is damaged; count again with `bayesgram count`."
         "an-id-that-is-not-there",  # of a dictionary; -2 would have been somebody else's
     ],
 )
-def test_rows_that_are_not_there_are_not_made_up(name):
+def test_rows_that_are_not_there_are_not_made_up(read, name):
     with pytest.raises(BayesgramError) as caught:
-        load_counts(CORPUS / name, vocabulary_size=7)
+        read(CORPUS / name, vocabulary_size=7)
     assert str(caught.value) == f"{CORPUS / name}: {DAMAGED}"
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_an_id_that_is_not_utf8_is_damage(tmp_path):
+@pytest.mark.parametrize("read", [load_counts, open_counts])
+def test_an_id_that_is_not_utf8_is_damage(tmp_path, read):
     users = pa.array([b"ann", b"secret\xff"]).view(pa.string())
     pq.write_table(pa.table({"user": users, "ngram": [0, 1], "count": [1, 1]}), tmp_path / "c.parquet")
     with pytest.raises(BayesgramError, match=DAMAGED) as caught:
-        load_counts(tmp_path / "c.parquet", vocabulary_size=2)
+        read(tmp_path / "c.parquet", vocabulary_size=2)
     assert "secret" not in str(caught.value)
 
 

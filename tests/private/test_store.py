@@ -14,6 +14,7 @@ import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private import store
 from bayesgram.private.store import load_counts, save_counts
+from bayesgram.private.stored import open_counts
 from strategies import matrices
 
 
@@ -116,10 +117,11 @@ def write(path, **columns):
         ({"count": [0.5, 1, 1]}, UsageError, "the column 'count' is double; a count is a whole number."),
     ],
 )
-def test_bad_files(tmp_path, columns, error, message):
+@pytest.mark.parametrize("read", [load_counts, open_counts])
+def test_bad_files(tmp_path, read, columns, error, message):
     path = write(tmp_path / "bad.parquet", **columns)
     with pytest.raises(error) as caught:
-        load_counts(path, vocabulary_size=2)
+        read(path, vocabulary_size=2)
     assert str(caught.value) == f"{path}: {message}"
 
 

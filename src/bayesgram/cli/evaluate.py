@@ -11,7 +11,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bayesgram.private.counts import UserCounts
+    from bayesgram.private.over_users import PrivateCounts
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.released.release import Release
@@ -108,9 +108,9 @@ def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force:
     held_out.check_picture(plot, force=force, inputs=[*models, *(sources.split(one, "text")[1] for one in text)])
 
 
-def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> "UserCounts":
+def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> "PrivateCounts":
     """The private counts of the one vocabulary that everything has."""
-    from bayesgram.private.store import load_counts
+    from bayesgram.private.stored import open_counts
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -122,11 +122,11 @@ def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary 
             "the releases have vocabularies of different sizes; evaluate those of one vocabulary together."
         )
     with console.step("Reading counts"):
-        return load_counts(path, vocabulary_size=sizes.pop())
+        return open_counts(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(
-    releases: "dict[str, Release]", counts: "UserCounts", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]", counts: "PrivateCounts", vocabulary: "Vocabulary | None"
 ) -> list[dict[str, Any]]:
     """KL of public text alone and of every release; of the longest n-grams, where there are several orders."""
     from bayesgram.audit.utility import comparison_row, kl_divergence
@@ -149,7 +149,7 @@ def _divergences(
 
 
 def _baselines(
-    releases: "dict[str, Release]", counts: "UserCounts | None", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]", counts: "PrivateCounts | None", vocabulary: "Vocabulary | None"
 ) -> "Iterator[tuple[str, LanguageModel]]":
     """Models of public text alone and of the private counts, where these are given."""
     from bayesgram.released.language_model import LanguageModel
@@ -164,7 +164,7 @@ def _baselines(
 
 
 def _private_model(
-    counts: "UserCounts", releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
+    counts: "PrivateCounts", releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "LanguageModel":
     """A model of the exact counts, each n-gram once more, so that it has the words of the others."""
     from bayesgram.released.language_model import LanguageModel

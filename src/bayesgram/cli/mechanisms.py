@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.tuning import Grid
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import UserCounts
+    from bayesgram.private.over_users import PrivateCounts
     from bayesgram.public.vocabulary import Vocabulary
 
 PAPER = "Of the paper's mechanism"
@@ -101,8 +102,18 @@ def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None
         )
 
 
+def read(counts: Path, vocab: Path) -> "tuple[PrivateCounts, Vocabulary]":
+    """The private counts, which stay on disk, and the vocabulary they are over."""
+    from bayesgram.private.stored import open_counts
+    from bayesgram.public.vocabulary import Vocabulary
+
+    with console.step("Reading counts"):
+        vocabulary = Vocabulary.load(vocab)
+        return open_counts(counts, vocabulary_size=len(vocabulary)), vocabulary
+
+
 def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
-    """The private counts and the vocabulary they are over."""
+    """The private counts, in memory, and the vocabulary they are over."""
     from bayesgram.private.store import load_counts
     from bayesgram.public.vocabulary import Vocabulary
 

@@ -107,7 +107,8 @@ def release(
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
-    with spark.opened(counts, vocab, engine, master) as (user_counts, vocabulary):
+    clips_once = mechanism is MechanismName.PAPER  # it asks often, and would clip everybody each time
+    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
         book = None if ledger is None else Ledger.open(ledger)
         check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
         charged = None if ledger is None else charge.begin(ledger, budget, output)
@@ -216,7 +217,8 @@ def sensitivity(
     from bayesgram.mechanisms.base import Randomness
 
     paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, slope=slope)
-    with spark.opened(counts, vocab, engine, master) as (user_counts, _), console.step("Leaving out each user"):
+    opened = spark.opened(counts, vocab, engine, master, in_memory=True)
+    with opened as (user_counts, _), console.step("Leaving out each user"):
         statistics = paper.statistics(user_counts, Randomness.make(seed))
         bound = statistics.bounded_gamma(paper.slope)
         if engine is EngineName.LOCAL:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesgram.cli import console
-from bayesgram.cli.mechanisms import load
+from bayesgram.cli.mechanisms import load, read
 from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
 
@@ -111,11 +111,11 @@ def discover(
 
 @contextmanager
 def opened(
-    counts: Path, vocab: Path, engine: EngineName, master: str | None
+    counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool
 ) -> "Iterator[tuple[PrivateCounts, Vocabulary]]":
-    """The private counts, in memory or on Spark, and the vocabulary they are over."""
+    """The private counts, on disk, in memory or on Spark, and the vocabulary they are over."""
     if not chosen(engine, master):
-        yield load(counts, vocab)
+        yield (load if in_memory else read)(counts, vocab)
         return
     from bayesgram.engines.session import session
     from bayesgram.engines.spark import load_counts

@@ -185,8 +185,8 @@ def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int
     if "://" in str(path):
         file, fingerprint = str(path), None
     else:
-        found, fingerprint = store.find_counts(path, vocabulary_size)
-        file = found.resolve().as_uri()
+        place = store.find_counts(path, vocabulary_size)
+        file, fingerprint = place.file.resolve().as_uri(), place.fingerprint
     frame = _parquet(spark, [file], str(path))
     return counts_of_rows(frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path))
 

@@ -59,7 +59,10 @@ class UserCounts(PrivateCounts):
 def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
-        raise UsageError(f"{what}: looks at single users, which only the local engine can; leave --engine spark out.")
+        raise UsageError(
+            f"{what}: looks at single users, which only the local engine can, in memory; leave --engine spark out, or"
+            " read the counts with load_counts()."
+        )
     return counts
 
 
@@ -148,6 +151,15 @@ def user_counts(
     if present.size < len(names):
         names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
     return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
+
+
+def whole_rows(rows: Rows, vocabulary_size: int) -> Rows:
+    """The rows of some users, each with ascending n-grams; what comes twice is added up."""
+    size = rows.starts.size - 1
+    if _are_rows(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
+        return rows
+    owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
+    return Rows(*_rows(owners, rows.ngrams, rows.counts, 0, size), rows.users)
 
 
 def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:

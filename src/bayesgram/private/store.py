@@ -7,8 +7,9 @@ made elsewhere needs the same three columns, in any order of rows.
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,7 @@ from bayesgram.files.writing import publish_folder
 from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.strings import EMPTY, StringTable
+from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.version import VERSION
 
@@ -93,49 +94,83 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
 
-def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
-    """Read a counts folder or a Parquet file of counts over a vocabulary of this size.
+class Batch(NamedTuple):
+    """Some rows, checked: row r is of the user `ids[codes[r]]`. No id is empty; one may come twice among the ids."""
+
+    ids: pa.LargeBinaryArray
+    codes: Ids
+    ngrams: Ids
+    counts: Ids
+
+
+def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
+    """Read all of a counts folder or a Parquet file of counts over a vocabulary of this size; a folder knows its own.
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
-    place, fingerprint = find_counts(path, vocabulary_size)
-    files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
+    place = find_counts(path, vocabulary_size)
     names = StringTable()
-    users, ngrams, counts = _room(path, sum(map(_rows_in, files)))
+    users, ngrams, counts = _room(path, place.rows())
     last = 0
-    for file in files:
-        for first_row, batch in ahead(_batches(file)):
-            first, last = last, last + len(batch)
-            if last > users.size:
-                raise _damaged(file)
-            users[first:last] = _users(file, first_row, batch["user"], names)
-            for column, name, bounds in (
-                (ngrams, "ngram", (0, vocabulary_size - 1)),
-                (counts, "count", (1, MAX_COUNT)),
-            ):
-                column[first:last] = _whole_numbers(file, first_row, batch[name], name, *bounds)
-    if last < users.size:
-        raise _damaged(path)
+    for batch in ahead(place.batches(users.size)):
+        first, last = last, last + len(batch.codes)
+        users[first:last] = names.add(*buffers(batch.ids))[batch.codes]
+        ngrams[first:last], counts[first:last] = batch.ngrams, batch.counts
     return user_counts(
         names.strings(),
         users,
         ngrams,
         counts,
-        vocabulary_size=vocabulary_size,
-        vocabulary_fingerprint=fingerprint,
+        vocabulary_size=place.vocabulary_size,
+        vocabulary_fingerprint=place.fingerprint,
     )
 
 
-def find_counts(path: str | Path, vocabulary_size: int) -> tuple[Path, str | None]:
-    """The Parquet file (or a folder of them), and the vocabulary it says it was made with."""
+@dataclass(frozen=True)
+class Place:
+    """Where counts are: one Parquet file or a folder of them, and what they say of their vocabulary."""
+
+    path: str | Path  # as it was given
+    file: Path
+    vocabulary_size: int
+    fingerprint: str | None
+
+    @property
+    def files(self) -> list[Path]:
+        """The file or the parts of it, in order of their names."""
+        return sorted(self.file.glob("*.parquet")) if self.file.is_dir() else [self.file]
+
+    def rows(self) -> int:
+        """How many rows the files say they have; their columns are right."""
+        return sum(map(_rows_in, self.files))
+
+    def batches(self, rows: int) -> Iterator[Batch]:
+        """All rows, in order, checked; they are as many as the files say."""
+        left = rows
+        for file in self.files:
+            for first_row, batch in _batches(file):
+                left -= len(batch)
+                if left < 0:
+                    raise _damaged(file)
+                yield _checked(file, first_row, batch, self.vocabulary_size)
+        if left:
+            raise _damaged(self.path)
+
+
+def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
+    """Where counts are, and the vocabulary they say they were made with."""
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
-    return (folder / COUNTS, _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
+    if folder.is_dir():
+        return Place(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
+    if vocabulary_size is None:
+        raise UsageError(f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary).")
+    return Place(path, folder, vocabulary_size, None)
 
 
-def _fingerprint(folder: Path, vocabulary_size: int) -> str:
-    """The vocabulary that a counts folder says it was made with."""
+def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
+    """The size and the fingerprint of the vocabulary that a counts folder says it was made with."""
     try:
         meta = read_json(folder / META)
         check_format(folder, "a counts folder", meta["format"], FORMAT)
@@ -148,12 +183,12 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
         raise
     except (KeyError, TypeError, ValueError):
         raise BayesgramError(f"{folder}: meta.json is damaged; count again with `bayesgram count`.") from None
-    if size != vocabulary_size:
+    if vocabulary_size not in {None, size}:
         raise UsageError(
             f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
             " give the vocabulary the counts were made with."
         )
-    return fingerprint
+    return size, fingerprint
 
 
 def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
@@ -237,28 +272,39 @@ def _damaged(path: str | Path) -> BayesgramError:
     return BayesgramError(f"{path}: the file is damaged; count again with `bayesgram count`.")
 
 
-def _users(file: Path, first_row: int, users: "pa.Array[Any]", names: StringTable) -> Ids:
-    """The numbers of these ids; new ones get one."""
+def _checked(file: Path, first_row: int, batch: pa.RecordBatch, vocabulary_size: int) -> Batch:
+    """The rows in the types of the kernels, which trust them."""
+    return Batch(
+        *_users(file, first_row, batch["user"]),
+        _whole_numbers(file, first_row, batch["ngram"], "ngram", 0, vocabulary_size - 1),
+        _whole_numbers(file, first_row, batch["count"], "count", 1, int(MAX_COUNT)),
+    )
+
+
+def _users(file: Path, first_row: int, users: "pa.Array[Any]") -> tuple[pa.LargeBinaryArray, Ids]:
+    """Ids, and which of them is that of each row."""
     if not pa.types.is_dictionary(users.type):
         users = users.dictionary_encode()
     try:
         users.validate(full=True)  # Arrow itself does not ask whether an id is there, and is text
     except pa.ArrowException:
         raise _damaged(file) from None
-    known = names.add(*buffers(as_bytes(users.dictionary).fill_null(b"")))
-    codes = users.indices.fill_null(-1).to_numpy(zero_copy_only=False)
-    numbers: Ids = np.append(known, np.int32(EMPTY))[codes]  # of no id at all, the last
-    if numbers.min(initial=0) == EMPTY:
-        row = first_row + int(np.argmax(numbers == EMPTY))
-        raise BayesgramError(f"{file}: row {row}: no user id. Every row of counts needs one.")
-    return numbers
+    ids = as_bytes(users.dictionary).fill_null(b"")
+    codes: Ids = users.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
+    missing = np.append(pc.equal(pc.binary_length(ids), 0).to_numpy(zero_copy_only=False), True)  # of no id, the last
+    if users.indices.null_count or missing[:-1].any():
+        row = int(np.argmax(missing[codes]))
+        if missing[codes[row]]:
+            raise BayesgramError(f"{file}: row {first_row + row}: no user id. Every row of counts needs one.")
+    return ids, codes
 
 
 def _whole_numbers(file: Path, first_row: int, column: "pa.Array[Any]", name: str, low: int, high: int) -> Ids:
     """A column of whole numbers in [low, high]; the values themselves are never shown."""
-    inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
-    bad = pc.index(pc.fill_null(inside, False), False).as_py()
-    if bad >= 0:
+    found = pc.min_max(column).as_py()
+    if len(column) and (column.null_count or found["min"] < low or found["max"] > high):
+        inside = pc.and_(pc.greater_equal(column, low), pc.less_equal(column, high))
+        bad = pc.index(pc.fill_null(inside, False), False).as_py()
         raise BayesgramError(
             f"{file}: row {first_row + bad}: {name} is not in {low} … {high}; {MEANING[name]}. Is it the right file?"
         )
