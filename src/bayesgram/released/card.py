@@ -4,20 +4,19 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.origins import grown_by
 from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
-PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
+NEIGHBOURS = "neighbours: add or remove one user"
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
-CURATOR = (
-    "one person has one user id (k ids cost k times the ε, and at least k times the δ)",
-    "delta is far below 1 / (a public bound on the number of users)",
-)
+ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"
+SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
 CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
 EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
@@ -38,6 +37,7 @@ class Card:
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
     expected_users: int | None = None  # a public bound on the number of users, where one was given
+    unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -49,7 +49,22 @@ class Card:
     @property
     def protects(self) -> str:
         """Who, and only where it is proved."""
-        return PROTECTS if self.guarantee is Guarantee.PROVED else NOBODY
+        return f"{self.unit_shown} ({NEIGHBOURS})" if self.guarantee is Guarantee.PROVED else NOBODY
+
+    @property
+    def unit_shown(self) -> str:
+        """What one id of the user column stands for, as it was said; else all that it has there."""
+        return self.unit or THESE_DATA
+
+    @property
+    def person(self) -> str | None:
+        """What ε and δ mean for a person, by what the unit is; with a ledger, those of all its releases together."""
+        if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
+            return None
+        if not self.ledger or "epsilon" not in self.ledger:
+            return promise(self.unit_shown, self.epsilon, self.delta or 0.0)
+        subject = "Everything charged to its ledger together"
+        return promise(self.unit_shown, self.ledger["epsilon"], self.ledger["delta"], subject)
 
     @property
     def composition(self) -> str:
@@ -113,6 +128,7 @@ class Card:
             f"Claims:     {self.claim}",
             *(f"Warning:    {warning}" for warning in self.warnings),
             f"Protects:   {self.protects}",
+            *([f"A person:   {self.person}"] if self.unit or self.ledger else []),
             f"Composes:   {self.composition}",
             f"Vocabulary: {self.vocabulary_sentence}",
         ]
@@ -124,7 +140,8 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
-        meaning = {"protects": self.protects, "composition": self.composition, "assumes": list(self.assumes)}
+        meaning: dict[str, Any] = {"protects": self.protects, "person": self.person}
+        meaning |= {"composition": self.composition, "assumes": list(self.assumes)}
         return {**asdict(self), "guarantee": self.guarantee.name, **meaning, "warnings": self.warnings}
 
     @property
@@ -132,12 +149,13 @@ class Card:
         """What the guarantee needs from the curator."""
         if self.guarantee is not Guarantee.PROVED:
             return ()
-        return (*CURATOR, CHOSEN + EXCEPT if self.discovered else CHOSEN)
+        ids = ONE_ID if is_person(self.unit_shown) else f"one user id is one unit: {self.unit_shown}"
+        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discovered else CHOSEN)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
         """The inverse of `to_json`; what follows from the rest is made anew, so that old cards have it too."""
-        values = {"command": None, "expected_users": None, **values}  # cards of earlier versions have none
+        values = {**dict.fromkeys(("command", "expected_users", "unit")), **values}  # earlier versions have none
         _check_numbers(values)
         known = {field.name: values[field.name] for field in fields(cls)}
         return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})
