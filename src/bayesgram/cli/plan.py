@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     "KL: from what people write to the release, 0 is perfect. closed: of the distance that public text has. known: the"
-    " share of what people write that is known within a factor of 2. clipped: users who write more than counts in full."
+    " share of what people write that the release would call known within a factor of 2: the roughest of these numbers."
+    " clipped: users who write more than counts in full."
 )
 PEOPLE = "Assumed of the people"
 Users = Annotated[

@@ -160,6 +160,9 @@ class Plan:
                 f" in one of {self.segments:,} segments, within one budget for all, and public text as its prior. An"
                 " approximation: small segments come out worse, and what all people tell of each makes it better."
             )
+        if any(row.hidden for row in self.rows):
+            most = max(row.epsilon for row in self.rows if row.hidden)
+            found.append(f"Noise hides what people write up to ε = {most:g}: there, the answer would be public text.")
         return [*found, FIRST_IDEA]
 
     @property
@@ -288,6 +291,8 @@ def _in_a_segment(users: float, segments: int) -> float:
 def _listed(epsilon: float | Sequence[float] | None) -> tuple[float, ...]:
     """Every ε once, the smallest first; each is one that a budget can have."""
     given = () if epsilon is None else tuple(epsilon) if isinstance(epsilon, Sequence) else (epsilon,)
+    if epsilon is not None and not given:
+        raise UsageError("epsilon: give at least one, or leave it out.")
     if len(given) > MOST_EPSILONS:
         raise UsageError(f"epsilon: {len(given)} values; give at most {MOST_EPSILONS}.")
     return tuple(sorted({Budget(each).epsilon for each in given}))

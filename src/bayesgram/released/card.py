@@ -10,7 +10,6 @@ from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
-NEIGHBOURS = "neighbours: add or remove one user"
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
@@ -49,7 +48,9 @@ class Card:
     @property
     def protects(self) -> str:
         """Who, and only where it is proved."""
-        return f"{self.unit_shown} ({NEIGHBOURS})" if self.guarantee is Guarantee.PROVED else NOBODY
+        if self.guarantee is not Guarantee.PROVED:
+            return NOBODY
+        return f"{self.unit_shown} (neighbours: add or remove one {'user' if is_person(self.unit_shown) else 'unit'})"
 
     @property
     def unit_shown(self) -> str:
