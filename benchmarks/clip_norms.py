@@ -20,7 +20,7 @@ import pyarrow as pa
 from bayesgram.arrays import Floats
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.inference.measured import PublicNgrams
-from bayesgram.inference.planning import made_up
+from bayesgram.planning.simulation import made_up
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts

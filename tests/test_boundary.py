@@ -26,12 +26,14 @@ MAY_IMPORT = {
     "private": LEAVES | {"public"},
     "engines": LEAVES | {"public", "private"},  # the private side, on other machines
     "inference": {"arrays", "kernels", "errors", "public", "released"},  # noisy counts and public text, never a user
+    "planning": LEAVES | {"public", "privacy", "released", "inference"},  # made-up people
     "mechanisms": LEAVES | {"public", "private", "privacy", "released", "inference"},
     "audit": LEAVES | {"public", "private", "privacy", "released", "inference", "mechanisms"},
-    "experiments": LEAVES | {"public", "private", "privacy", "released", "mechanisms", "audit"},
-    "web": LEAVES | {"public", "privacy", "released", "inference"},  # releases, public text, and plans made of them
+    "experiments": LEAVES | {"planning", "public", "private", "privacy", "released", "mechanisms", "audit"},
+    "web": LEAVES | {"public", "privacy", "released", "planning"},  # releases, public text, and plans
     "cli": LEAVES
-    | {"web", "public", "private", "engines", "privacy", "released", "inference", "mechanisms", "audit", "experiments"},
+    | {"web", "planning", "public", "private", "engines", "privacy", "released", "inference", "mechanisms", "audit"}
+    | {"experiments"},
 }
 
 

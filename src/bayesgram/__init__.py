@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.posterior import Posterior as Posterior
     from bayesgram.mechanisms.tuning import Grid as Grid
     from bayesgram.mechanisms.tuning import TunedPaper as TunedPaper
+    from bayesgram.planning.plan import Plan as Plan
+    from bayesgram.planning.plan import plan as plan
     from bayesgram.privacy.budget import Budget as Budget
     from bayesgram.privacy.budget import Guarantee as Guarantee
     from bayesgram.privacy.ledger import Ledger as Ledger
@@ -71,6 +73,7 @@ _HOMES = {
     "mechanisms.paper": ["Paper"],
     "mechanisms.posterior": ["Posterior"],
     "mechanisms.tuning": ["Grid", "TunedPaper"],
+    "planning.plan": ["Plan", "plan"],
     "privacy.budget": ["Budget", "Guarantee"],
     "privacy.ledger": ["Ledger"],
     "private.counts": ["UserCounts", "count"],

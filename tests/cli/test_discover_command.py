@@ -81,10 +81,13 @@ def test_the_table_says_how_many_of_which_order_and_how_far_above_the_level(work
     assert "Ledger:     people, entry 1" in said
 
 
+LEDGER = {"population": "people", "entry": 1, "epsilon": 20, "delta": 1e-5}
+
+
 def test_the_card_has_the_command_and_the_ledger_both_entries(work):
     card = json.loads((work / "found" / "card.json").read_text())
     assert card["command"].startswith("bayesgram discover private.parquet one.parquet --vocab vocab.parquet")
-    assert (card["guarantee"], card["epsilon"], card["ledger"]) == ("PROVED", 8, {"population": "people", "entry": 1})
+    assert (card["guarantee"], card["epsilon"], card["ledger"]) == ("PROVED", 8, LEDGER)
 
 
 def test_the_picture_has_what_was_found_and_no_secret(work):

@@ -329,7 +329,7 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
-    assert found.card.ledger == {"population": "p", "entry": 1}
+    assert found.card.ledger == {"population": "p", "entry": 1, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
     left = Settings.of(discovering.vocabulary(), rounds=rounds).calibrated(
         BUDGET, Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery()
     )

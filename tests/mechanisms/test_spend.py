@@ -156,7 +156,7 @@ def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_
     public, counts = vocabulary(False), reference.user_counts(np.ones((3, SIZE), np.int64))
     with choosing(choice):
         release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger)
-    assert release.card.ledger == {"population": "p", "entry": 1}
+    assert release.card.ledger == {"population": "p", "entry": 1, "epsilon": 20, "delta": 1e-3}
     assert noise.seen
     assert all(seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.seen)
     inverse_variance, pure_epsilon, _ = cost(noise.asked, mechanism, public)

@@ -54,7 +54,7 @@ def test_every_card_says_who_is_protected_by_how_much_and_what_it_is_worth(mecha
     card = make(mechanism).card
     shown = str(card)
     assert card.guarantee.name in shown
-    assert ("everything one user ever wrote" in shown) == (card.guarantee is Guarantee.PROVED)
+    assert ("everything one user wrote in these data" in shown) == (card.guarantee is Guarantee.PROVED)
     assert ("add up" in shown) == (card.guarantee is Guarantee.PROVED)
     assert card.guarantee.name in card.claim
     assert card.to_json()["software"].startswith("bayesgram ")

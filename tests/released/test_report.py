@@ -90,7 +90,7 @@ class Page(html.parser.HTMLParser):
 
 def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
     shown = Page(page([view()])).text
-    assert "everything one user ever wrote" in shown
+    assert "everything one user wrote in these data" in shown
     assert "e^ε = 2.72" in shown
     assert "23.2% likely at most" in shown
     assert "1 in 1,000,000" in shown

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.planning import planner
 from bayesgram.private.clip import UNITS
-from bayesgram.web import plan
 from bayesgram.web.guard import HEADERS, Entry, Rates
 from shelves import IMAGE, SCRIPT, asker, releases_of_sources, shelf, weak_releases
 
@@ -193,7 +193,7 @@ def test_plan(ask):
     assert told["warnings"] == []
     (weak,) = ask("/api/plan", {**PLAN, "delta": 1e-3}).json()["warnings"]
     assert weak.startswith("Weak: δ = 0.001 allows everything about ")
-    assert plan.UNITS == UNITS
+    assert planner.UNITS == UNITS
 
 
 @pytest.mark.parametrize(

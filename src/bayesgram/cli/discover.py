@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import charge, console, options, spark
+from bayesgram.cli import charge, console, dry_runs, options, spark
 from bayesgram.cli.held_out import check_picture
 from bayesgram.cli.typed import typed_command
 from bayesgram.engines.choices import EngineName
@@ -69,6 +69,8 @@ def discover(
         Path | None,
         typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
     ] = None,
+    unit: options.Unit = None,
+    dry_run: options.DryRun = False,
     seed: options.Seed = None,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
@@ -87,11 +89,12 @@ def discover(
     """
     from dataclasses import replace
 
+    from bayesgram.files import read_records
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms.base import Randomness
-    from bayesgram.mechanisms.discovery import Settings, TextHere, discover_in
-    from bayesgram.privacy.budget import Budget
+    from bayesgram.mechanisms.discovery import Settings, TextHere, discover_in, opened_door
     from bayesgram.privacy.ledger import Ledger
+    from bayesgram.privacy.unit import THESE_DATA, check_unit
     from bayesgram.public.discovery import CONTENTS
     from bayesgram.public.novelty import PublicText
     from bayesgram.public.vocabulary import Vocabulary
@@ -103,22 +106,24 @@ def discover(
     if plot is not None:
         check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.make(seed)
-    if epsilon is None:
-        raise UsageError("--epsilon is missing: a discovery needs a budget; 1 is usual.")
-    budget, room = Budget(epsilon, 1e-7 if delta is None else delta), options.memory(memory)
+    budget, room = _budget(epsilon, delta), options.memory(memory)
     vocabulary = Vocabulary.load(vocab)
     settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
     settings.calibrated(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
-    if book is not None:
-        book.check_discovery()
+    door = opened_door(settings, budget, seed=seed, ledger=book, unit=None if unit is None else check_unit(unit))
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     public = PublicText.of(vocabulary, _language_model(model))
+    if dry_run:
+        read_records(private, **rows)  # whether there are files, and columns in them
+        dry_runs.show_discovery(door, book, unit or THESE_DATA, json=json)
+        return
     charged = None if ledger is None else charge.begin(ledger, budget, output)
     told: dict[str, Any] = {
         "seed": seed,
         "ledger": book,
         "output": str(output),
+        "unit": unit,
         "on_reserved": None if charged is None else charged.reserved,
     }
     if on_spark:
@@ -182,6 +187,14 @@ def review(
         return
     kept.save(output, force=force)
     console.report({"output": str(output), "kept": len(kept), "kept_back": len(discovery) - len(kept)}, json=json)
+
+
+def _budget(epsilon: float | None, delta: float | None) -> "Budget":
+    from bayesgram.privacy.budget import Budget
+
+    if epsilon is None:
+        raise UsageError("--epsilon is missing: a discovery needs a budget; 1 is usual.")
+    return Budget(epsilon, 1e-7 if delta is None else delta)
 
 
 def _orders(text: str | None) -> list[int] | None:

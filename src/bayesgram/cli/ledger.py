@@ -81,10 +81,12 @@ def show(file: File, json: options.Json = False) -> None:
     console.print_table(f"Ledger of {contents.population}", columns, cells, right=("number", "ε", "δ"))
     console.report(
         {
+            **({"unit": contents.unit} if contents.unit else {}),
             "budget": f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}",
             "spent": _spent(summary),
             "left": contents.left(),
             **_failures(contents),
+            "promise": contents.promise,
             **({"note": contents.note} if contents.note else {}),
             "last_hash": contents.last_hash,
         },
@@ -145,6 +147,8 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
     return {
         "ledger": str(file),
         "population": contents.population,
+        "unit": contents.unit,
+        "promise": contents.promise,
         "epsilon": contents.budget.epsilon,
         "delta": contents.budget.delta,
         "spent_epsilon": contents.spent_epsilon(),

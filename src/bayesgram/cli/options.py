@@ -8,6 +8,7 @@ import typer
 
 from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
+from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.text.kinds import FILE_PREFIX, NAMED, TokenizerKind
 
 if TYPE_CHECKING:
@@ -55,6 +56,17 @@ KeepCase = Annotated[
 Epsilon = Annotated[float | None, typer.Option(help="ε: how much one user may show.", show_default=False)]
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
+]
+Unit = Annotated[
+    str | None,
+    typer.Option(
+        help='What one user id stands for, in your words, for the card and the ledger: "a user\'s week", "a post".',
+        show_default=THESE_DATA,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option("--dry-run", help="Check everything and say what would be charged; spend, draw and write nothing."),
 ]
 Memory = Annotated[
     str, typer.Option(help="What is being counted may take this much; the rest waits on disk. From 100MB.")

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import charge, console, mechanisms, options, spark
+from bayesgram.cli import charge, console, dry_runs, mechanisms, options, spark
 from bayesgram.cli.typed import typed_command
 from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
@@ -55,6 +55,8 @@ def release(
             show_default=False,
         ),
     ] = None,
+    unit: options.Unit = None,
+    dry_run: options.DryRun = False,
     engine: options.Engine = EngineName.LOCAL,
     master: options.Master = None,
     force: options.Force = False,
@@ -83,7 +85,9 @@ def release(
 
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms import base
+    from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
+    from bayesgram.privacy.unit import THESE_DATA, check_unit
     from bayesgram.released.release import CONTENTS, largest_size
 
     check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab, *([previous] if previous else [])])
@@ -107,10 +111,17 @@ def release(
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
+    told_unit = THESE_DATA if unit is None else check_unit(unit)
     clips_once = mechanism is MechanismName.PAPER  # it asks often, and would clip everybody each time
     with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
         book = None if ledger is None else Ledger.open(ledger)
+        if book is not None:
+            book.check_unit(told_unit)
         check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
+        if dry_run:
+            checked = check_only(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, unit=unit)
+            dry_runs.show(checked, vocabulary, expected_users, json=json)
+            return
         charged = None if ledger is None else charge.begin(ledger, budget, output)
         with console.step(f"Releasing by {mechanism}"):
             made = base.release(
@@ -121,6 +132,7 @@ def release(
                 seed=seed,
                 ledger=book,
                 output=str(output),
+                unit=unit,
                 on_reserved=None if charged is None else charged.reserved,
             )
     made = replace(made, card=replace(made.card, command=typed_command(context), expected_users=expected_users))

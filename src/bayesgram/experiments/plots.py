@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bayesgram.charts import COLOURS
+from bayesgram.planning.plan import Plan
 from bayesgram.released.moved import Moved
 from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import DETAIL, source_weights
@@ -172,6 +173,32 @@ def found(
         .properties(title=alt.Title("What many people write and public text lacks", subtitle=subtitle))
         .configure_view(stroke=None)
     )
+
+
+def planned(plan: Plan) -> Any:  # noqa: ANN401
+    """Expected KL over ε, beside that of public text alone, and what would be known within a factor of 2."""
+    import altair as alt  # noqa: PLC0415
+
+    values = [
+        {"epsilon": row.epsilon, "kl": row.kl, "low": row.kl_low, "high": row.kl_high, "known": row.known}
+        for row in plan.rows
+    ]
+    chart = alt.Chart(alt.InlineData(values=values)).properties(width=480, height=180)
+    x = alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="ε: more is less private", axis=alt.Axis(grid=False))
+    y = alt.Y("kl:Q", scale=alt.Scale(type="log"), title="expected KL (dashed: public text)")
+    colour = COLOURS["PROVED"]
+    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(x=x, y=alt.Y("low:Q", title=None), y2="high:Q")
+    line = chart.mark_line(color=colour, point={"size": 60, "filled": True, "color": colour}).encode(x=x)
+    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(y=alt.datum(plan.rows[0].public_kl))
+    share = alt.Y(
+        "known:Q", title="known within a factor of 2", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")
+    )
+    title = alt.Title(
+        "What to expect of a release (simulated)",
+        subtitle=[f"{plan.assumed.users:,.0f} made-up users", "Assumptions, not people: nothing private was read"],
+    )
+    both = (spread + line.encode(y=y) + public) & line.encode(y=share)
+    return both.properties(title=title).configure_view(stroke=None)
 
 
 def _panel(order: int, ngrams: Sequence[tuple[str, int, float]]) -> str:

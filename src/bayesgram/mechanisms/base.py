@@ -15,6 +15,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
+from bayesgram.privacy.unit import THESE_DATA, check_unit
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
@@ -142,19 +143,45 @@ def release(
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | None = None,
+    unit: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
     previous: "Previous | Release | str | Path | None" = None,
 ) -> Release:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
 
-    `previous` is a release that this one follows: its prior. It is public, and costs nothing more.
+    `unit` says what one user id stands for, where it is not all of a user's text. `previous` is a release that this one
+    follows: its prior. It is public, and costs nothing more.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
     """
-    mechanism = mechanism.after(previous)
+    mechanism, unit = mechanism.after(previous), None if unit is None else check_unit(unit)
     if ledger is None:
-        return mechanism.release(counts, vocabulary, budget, seed=seed)
+        made = mechanism.release(counts, vocabulary, budget, seed=seed)
+        return replace(made, card=replace(made.card, unit=unit))
+    spend, description = reservation(counts, vocabulary, mechanism, budget, seed=seed, output=output, unit=unit)
+    number = ledger.reserve(spend, description)
+    try:
+        if on_reserved is not None:
+            on_reserved(number)
+        made = mechanism.release(counts, vocabulary, budget)
+    except BaseException as error:
+        error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
+        raise
+    return replace(made, card=replace(made.card, ledger=ledger.as_charged(number), unit=unit))
+
+
+def reservation(
+    counts: PrivateCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None,
+    *,
+    seed: int | None,
+    output: str | None,
+    unit: str | None,
+) -> tuple[Spend, dict[str, Any]]:
+    """What a ledger is charged for a release, and what its entry says; refused where none can be charged."""
     if seed is not None:
         raise UsageError(
             f"seed={seed}: a seeded release is not private, so no ledger is charged; leave one of them out."
@@ -168,16 +195,7 @@ def release(
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
-    number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
-    try:
-        if on_reserved is not None:
-            on_reserved(number)
-        made = mechanism.release(counts, vocabulary, budget)
-    except BaseException as error:
-        error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
-        raise
-    charged = {"population": ledger.population, "entry": number}
-    return replace(made, card=replace(made.card, ledger=charged))
+    return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
 
 
 def need(budget: Budget | None, mechanism: str) -> Budget:

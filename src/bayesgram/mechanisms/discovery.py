@@ -27,6 +27,7 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.threshold import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
+from bayesgram.privacy.unit import THESE_DATA, check_unit
 from bayesgram.private.candidate_lists import CandidateLists, list_candidates
 from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
 from bayesgram.private.clip import UNITS
@@ -234,6 +235,7 @@ def discover(
     memory: int = MEMORY,
     seed: int | None = None,
     ledger: Ledger | None = None,
+    unit: str | None = None,
 ) -> Discovery:
     """N-grams that many people write and the vocabulary lacks: files, folders, globs or tables in, a discovery out.
 
@@ -246,7 +248,7 @@ def discover(
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
         text = TextHere(records, memory)
-    return discover_in(text, PublicText.of(vocabulary, model), settings, budget, seed=seed, ledger=ledger)
+    return discover_in(text, PublicText.of(vocabulary, model), settings, budget, seed=seed, ledger=ledger, unit=unit)
 
 
 def discover_in(
@@ -258,23 +260,19 @@ def discover_in(
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | None = None,
+    unit: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
 ) -> Discovery:
     """The same, wherever the text is."""
-    chance = Randomness.make(seed)
-    if ledger is not None and seed is not None:
-        raise UsageError(
-            f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
-        )
-    left = ANYTHING if ledger is None else ledger.check_discovery()
-    door = Door(settings, budget, settings.calibrated(budget, left))
+    chance, unit = Randomness.make(seed), None if unit is None else check_unit(unit)
+    door = opened_door(settings, budget, seed=seed, ledger=ledger, unit=unit)
     entries: list[int] = []
 
     def reserve() -> None:
         if ledger is not None:
             told = {"mechanism": door.name, "epsilon": budget.epsilon, "delta": budget.delta, "output": output}
-            fingerprint = public.vocabulary.fingerprint
-            entries.append(ledger.reserve(door.threshold.spend, {**told, "vocabulary": fingerprint}))
+            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
+            entries.append(ledger.reserve(door.threshold.spend, told))
             if on_reserved is not None:
                 on_reserved(entries[0])
 
@@ -285,6 +283,19 @@ def discover_in(
         if entries and ledger is not None:
             error.add_note(f"The discovery is lost, and entry {entries[0]} of {ledger.path} stays spent.")
         raise
+    charged = None if ledger is None else ledger.as_charged(entries[0])
+    return replace(found, card=replace(found.card, ledger=charged, unit=unit))
+
+
+def opened_door(
+    settings: Settings, budget: Budget, *, seed: int | None, ledger: Ledger | None, unit: str | None
+) -> Door:
+    """Noise and level, settled before any text is read; refused where the ledger has no room for a discovery."""
     if ledger is None:
-        return found
-    return replace(found, card=replace(found.card, ledger={"population": ledger.population, "entry": entries[0]}))
+        return Door(settings, budget, settings.calibrated(budget))
+    if seed is not None:
+        raise UsageError(
+            f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
+        )
+    ledger.check_unit(unit or THESE_DATA)
+    return Door(settings, budget, settings.calibrated(budget, ledger.check_discovery()))

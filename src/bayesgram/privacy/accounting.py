@@ -191,10 +191,14 @@ def fits(spends: Iterable[Spend], budget: Budget) -> bool:
     return len(spends) <= MOST_RELEASES and limit.covers(*_total(spends))
 
 
-def gaussian_left(spends: Iterable[Spend], budget: Budget) -> float:
-    """The ε of the largest Gaussian release at the budget's δ that still fits, rounded down to 3 digits."""
+def gaussian_left(spends: Iterable[Spend], budget: Budget, releases: int = 1) -> float:
+    """The ε of the largest Gaussian release at the budget's δ that still fits, rounded down to 3 digits.
+
+    Of several releases: the ε of each, if all get the same part of what is left of μ².
+    """
     left = _mu_squared_left(spends, budget) if budget.delta else 0.0
-    return _left(composed_epsilon([Spend(left)], float(budget.delta)) if left else 0.0)
+    each = _down(Fraction(left) / releases)
+    return _left(composed_epsilon([Spend(each)], float(budget.delta)) if each else 0.0)
 
 
 def pure_left(spends: Iterable[Spend], budget: Budget) -> float:

@@ -9,7 +9,6 @@ Does not know what a release is: it is given a `Spend` and a description.
 
 import json
 import logging
-import math
 import os
 import secrets
 import sqlite3
@@ -22,7 +21,6 @@ from typing import Any
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
-    ASIDE,
     Allowance,
     Spend,
     composed_epsilon,
@@ -32,10 +30,10 @@ from bayesgram.privacy.accounting import (
     gaussian_left,
     may_fail,
     pure_left,
-    pure_mu_squared,
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger_file import connected, damaged, lock_file, writing
+from bayesgram.privacy.ledger_refusals import refusal, refusal_of_discovery, refusal_of_unit
 from bayesgram.privacy.ledger_tables import (
     APPLICATION,
     ENTRIES_OF,
@@ -55,6 +53,7 @@ from bayesgram.privacy.ledger_tables import (
     new_database,
     rows_of,
 )
+from bayesgram.privacy.unit import THESE_DATA, promise
 
 LONGEST_NAME = 200
 LONGEST_DESCRIPTION = 10_000
@@ -74,6 +73,12 @@ class Entry:
     description: dict[str, Any]
     published: bool
     hash: str
+
+    @property
+    def unit(self) -> str | None:
+        """Whom one step of privacy protects, as its curator said it; entries of earlier versions don't say."""
+        found = self.description.get("unit")
+        return found if isinstance(found, str) else None
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,17 @@ class Contents:
             else ""
         )
         return f"made with format {self.made_with}, {WHAT_WAS_OTHER[self.made_with]}; {when}.{over}"
+
+    @property
+    def unit(self) -> str | None:
+        """What the first entry that says so calls one unit of privacy; None if none does."""
+        return next((entry.unit for entry in self.reservations if entry.unit is not None), None)
+
+    @property
+    def promise(self) -> str:
+        """What the whole budget means for a person."""
+        budget, subject = self.budget, "Everything charged to this ledger together"
+        return promise(self.unit or THESE_DATA, budget.epsilon, budget.delta, subject)
 
     @property
     def spends(self) -> list[Spend]:
@@ -177,15 +193,32 @@ class Ledger:
         return self._same(read_ledger(self.path))
 
     def reserve(self, spend: Spend, description: Mapping[str, Any]) -> int:
-        """Spend, durably, before noise is drawn: the number of the new entry. Refused if it would be too much."""
+        """Spend, durably, before noise is drawn: the number of the new entry.
+
+        Refused if it would be too much, or if its unit (`description["unit"]`) is another than that of the ledger.
+        """
         text = _description(description)
         with writing(self.path) as connection:
             contents = self._current(connection)
-            allowed = fits([*contents.spends, spend], contents.budget)
-            number = _append(connection, contents, "reserved", None, spend, text) if allowed else 0
-        if not allowed:
-            raise BayesgramError(_refusal(contents, spend))
+            refused = refusal(contents, spend, description)
+            number = _append(connection, contents, "reserved", None, spend, text) if refused is None else 0
+        if refused is not None:
+            raise refused
         return number
+
+    def check(self, spend: Spend, description: Mapping[str, Any]) -> Contents:
+        """What the ledger holds now, if `reserve` would not refuse this. Charges nothing."""
+        contents = self.read()
+        refused = refusal(contents, spend, description)
+        if refused is not None:
+            raise refused
+        return contents
+
+    def check_unit(self, unit: str) -> None:
+        """To be asked before anything is read; `reserve` refuses another unit too."""
+        refused = refusal_of_unit(self.read(), unit)
+        if refused is not None:
+            raise refused
 
     def check_discovery(self) -> Allowance:
         """What a discovery may still take, to be asked before any text is read; refused if there can be none.
@@ -195,8 +228,13 @@ class Ledger:
         contents = self.read()
         left = contents.left_for_discovery()
         if not left.failure:
-            raise BayesgramError(_refusal_of_discovery(contents))
+            raise BayesgramError(refusal_of_discovery(contents))
         return left
+
+    def as_charged(self, number: int) -> dict[str, Any]:
+        """What the card of a release says of its entry, and of the budget that all entries share."""
+        told = {"population": self.population, "entry": number}
+        return {**told, "epsilon": self.budget.epsilon, "delta": self.budget.delta}
 
     def complete(self, number: int) -> None:
         """Note that the release of this reservation was published. It costs nothing and gives nothing back."""
@@ -246,65 +284,6 @@ def check_population(name: str) -> None:
             f"population={shown}: a name has 1 to {LONGEST_NAME} printable characters and no space around it;"
             " 'app users 2025' would do."
         )
-
-
-def _refusal(contents: Contents, spend: Spend) -> str:
-    if spend.failure > contents.left_for_discovery().failure:
-        return _refusal_of_discovery(contents, spend.failure)
-    budget, together = contents.budget, composed_epsilon([*contents.spends, spend], contents.budget.delta)
-    would_be = f"it would be ε = {digits_up(together)}" if together < math.inf else "no ε would be enough at this δ"
-    return (
-        f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ = {budget.delta:g};"
-        f" ε = {digits_up(contents.spent_epsilon())} of it is spent, and with this release {would_be}."
-        f" Left: {contents.left()}. Nothing was reserved.{_cost_of_failures(contents, spend)}"
-        f"{_cost_of_pure(contents, spend)}"
-    )
-
-
-def _refusal_of_discovery(contents: Contents, failure: float | None = None) -> str:
-    """Why a discovery can't be charged, and what can be done."""
-    budget, first = contents.budget, contents.spends[:1]
-    if not budget.delta:
-        why = "it has δ = 0, and a discovery needs a δ. Use a ledger of δ > 0."
-    elif first and not first[0].failure:
-        why = (
-            "its first entry was no discovery, so all of its δ belongs to noise and none was set aside for the chance"
-            " that a discovery publishes what only one person wrote. Go on without a discovery, or charge it to a new"
-            " ledger before anything else; if that is for the same people, what both ledgers spend adds up."
-        )
-    elif contents.spent_failure() < ASIDE * budget.delta and not contents.left_for_discovery().failure:
-        why = "nothing of it is left for noise."
-    else:
-        asked = f"this one asks for {digits_up(failure)}: give it a smaller δ." if failure else "none is left."
-        why = (
-            f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of its δ),"
-            f" {digits_up(contents.spent_failure())} of that is spent, and {asked}"
-        )
-    who = f"the budget of population {contents.population!r}"
-    return f"{who} has no room for this discovery: {why} Nothing was reserved."
-
-
-def _cost_of_failures(contents: Contents, spend: Spend) -> str:
-    """Why there is less room beside discoveries."""
-    budget = contents.budget
-    if not (budget.delta and contents.allowance(spend).failure):
-        return ""
-    return (
-        f" As its first entry is a discovery, a quarter of δ is set aside for failures, and noise has δ ="
-        f" {(1 - ASIDE) * budget.delta:g} (docs/ledger.md)."
-    )
-
-
-def _cost_of_pure(contents: Contents, spend: Spend) -> str:
-    """Why a Laplace release takes more of a ledger than its ε says."""
-    if not (spend.pure_epsilon and contents.budget.delta):
-        return ""
-    mu, limit = math.sqrt(pure_mu_squared(spend.pure_epsilon)), contents.allowance(spend)
-    return (
-        f" A ledger of δ > 0 charges a pure-ε release as Gaussian DP: ε = {spend.pure_epsilon:g} costs μ = {mu:.3g},"
-        f" and the whole budget is μ = {math.sqrt(limit.mu_squared):.3g}. posterior and gaussian cost what their ε"
-        " says; a ledger of δ = 0 adds up ε (docs/ledger.md)."
-    )
 
 
 # Making

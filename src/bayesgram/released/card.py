@@ -4,23 +4,21 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.chain import Chain, together
 from bayesgram.released.origins import grown_by
 from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
-PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
-LATER = ("command", "expected_users", "measured", "chain", "inferred")  # what cards of earlier versions lack
+LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit")  # what cards of earlier versions lack
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
-CURATOR = (
-    "one person has one user id (k ids cost k times the ε, and at least k times the δ)",
-    "delta is far below 1 / (a public bound on the number of users)",
-)
+ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"
+SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
 CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
 EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
@@ -44,6 +42,7 @@ class Card:
     chain: dict[str, Any] | None = None  # the releases that it follows; None: none
     inferred: dict[str, Any] | None = None  # from which release's measurements; None: from its own
     expected_users: int | None = None  # a public bound on the number of users, where one was given
+    unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -55,7 +54,24 @@ class Card:
     @property
     def protects(self) -> str:
         """Who, and only where it is proved."""
-        return PROTECTS if self.guarantee is Guarantee.PROVED else NOBODY
+        if self.guarantee is not Guarantee.PROVED:
+            return NOBODY
+        return f"{self.unit_shown} (neighbours: add or remove one {'user' if is_person(self.unit_shown) else 'unit'})"
+
+    @property
+    def unit_shown(self) -> str:
+        """What one id of the user column stands for, as it was said; else all that it has there."""
+        return self.unit or THESE_DATA
+
+    @property
+    def person(self) -> str | None:
+        """What ε and δ mean for a person, by what the unit is; with a ledger, those of all its releases together."""
+        if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
+            return None
+        if not self.ledger or "epsilon" not in self.ledger:
+            return promise(self.unit_shown, self.epsilon, self.delta or 0.0)
+        subject = "Everything charged to its ledger together"
+        return promise(self.unit_shown, self.ledger["epsilon"], self.ledger["delta"], subject)
 
     @property
     def composition(self) -> str:
@@ -148,6 +164,7 @@ class Card:
             f"Claims:     {self.claim}",
             *(f"Warning:    {warning}" for warning in self.warnings),
             f"Protects:   {self.protects}",
+            *([f"A person:   {self.person}"] if self.unit or self.ledger else []),
             f"Composes:   {self.composition}",
             f"Vocabulary: {self.vocabulary_sentence}",
         ]
@@ -163,7 +180,8 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
-        meaning = {"protects": self.protects, "composition": self.composition, "assumes": list(self.assumes)}
+        meaning: dict[str, Any] = {"protects": self.protects, "person": self.person}
+        meaning |= {"composition": self.composition, "assumes": list(self.assumes)}
         return {**asdict(self), "guarantee": self.guarantee.name, **meaning, "warnings": self.warnings}
 
     @property
@@ -171,7 +189,8 @@ class Card:
         """What the guarantee needs from the curator."""
         if self.guarantee is not Guarantee.PROVED:
             return ()
-        return (*CURATOR, CHOSEN + EXCEPT if self.discovered else CHOSEN)
+        ids = ONE_ID if is_person(self.unit_shown) else f"one user id is one unit: {self.unit_shown}"
+        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discovered else CHOSEN)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":

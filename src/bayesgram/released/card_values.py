@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON
+from bayesgram.privacy.unit import check_unit
 from bayesgram.released.chain import Chain
 from bayesgram.released.origins import are_described
 
@@ -31,7 +32,8 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("delta", values["delta"] is None or _is_number(values["delta"], 0, 1))
     _require("settings", isinstance(settings, dict) and all(_is_bound(settings.get(name)) for name in _BOUNDS))
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
-    _require("ledger", ledger is None or (isinstance(ledger, dict) and {"population", "entry"} <= set(ledger)))
+    _require("ledger", ledger is None or (isinstance(ledger, dict) and _is_ledger(ledger)))
+    _require("unit", values.get("unit") is None or _is_unit(values["unit"]))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
     _require("chain", _is_chain(values.get("chain")))
     _require("inferred", _is_inferred(values.get("inferred")))
@@ -46,6 +48,17 @@ def _require(what: str, right: bool) -> None:
 def _is_number(value: object, low: float = -_LARGEST, high: float = _LARGEST) -> bool:
     """Finite, and not True: comparing is exact for whole numbers of any size."""
     return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_unit(value: object) -> bool:
+    return isinstance(value, str) and bool(check_unit(value))
+
+
+def _is_ledger(told: dict[str, Any]) -> bool:
+    """Its population and an entry; its budget, where the version noted it."""
+    if not {"population", "entry"} <= set(told) or ("epsilon" in told) != ("delta" in told):
+        return False
+    return _is_number(told.get("epsilon", 1), 0, MAX_EPSILON) and _is_number(told.get("delta", 0), 0, 1)
 
 
 def _is_bound(value: object) -> bool:

@@ -36,11 +36,11 @@ def known_within(release: Release, rows: Bools) -> list[Known]:
     """Among these n-grams (of one order), those whose whole interval lies between p/factor and p·factor."""
     if release.deviations is None:
         return []
-    middle, reach = release.probabilities[rows], WIDTH * release.deviations[rows]
-    mass = float(middle.sum())
-    return [_known(factor, middle, reach, mass) for factor in FACTORS]
+    probabilities, deviations = release.probabilities[rows], release.deviations[rows]
+    return [known(factor, probabilities, deviations) for factor in FACTORS]
 
 
-def _known(factor: float, middle: Floats, reach: Floats, mass: float) -> Known:
-    sure = reach <= (1 - 1 / factor) * middle  # the lower side is the narrower one
-    return Known(factor, float(np.mean(sure)), float(middle[sure].sum()) / mass)
+def known(factor: float, probabilities: Floats, deviations: Floats) -> Known:
+    """How much of these n-grams is known within a factor."""
+    sure = WIDTH * deviations <= (1 - 1 / factor) * probabilities  # the lower side is the narrower one
+    return Known(factor, float(np.mean(sure)), float(probabilities[sure].sum()) / float(probabilities.sum()))

@@ -17,8 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.planning import Assumed
 from bayesgram.pages import STYLE
+from bayesgram.planning.planner import MOST_DRAWS, Planner, PlanRequest
+from bayesgram.planning.simulation import Assumed
 from bayesgram.privacy.budget import Budget
 from bayesgram.released.cache import CACHE_WEIGHT
 from bayesgram.released.weakness import weaknesses
@@ -26,7 +27,6 @@ from bayesgram.version import VERSION
 from bayesgram.web import cards
 from bayesgram.web.guard import Entry, Guard, Rates
 from bayesgram.web.keyboard import suggest
-from bayesgram.web.plan import MOST_DRAWS, Planner, Wish
 from bayesgram.web.shelf import PUBLIC, Item, Shelf
 from bayesgram.web.table import Sort
 
@@ -174,11 +174,11 @@ def _add_plan(app: FastAPI, shelf: Shelf) -> None:
         if planner is None:
             raise UsageError("plan: needs public text; start the page with --vocab.")
         assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
-        wish = Wish(assumed, Budget(asked.epsilon, asked.delta), asked.size)
+        request = PlanRequest(assumed, Budget(asked.epsilon, asked.delta), asked.size)
         if not one.acquire(blocking=False):
             return _error(503, "another plan is being made; try again in a moment.", {"retry-after": "5"})
         try:
-            expected = await run_in_threadpool(planner.expect, wish, asked.draw)
+            expected = await run_in_threadpool(planner.expect, request, asked.draw)
             warnings = [str(weakness) for weakness in weaknesses(asked.epsilon, asked.delta, round(asked.users))]
             return JSONResponse({**asdict(expected), "warnings": warnings})
         finally:

@@ -104,6 +104,7 @@ function described(told) {
   const list = (lines) => el("ul", {}, lines.map((line) => el("li", {}, line)));
   const pairs = [
     ["Who is protected", told.protects],
+    told.person ? ["For a person", told.person] : null,
     ["What ε means", told.meaning.map((line) => el("p", {}, line))],
     ["What is not covered", list(told.not_covered)],
     told.assumes.length ? ["What it rests on", list(told.assumes)] : null,

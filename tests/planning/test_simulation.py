@@ -5,7 +5,7 @@ import pytest
 
 from bayesgram.errors import UsageError
 from bayesgram.inference.measured import PublicNgrams
-from bayesgram.inference.planning import Assumed, made_up, simulate
+from bayesgram.planning.simulation import Assumed, made_up, simulate
 
 
 def bigrams(size, words=40):

@@ -1,6 +1,6 @@
 """What a release would be worth, before anything is spent: assumed people, simulated noise, the same inference.
 
-In:  public n-grams and a few assumptions.   Out: the KL to expect, and that of public text alone.
+In:  public n-grams and a few assumptions.   Out: the KL to expect, that of public text alone, and what would be known.
 The people are made up: everybody writes from one distribution, π e^d with d normal, part of it shared by all n-grams
 of a word. How much they write is log-normal. What clipping distorts is not simulated but charged as the mechanism
 predicts it. Does not read private data, and does not spend: the noise is not privacy noise.
@@ -8,7 +8,7 @@ predicts it. Does not read private data, and does not spend: the noise is not pr
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,8 +31,10 @@ from bayesgram.inference.measuring import (
     typical,
 )
 from bayesgram.inference.posterior import infer
+from bayesgram.released.certainty import known
 
 WORD_SHARE = 0.4  # of the variance of d belongs to words: what pooling found on Reddit posts against Wikipedia
+FACTOR = 2.0  # within which a probability is called known
 GROUPS = 400  # of users who write the same amount
 RANGES = {
     "users": (100.0, 1e10),
@@ -48,7 +50,7 @@ class Assumed:
 
     users: float
     ngrams_a_user: float  # of the vocabulary, on average
-    unevenness: float = 1.0  # standard deviation of the logarithm of what users write; 0: all the same
+    unevenness: float = 1.2  # standard deviation of the logarithm of what users write; 0: all the same
     difference: float = 1.8  # standard deviation of log private/public frequencies; 1.8: as Reddit from Wikipedia
 
     def __post_init__(self) -> None:
@@ -64,6 +66,7 @@ class Expected:
 
     kl: float
     public_kl: float  # of public text alone: what there is to win
+    known: float  # share of what people write whose probability the release would say within a factor of 2
     clip_norm: float
     clipped: float  # share of the users
     model: str
@@ -83,15 +86,19 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
     total_shape = choice.total_shape(Typical.of([public.prior], scales[-2:-1]))
-    theta = infer(_measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng), public)
-    noise, public_kl = _kl(written, theta.theta), _kl(written, public.prior)
+    measured = _measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng)
+    if choice.seen is not None:
+        measured = replace(measured, clipping=choice.seen.clipping(choice.clip_norm))
+    found = infer(measured, public)
+    noise, public_kl = _kl(written, found.theta), _kl(written, public.prior)
     shown = max(1 - noise / max(public_kl, 1e-9), 0.0)  # what noise hides is not distorted
     return Expected(
         kl=noise + shown * clipping_cost(distortion_of(people, public), choice),
         public_kl=public_kl,
+        known=known(FACTOR, found.theta, found.deviation).mass,
         clip_norm=choice.clip_norm,
         clipped=float((norms > choice.clip_norm).mean()),
-        model=theta.model,
+        model=found.model,
     )
 
 
