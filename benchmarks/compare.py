@@ -106,7 +106,8 @@ def measured(week: Week, vocabulary: Vocabulary, epsilon: float, seed: int, clip
     counts = week.counts(vocabulary)
     chance = Randomness.make(seed)
     (noisy,), details = Posterior(clip_norm).measure(counts, vocabulary, Budget(epsilon, DELTA), chance)
-    return Counts(noisy.counts, noisy.noise, noisy.total, noisy.noise / details["noise_multiplier"])
+    most = noisy.noise / details["noise_multiplier"]
+    return Counts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
 
 
 @dataclass(frozen=True)

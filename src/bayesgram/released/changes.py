@@ -8,7 +8,8 @@ in standard deviations, and how likely chance goes so far. H0: an n-gram has the
 the shares x have the privacy noise, which is known; the chance of who wrote what, where J is the most that one user can
 add to a count, so that E g² ≤ J·E g bounds it and κ ≤ 1; and a drift τ that most n-grams have in common. κ and τ are
 learnt from the middle of all n-grams, where changes are rare (an empirical null), rather too large than too small. So
-are the scales n: of releases with different clip norms they may differ by how frequent n-grams are. p and the
+are the scales n, which may differ by how frequent n-grams are: clipping takes more of frequent ones. Clip norms that are
+not the same distort by more than that, so that τ is at least PER_OCTAVE for each factor of 2 between them. p and the
 differences of x are independent under H0, so what p leaves in the noise need not be tested. Noise is independent from
 release to release also where one was the prior of the next, as it is the measurements that are compared.
 Does not read releases, and knows nothing of strings.
@@ -31,7 +32,8 @@ MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
 ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
 VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
 ROUNDS = 12
-LARGEST_DRIFT = 1.0
+LARGEST_DRIFT = 2.0
+PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
 LARGEST_FREE = 1e6  # of κ where the most that one user adds is not known, in counts
 HALVINGS = 50
 
@@ -43,7 +45,8 @@ class Counts:
     counts: Floats
     noise: Floats  # standard deviations
     total: float
-    most: Floats | None  # J: the most that one user can add to a count; None: not known
+    most: Floats | None = None  # J: the most that one user can add to a count; None: not known
+    clip_norm: float | None = None  # Λ; None: not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,17 +106,24 @@ def rates(releases: Sequence[Counts]) -> Rates:
     """Shares, and how far they stray by chance, learnt from all n-grams together."""
     frequency = np.mean([np.log(release.noise) for release in releases], axis=0)  # public: noise follows public text
     frequency -= frequency.mean()
+    least = distortion([release.clip_norm for release in releases])
     scales = np.zeros((len(releases), 2))  # log of what the total is times, and its slope over frequency
     bound = 1.0 if all(release.most is not None for release in releases) else LARGEST_FREE
-    found = _rates(releases, scales, frequency, (1.0, 0.0))
+    found = _rates(releases, scales, frequency, (1.0, least))
     for _ in range(ROUNDS):
         found = found.repooled().repooled()
         for at in range(1, len(releases)):
             scales[at] += _scale_step(found, at, frequency)
-        found = _fitted(found, "sampling", bound)
-        found = _fitted(found, "drift", LARGEST_DRIFT)
+        found = _fitted(found, "sampling", 0.0, bound)
+        found = _fitted(found, "drift", least, LARGEST_DRIFT)
         found = replace(_rates(releases, scales, frequency, (found.sampling, found.drift)), pooled=found.pooled)
     return found.repooled().repooled()
+
+
+def distortion(clip_norms: Sequence[float | None]) -> float:
+    """The least drift of releases with these clip norms."""
+    known = [clip_norm for clip_norm in clip_norms if clip_norm is not None]
+    return PER_OCTAVE * float(np.log2(max(known) / min(known))) if known else 0.0
 
 
 def _rates(releases: Sequence[Counts], scales: Floats, frequency: Floats, spread: tuple[float, float]) -> Rates:
@@ -140,13 +150,11 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     return step
 
 
-def _fitted(found: Rates, name: str, bound: float) -> Rates:
+def _fitted(found: Rates, name: str, low: float, high: float) -> Rates:
     """κ or τ, from what is within CUT deviations: the smallest that is likely, plus a standard error."""
-    part = found.sampling if name == "sampling" else found.drift
-    weights = _telling(found, name)
+    weights, part = _telling(found, name), 1.0 if name == "sampling" else low
     if _effective(weights) < ENOUGH:
-        return replace(found, **{name: 1.0 if name == "sampling" else 0.0})
-    low, high = 0.0, bound
+        return replace(found, **{name: part})
     for _ in range(HALVINGS):
         part = (low + high) / 2
         low, high = (low, part) if _is_enough(replace(found, **{name: part}), weights) else (part, high)
