@@ -41,7 +41,12 @@ def test_round_trip(tmp_path, mechanism):
     assert read.ngrams.equals(release.ngrams)
     assert read.probabilities.tolist() == release.probabilities.tolist()
     assert str(read.card) == str(release.card)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["card.json", "distribution.parquet"]
+    measured = [] if release.measured is None else ["measured.parquet"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
+        "card.json",
+        "distribution.parquet",
+        *measured,
+    ]
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)

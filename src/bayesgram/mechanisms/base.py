@@ -17,6 +17,7 @@ from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
+from bayesgram.released.measurements import Measurements
 from bayesgram.released.release import Release
 
 
@@ -44,6 +45,7 @@ class Outcome:
     theta: Floats
     details: dict[str, Any] = field(default_factory=dict)  # for the card
     deviation: Floats | None = None  # standard deviation of each probability, where it is known
+    measured: Measurements | None = None  # the noisy answers, where they are counts
 
 
 class Mechanism(ABC):
@@ -111,9 +113,10 @@ class Mechanism(ABC):
             details=outcome.details,
             vocabulary=vocabulary.described,
             seeded=chance.noise.seeded and epsilon is not None,
+            measured=None if outcome.measured is None else outcome.measured.described,
         )
         discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered)
+        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
 
 
 def release(

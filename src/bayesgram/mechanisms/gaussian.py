@@ -12,6 +12,7 @@ from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clip import UNITS, Coordinates, check_clip_norm, clipped_sum
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.measurements import NGRAM, Block, Measurements
 
 
 @dataclass(frozen=True)
@@ -46,4 +47,7 @@ class Gaussian(Mechanism):
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
         noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS)
         found = {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack}
-        return Outcome(normalised(noisy.astype(np.float64) * (self.clip_norm / UNITS)), found)
+        counts_found = noisy.astype(np.float64) * (self.clip_norm / UNITS)
+        doubt = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
+        block = Block(NGRAM, vocabulary.order, vocabulary.ngrams, counts_found, doubt)
+        return Outcome(normalised(counts_found), found, measured=Measurements.of_blocks([block]))

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
+from bayesgram.inference.keeping import kept
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
 from bayesgram.inference.measuring import (
     AMOUNT_SHARE,
@@ -83,7 +84,7 @@ class Posterior(Mechanism):
         models = ", ".join(dict.fromkeys(each.model for each in found))
         theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
         said = {"model": models, "expected_counts": totals, **_sources(vocabulary.source_names, by_order), **details}
-        return Outcome(theta, said, deviation)
+        return Outcome(theta, said, deviation, kept(noisy, parts))
 
     def measure(
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness

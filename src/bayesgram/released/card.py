@@ -10,6 +10,7 @@ from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses,
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
+LATER = ("command", "expected_users", "measured")  # what cards of earlier versions lack
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
@@ -37,6 +38,7 @@ class Card:
     seeded: bool
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
+    measured: dict[str, Any] | None = None  # the file of noisy measurements; None: none were kept
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     software: str = field(default=f"bayesgram {VERSION}")
 
@@ -137,7 +139,7 @@ class Card:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
         """The inverse of `to_json`; what follows from the rest is made anew, so that old cards have it too."""
-        values = {"command": None, "expected_users": None, **values}  # cards of earlier versions have none
+        values = {**dict.fromkeys(LATER), **values}
         _check_numbers(values)
         known = {field.name: values[field.name] for field in fields(cls)}
         return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})

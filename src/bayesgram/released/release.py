@@ -1,7 +1,8 @@
 """A release: a distribution over public n-grams, and its card.
 
 On disk: a folder with distribution.parquet (`ngram`, `probability`, `standard_deviation` where it is known, and
-`origin` where some n-grams were discovered) and card.json, published whole or not at all.
+`origin` where some n-grams were discovered), card.json and, of mechanisms that keep them, the noisy measurements in
+measured.parquet; published whole or not at all.
 """
 
 import json
@@ -19,11 +20,13 @@ from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
+from bayesgram.released.measurements import FILE as MEASURED
+from bayesgram.released.measurements import Measurements
 from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
 from bayesgram.text.ngrams import ngram_orders
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
-CONTENTS = (CARD, DISTRIBUTION)
+CONTENTS = (CARD, DISTRIBUTION, MEASURED)
 FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
 FORMAT = 1
 TOLERANCE = 1e-6  # of a sum of probabilities
@@ -43,7 +46,8 @@ class Fingerprinted(Protocol):
 
 def largest_size(ngrams: pa.LargeStringArray) -> int:
     """Bytes that a release over these n-grams takes on disk, and some to spare."""
-    return int(ngrams.nbytes) + 24 * len(ngrams) + (1 << 18)  # two numbers a row, Parquet's own and the card
+    texts = 3 * int(ngrams.nbytes)  # released, measured, and as words
+    return texts + 112 * len(ngrams) + (1 << 18)  # two numbers a row, some more a measurement, Parquet's own, the card
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +59,7 @@ class Release:
     card: Card
     deviations: Floats | None = None  # standard deviation of each probability, where the mechanism knows it
     discovered: Bools | None = None  # which n-grams are from people's own text; None: all are public
+    measured: Measurements | None = None  # the noisy counts; None: the mechanism, or an earlier version, kept none
 
     @property
     def orders(self) -> Integers:
@@ -71,6 +76,8 @@ class Release:
                 columns[COLUMN] = origin_column(self.discovered)
             table = pa.table(columns)
             pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
+            if self.measured is not None:
+                self.measured.save(folder)
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
@@ -95,13 +102,14 @@ class Release:
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
             discovered = _discovered(table, card)
+            measured = _measured(folder, card)
         except UsageError:
             raise
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged; release again.") from None
-        loaded = cls(ngrams, probabilities, card, deviations, discovered)
+        loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
         if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN
             raise BayesgramError(
@@ -141,6 +149,20 @@ def _discovered(table: pa.Table, card: Card) -> Bools | None:
     found = read_origin_column(table)
     if (0 if found is None else int(found.sum())) != card.vocabulary.get("discovered", 0):
         raise ValueError("the card and the table tell of different discoveries")
+    return found
+
+
+def _measured(folder: Path, card: Card) -> Measurements | None:
+    """The measurements that the card tells of; neither a file without a word there, nor the other way round."""
+    if card.measured is None:
+        if (folder / MEASURED).exists():
+            raise ValueError("measurements that the card says nothing of")
+        return None
+    if not (folder / MEASURED).is_file():
+        raise ValueError("measurements are missing")
+    found = Measurements.load(folder)
+    if found.described != card.measured:
+        raise ValueError("the card tells of other measurements")
     return found
 
 
