@@ -65,6 +65,12 @@ class Rates:
         """Of every share, under H0."""
         return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * self.pooled) * self.pooled
 
+    @property
+    def own_variances(self) -> Floats:
+        """Of every share, if it is what it seems."""
+        seen = np.maximum(self.shares, 0.0)
+        return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * seen) * seen
+
     @cached_property
     def pooled_deviation(self) -> Floats:
         """Of p."""
