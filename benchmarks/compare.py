@@ -180,11 +180,14 @@ def lines(setting: Setting, rows: list[dict[str, Any]]) -> Iterator[str]:
     """What is said of a kind of pair."""
     proportions = np.array([row["proportion"] for row in rows])
     error = proportions.std(ddof=1) / np.sqrt(proportions.size) if proportions.size > 1 else 0.0
-    mean = {name: np.mean([row[name] for row in rows]) for name in ("discoveries", "sampling", "drift", "tested", "spread")}
+    mean = {
+        name: np.mean([row[name] for row in rows]) for name in ("discoveries", "sampling", "drift", "tested", "spread")
+    }
     yield (
         f"{setting.name}: false discovery proportion {proportions.mean():.3f} ± {error:.3f},"
         f" any wrong in {np.mean([row['wrong'] > 0 for row in rows]):.1%}, {mean['discoveries']:.2f} discoveries"
-        f" of {mean['tested']:.0f} tested; κ {mean['sampling']:.2f}, τ {mean['drift']:.3f}, sd of z {mean['spread']:.3f}"
+        f" of {mean['tested']:.0f} tested; κ {mean['sampling']:.2f}, τ {mean['drift']:.3f},"
+        f" deviation of z {mean['spread']:.3f}"
     )
     power = np.sum([row["power"] for row in rows], axis=0)
     shown = [

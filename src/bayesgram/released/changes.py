@@ -8,14 +8,14 @@ in standard deviations, and how likely chance goes so far. H0: an n-gram has the
 the shares x have the privacy noise, which is known; the chance of who wrote what, where J is the most that one user can
 add to a count, so that E g² ≤ J·E g bounds it and κ ≤ 1; and a drift τ that most n-grams have in common. κ and τ are
 learnt from the middle of all n-grams, where changes are rare (an empirical null), rather too large than too small. So
-are the scales n, which may differ by how frequent n-grams are: clipping takes more of frequent ones. Clip norms that are
-not the same distort by more than that, so that τ is at least PER_OCTAVE for each factor of 2 between them. p and the
-differences of x are independent under H0, so what p leaves in the noise need not be tested. Noise is independent from
-release to release also where one was the prior of the next, as it is the measurements that are compared.
+are the scales n, which may differ by how frequent n-grams are: clipping takes more of frequent ones. Clip norms that
+are not the same distort by more than that, so that τ is at least PER_OCTAVE for each factor of 2 between them. p and
+the differences of x are independent under H0, so what p leaves in the noise need not be tested. Noise is independent
+from release to release also where one was the prior of the next, as it is the measurements that are compared.
 Does not read releases, and knows nothing of strings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -32,7 +32,7 @@ MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
 ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
 VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
 ROUNDS = 12
-LARGEST_DRIFT = 2.0
+LARGEST_DRIFT, USUAL_DRIFT = 2.0, 0.1
 PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
 LARGEST_FREE = 1e6  # of κ where the most that one user adds is not known, in counts
 HALVINGS = 50
@@ -120,8 +120,8 @@ def rates(releases: Sequence[Counts]) -> Rates:
         found = found.repooled().repooled()
         for at in range(1, len(releases)):
             scales[at] += _scale_step(found, at, frequency)
-        found = _fitted(found, "sampling", 0.0, bound)
-        found = _fitted(found, "drift", least, LARGEST_DRIFT)
+        found = _with_sampling(found, bound)
+        found = _with_drift(found, least)
         found = replace(_rates(releases, scales, frequency, (found.sampling, found.drift)), pooled=found.pooled)
     return found.repooled().repooled()
 
@@ -156,33 +156,38 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     return step
 
 
-def _fitted(found: Rates, name: str, low: float, high: float) -> Rates:
-    """κ or τ, from what is within CUT deviations: the smallest that is likely, plus a standard error."""
-    weights, part = _telling(found, name), 1.0 if name == "sampling" else low
+def _with_sampling(found: Rates, bound: float) -> Rates:
+    """With κ as the n-grams tell it that have much of it; its bound where these are too few."""
+    own, rest = found.chance.mean(axis=0) * found.pooled, found.noise.mean(axis=0)
+    weights = found.visible * own / (own + rest)
     if _effective(weights) < ENOUGH:
-        return replace(found, **{name: part})
+        return replace(found, sampling=1.0)
+    return _smallest(lambda part: replace(found, sampling=part), 0.0, bound, weights)
+
+
+def _with_drift(found: Rates, least: float) -> Rates:
+    """With τ as the n-grams tell it that noise and chance hide least; none where these are too few."""
+    own = USUAL_DRIFT**2 * found.pooled**2
+    rest = found.noise.mean(axis=0) + found.sampling * found.chance.mean(axis=0) * found.pooled
+    weights = found.visible * own / (own + rest)
+    if _effective(weights) < ENOUGH:
+        return replace(found, drift=least)
+    return _smallest(lambda part: replace(found, drift=part), least, LARGEST_DRIFT, weights)
+
+
+def _smallest(with_part: Callable[[float], Rates], low: float, high: float, weights: Floats) -> Rates:
+    """The smallest κ or τ, between bounds, under which n-grams stray no further than expected."""
     for _ in range(HALVINGS):
         part = (low + high) / 2
-        low, high = (low, part) if _is_enough(replace(found, **{name: part}), weights) else (part, high)
-    return replace(found, **{name: part})
-
-
-def _telling(found: Rates, name: str) -> Floats:
-    """How much each n-gram tells of κ or τ: the part of its variance that they have, where they are as large as usual."""
-    own = found.chance.mean(axis=0) * found.pooled if name == "sampling" else 0.01 * found.pooled**2
-    rest = found.noise.mean(axis=0)
-    if name == "drift":
-        rest = rest + found.sampling * found.chance.mean(axis=0) * found.pooled
-    weights: Floats = np.divide(own, own + rest) * found.visible
-    return weights
+        low, high = (low, part) if _is_enough(with_part(part), weights) else (part, high)
+    return with_part(high)
 
 
 def _is_enough(found: Rates, weights: Floats) -> bool:
-    """Whether n-grams stray no further than expected, less a standard error."""
-    free = len(found.shares) - 1
+    """Whether n-grams stray no further than expected, less a standard error; what is beyond CUT counts as CUT."""
     strayed = np.minimum(found.scores[1:] ** 2, CUT**2).mean(axis=0)
-    error = MIDDLE_DEVIATION * np.sqrt(float((weights**2).sum()) / free)
-    return float((weights * (MIDDLE - strayed)).sum()) >= error
+    error = MIDDLE_DEVIATION * float(np.linalg.norm(weights)) / np.sqrt(len(found.shares) - 1)
+    return bool((weights * (MIDDLE - strayed)).sum() >= error)
 
 
 def _effective(weights: Floats) -> float:

@@ -63,16 +63,13 @@ class Change:
         >>> Change("a", 1, (0.1, 0.3), 0, 1, 2.94, 2.1, 3.91, 8.0, 1e-6).described
         'rose 2.9× (2.1–3.9)'
         >>> Change("a", 1, (0.1, 0.02), 0, 1, 0.2, 0.1, 0.25, -8.0, 1e-6).described
-        'fell 5.0× (4.0–10)'
+        'fell 5.0× (4.0–10.0)'
         """
-        if self.z >= 0:
-            return f"rose {_times(self.ratio)}× ({_times(self.low)}–{_times(self.high)})"
-        return f"fell {_times(1 / self.ratio)}× ({_times(1 / self.high)}–{_times(1 / self.low)})"
-
-
-def _times(ratio: float) -> str:
-    """Two digits or three; small changes need the third."""
-    return f"{ratio:.0f}" if ratio >= 9.95 else f"{ratio:.1f}" if ratio >= 1.995 else f"{ratio:.2f}"
+        rose = self.z >= 0
+        ends = (self.ratio, self.low, self.high) if rose else (1 / self.ratio, 1 / self.high, 1 / self.low)
+        digits = 0 if ends[0] >= 9.95 else 1 if ends[0] >= 1.5 else 2
+        middle, low, high = (f"{end:,.{digits}f}" for end in ends)
+        return f"{'rose' if rose else 'fell'} {middle}× ({low}–{high})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,12 +120,14 @@ class Comparison:
     @property
     def explained(self) -> str:
         """What was found and what it is worth, in words."""
-        by_chance = f"about {self.fdr:.0%} of such a list are chance"
-        tests = f"{self.tested:,} of {len(self.ngrams):,} n-grams were tested (noise hides the others)"
-        found = len(self.discovered)
-        if not found:
-            return f"Nothing is sure to have changed: {tests}, and none stands out at a false discovery rate of {self.fdr:g}."
-        return f"{found:,} changed: {tests}; false discovery rate {self.fdr:g}: {by_chance}."
+        hidden = len(self.ngrams) - self.tested
+        tests = f"{self.tested:,} n-grams were tested" + (f", noise hides {hidden:,} more" if hidden else "")
+        if not self.discovered.size:
+            return f"Nothing is sure to have changed: {tests}, and none stands out (false discovery rate {self.fdr:g})."
+        return (
+            f"{self.discovered.size:,} changed: {tests}. False discovery rate {self.fdr:g}: of a list like this, at"
+            f" most about {self.fdr:.0%} are there by chance."
+        )
 
 
 def compare(
@@ -302,7 +301,15 @@ def _with_public_text(release: Release, prior: Floats, name: str, fdr: float) ->
     everything: Bools = np.ones(prior.size, bool)
     deviations = np.array([np.zeros_like(prior), release.deviations])
     return _compared(
-        [PUBLIC_TEXT, name], release.ngrams, shares, deviations, [(everything, found)], {}, fdr, notes, visible=everything
+        [PUBLIC_TEXT, name],
+        release.ngrams,
+        shares,
+        deviations,
+        [(everything, found)],
+        {},
+        fdr,
+        notes,
+        visible=everything,
     )
 
 

@@ -3,8 +3,9 @@
 In:  two noisy shares of every n-gram and their variances.   Out: the posterior of ℓ = log ratio: mean, deviation and
 where 95% of it lie. With shares x and their variances v, (x₂ − e^ℓ x₁)² / (v₂ + e^2ℓ v₁) is the square of a
 standard normal number whatever the shares are (Fieller, 1940), which is the likelihood, also where a share is hidden
-by noise. The prior is a mixture of normal distributions around 0, the narrowest of which is no change, with weights that
-make all n-grams together likeliest (as in Stephens, 2017): the largest of many changes are not taken at their word.
+by noise. The prior is a mixture of normal distributions around 0, the narrowest of which is no change, with weights
+that make all n-grams together likeliest (as in Stephens, 2017): the largest of many changes are not taken at their
+word.
 """
 
 from dataclasses import dataclass
