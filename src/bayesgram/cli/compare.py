@@ -11,7 +11,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.released.comparison import Change, Comparison
 
-LONGEST = 34  # characters of an n-gram in a table of 80 columns
+LONGEST = 30  # characters of an n-gram in a table of 80 columns
 
 
 def compare(
@@ -28,7 +28,9 @@ def compare(
         typer.Option(help="Their vocabulary: compares its public text with one release.", show_default=False),
     ] = None,
     fdr: Annotated[float, typer.Option(help="The false discovery rate: so much of the list may be chance.")] = 0.1,
-    top: Annotated[int, typer.Option(help="How many changes the table shows, the surest first.", min=1)] = 20,
+    top: Annotated[
+        int, typer.Option(help="How many that rose, and that fell, the tables show: the surest.", min=1)
+    ] = 10,
     plot: Annotated[
         Path | None, typer.Option(help="A picture of what changed: a .svg or .png.", show_default=False)
     ] = None,
@@ -96,15 +98,17 @@ def _compared(names: dict[str, str], vocab: Path | None, fdr: float) -> "Compari
 
 
 def _show(found: "Comparison", top: int) -> None:
-    """The table, what it means, and what must be said of the releases."""
-    if found.changes:
-        pair = len(found.names) == 2
-        title = f"What changed from {found.names[0]} to {found.names[1]}" if pair else "What changed"
-        columns = ("n-gram", "before", "after", "change", "fdr", *([] if pair else ["between"]))
-        rows = [_cells(change, found.names, pair=pair) for change in found.changes[:top]]
-        console.print_table(title, columns, rows, right=("before", "after", "fdr"))
-    more = len(found.changes) - top
-    for line in [found.explained, *([f"{more:,} more: --top, or -o changes.csv."] if more > 0 else []), *found.notes]:
+    """What rose, what fell, what that means, and what must be said of the releases."""
+    pair = len(found.names) == 2
+    over = f"from {found.names[0]} to {found.names[1]}" if pair else f"over {len(found.names)} releases"
+    columns = ("n-gram", "before", "after", "change", "fdr", *([] if pair else ["between"]))
+    for title, rose in (("Rose", True), ("Fell", False)):
+        changes = [change for change in found.changes if (change.z >= 0) == rose]
+        rows = [_cells(change, found.names, pair=pair) for change in changes[:top]]
+        more = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
+        if rows:
+            console.print_table(f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr"))
+    for line in [found.explained, *found.notes]:
         console.out.print(line, markup=False, soft_wrap=True)
 
 
@@ -113,7 +117,7 @@ def _cells(change: "Change", names: list[str], *, pair: bool) -> tuple[str, ...]
     ngram = change.ngram if len(change.ngram) <= LONGEST else f"{change.ngram[: LONGEST - 1]}…"
     shares = (_percent(change.shares[at]) for at in (change.first, change.second))
     sure = "<0.0001" if change.fdr < 1e-4 else f"{change.fdr:.2g}"
-    between = f"{names[change.first]}, {names[change.second]}"
+    between = f"{names[change.first]} → {names[change.second]}"
     return (ngram, *shares, change.described, sure, *([] if pair else [between]))
 
 

@@ -15,9 +15,10 @@ from release to release also where one was the prior of the next, as it is the m
 Does not read releases, and knows nothing of strings.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 from scipy.special import chdtrc
@@ -31,11 +32,12 @@ _FOURTH = 2 * (3 * (norm.cdf(CUT) - 0.5) - (CUT**3 + 3 * CUT) * norm.pdf(CUT) + 
 MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
 ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
 VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
-ROUNDS = 12
+ROUNDS = 4
 LARGEST_DRIFT, USUAL_DRIFT = 2.0, 0.1
 PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
 LARGEST_FREE = 1e6  # of κ where the most that one user adds is not known, in counts
-HALVINGS = 50
+FIRST = 0.1  # that is tried of κ and τ; from there doubled, then halved
+HALVINGS = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,15 @@ class Rates:
         z: Floats = (self.shares[second] - self.shares[first]) / deviation
         return z
 
+    def having(self, name: Literal["sampling", "drift"], value: float) -> "Rates":
+        """With another κ or τ."""
+        return replace(self, sampling=value) if name == "sampling" else replace(self, drift=value)
+
+    def taken(self, rows: Bools) -> "Rates":
+        """Some of the n-grams."""
+        shares, noise, chance = (values[:, rows] for values in (self.shares, self.noise, self.chance))
+        return replace(self, shares=shares, noise=noise, chance=chance, pooled=self.pooled[rows])
+
     def repooled(self) -> "Rates":
         """With p as the variances have it; it is never below 0."""
         weights = 1 / self.variances
@@ -116,13 +127,13 @@ def rates(releases: Sequence[Counts]) -> Rates:
     scales = np.zeros((len(releases), 2))  # log of what the total is times, and its slope over frequency
     bound = 1.0 if all(release.most is not None for release in releases) else LARGEST_FREE
     found = _rates(releases, scales, frequency, (1.0, least))
-    for _ in range(ROUNDS):
-        found = found.repooled().repooled()
-        for at in range(1, len(releases)):
-            scales[at] += _scale_step(found, at, frequency)
-        found = _with_sampling(found, bound)
-        found = _with_drift(found, least)
-        found = replace(_rates(releases, scales, frequency, (found.sampling, found.drift)), pooled=found.pooled)
+    for fitting in [False] * ROUNDS + [True] * ROUNDS:  # scales first: what they explain is neither chance nor drift
+        found = found.repooled()
+        scales[1:] += [_scale_step(found, at, frequency) for at in range(1, len(releases))]
+        if fitting:
+            found = _with_drift(_with_sampling(found, least, bound), least)
+        spread = found.sampling, found.drift
+        found = replace(_rates(releases, scales, frequency, spread), pooled=found.pooled)
     return found.repooled().repooled()
 
 
@@ -156,13 +167,14 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     return step
 
 
-def _with_sampling(found: Rates, bound: float) -> Rates:
-    """With κ as the n-grams tell it that have much of it; its bound where these are too few."""
-    own, rest = found.chance.mean(axis=0) * found.pooled, found.noise.mean(axis=0)
-    weights = found.visible * own / (own + rest)
+def _with_sampling(found: Rates, least: float, bound: float) -> Rates:
+    """With κ as the n-grams tell it that have much of it, and little of what may be drift; its bound if few do."""
+    own = found.chance.mean(axis=0) * found.pooled
+    weights = found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
     if _effective(weights) < ENOUGH:
         return replace(found, sampling=1.0)
-    return _smallest(lambda part: replace(found, sampling=part), 0.0, bound, weights)
+    parts = replace(found, drift=least).taken(weights > 0)
+    return replace(found, sampling=_smallest("sampling", parts, (0.0, bound), weights[weights > 0]))
 
 
 def _with_drift(found: Rates, least: float) -> Rates:
@@ -172,15 +184,20 @@ def _with_drift(found: Rates, least: float) -> Rates:
     weights = found.visible * own / (own + rest)
     if _effective(weights) < ENOUGH:
         return replace(found, drift=least)
-    return _smallest(lambda part: replace(found, drift=part), least, LARGEST_DRIFT, weights)
+    parts = found.taken(weights > 0)
+    return replace(found, drift=_smallest("drift", parts, (least, LARGEST_DRIFT), weights[weights > 0]))
 
 
-def _smallest(with_part: Callable[[float], Rates], low: float, high: float, weights: Floats) -> Rates:
+def _smallest(name: Literal["sampling", "drift"], found: Rates, ends: tuple[float, float], weights: Floats) -> float:
     """The smallest κ or τ, between bounds, under which n-grams stray no further than expected."""
+    low, most = ends
+    high = min(max(low, FIRST), most)
+    while high < most and not _is_enough(found.having(name, high), weights):
+        low, high = high, min(2 * high, most)
     for _ in range(HALVINGS):
         part = (low + high) / 2
-        low, high = (low, part) if _is_enough(with_part(part), weights) else (part, high)
-    return with_part(high)
+        low, high = (low, part) if _is_enough(found.having(name, part), weights) else (part, high)
+    return high
 
 
 def _is_enough(found: Rates, weights: Floats) -> bool:

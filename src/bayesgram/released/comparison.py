@@ -6,7 +6,7 @@ measurements (see `changes`), which also holds where one was the prior of the ne
 and their deviations, and that is said. Post-processing: costs no privacy. Does not read private data.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
@@ -230,24 +230,26 @@ def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[In
 
 
 def _evidence_notes(releases: Sequence[Release], names: Sequence[str]) -> list[str]:
-    """What must be said of labels and of what a release does not tell."""
-    notes = []
+    """What must be said of labels and of what releases do not tell; once for all of which it is true."""
+    found: dict[str, list[str]] = {}
     for name, release in zip(names, releases, strict=True):
-        if release.card.seeded:
-            notes.append(f"{name}: {SEEDED}.")
-        elif release.card.guarantee is not Guarantee.PROVED:
-            notes.append(f"{name}: {release.card.label}; its noise is not calibrated.")
-        if release.measured is None and release.deviations is None:
-            notes.append(
-                f"{name}: tells nothing of its noise, which was guessed from how far most n-grams moved; the false"
-                " discovery rate is not assured."
-            )
-        elif release.measured is None:
-            notes.append(
-                f"{name}: has no measurements, so its posterior is compared; a past that it shares with others is not"
-                " taken into account."
-            )
-    return notes
+        for note in _notes_of(release):
+            found.setdefault(note, []).append(name)
+    return [f"{', '.join(named)}: {note}" for note, named in found.items()]
+
+
+def _notes_of(release: Release) -> Iterator[str]:
+    if release.card.seeded:
+        yield f"{SEEDED}."
+    elif release.card.guarantee is not Guarantee.PROVED:
+        yield f"{release.card.label}; the noise is not calibrated."
+    if release.measured is None and release.deviations is None:
+        yield (
+            "nothing is told of the noise, which was guessed from how far most n-grams moved; the false discovery rate"
+            " is not assured."
+        )
+    elif release.measured is None:
+        yield "no measurements, so that posteriors are compared; a past that releases share is not taken into account."
 
 
 def _by_order(
@@ -297,7 +299,7 @@ def _with_public_text(release: Release, prior: Floats, name: str, fdr: float) ->
     sure = np.maximum(release.deviations, 1e-9 * prior)
     noise = np.array([(1e-6 * sure) ** 2, sure**2])
     found = Rates(shares, noise, np.zeros_like(noise), 0.0, 0.0, prior)
-    notes = _evidence_notes([release], [name])[: 1 if release.card.guarantee is not Guarantee.PROVED else 0]
+    notes = [] if release.card.guarantee is Guarantee.PROVED else _evidence_notes([release], [name])[:1]
     everything: Bools = np.ones(prior.size, bool)
     deviations = np.array([np.zeros_like(prior), release.deviations])
     return _compared(

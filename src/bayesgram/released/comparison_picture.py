@@ -25,7 +25,7 @@ def moved(found: Comparison) -> Any:  # noqa: ANN401 - Altair's charts share no 
     panels = [_ratios(found.changes[:MOST_MARKS])]
     if len(found.names) > 2 and found.changes:
         panels.insert(0, _lines(found))
-    drawn = alt.hconcat(*panels, spacing=36, title=title)
+    drawn = alt.hconcat(*panels, spacing=36, title=title).resolve_scale(color="independent")
     return drawn.configure_view(stroke=None).configure_axis(titleFontWeight="normal", labelLimit=260)
 
 
@@ -66,7 +66,7 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
         for name, share, low, high in _shares(found, row)
     ]
     x = alt.X("release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=-30))
-    y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log"))
+    y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False))
     names = [found.ngrams[row].as_py() for row in shown]
     colour = alt.Color(
         "ngram:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])),

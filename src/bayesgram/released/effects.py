@@ -5,7 +5,7 @@ where 95% of it lie. With shares x and their variances v, (x₂ − e^ℓ x₁)�
 standard normal number whatever the shares are (Fieller, 1940), which is the likelihood, also where a share is hidden
 by noise. The prior is a mixture of normal distributions around 0, the narrowest of which is no change, with weights
 that make all n-grams together likeliest (as in Stephens, 2017): the largest of many changes are not taken at their
-word.
+word. The posterior is that of an n-gram which did change: whether it did is for the test to say.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from bayesgram.arrays import Floats
 
-WIDTHS = np.array([1e-9, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6])  # of the normal distributions
+WIDTHS = np.array([1e-9, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])  # of the normal distributions
 CELLS = 160  # of ℓ, for each n-gram
 REACH = 6.0  # standard deviations from the likeliest ℓ to the ends of the cells
 FARTHEST = 7.0  # no ratio is beyond e to this
@@ -75,7 +75,8 @@ def _mixture(evidence: Floats) -> Floats:
 
 def _posterior(edges: Floats, likely: Floats, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean, deviation and the ends of the interval."""
-    prior = sum(weight * _masses(edges, width) for weight, width in zip(weights, WIDTHS, strict=True))
+    changed = zip(weights[1:], WIDTHS[1:], strict=True)
+    prior = sum(weight * _masses(edges, width) for weight, width in changed)
     chances = likely * prior + 1e-300
     chances /= chances.sum(axis=1, keepdims=True)
     middles = (edges[:, 1:] + edges[:, :-1]) / 2
