@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from bayesgram.released.adapting import adapt as adapt
     from bayesgram.released.adapting import tune as tune
     from bayesgram.released.causal import CausalScorer as CausalScorer
+    from bayesgram.released.comparison import Comparison as Comparison
+    from bayesgram.released.comparison import compare as compare
     from bayesgram.released.interpolation import interpolate as interpolate
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
@@ -84,6 +86,7 @@ _HOMES = {
     "public.vocabulary": ["Vocabulary"],
     "released.adapting": ["Adapted", "adapt", "tune"],
     "released.causal": ["CausalScorer"],
+    "released.comparison": ["Comparison", "compare"],
     "released.interpolation": ["interpolate"],
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],

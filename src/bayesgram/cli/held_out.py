@@ -1,6 +1,6 @@
 """evaluate --text: language models judged by held-out text, as tables and as a picture over ε."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,11 +114,17 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: bool) -> None:
     """Write the picture over ε."""
     from bayesgram.audit.quality_picture import over_epsilon
+
+    save_picture(lambda: over_epsilon(judged, same_words=same_words), path, force=force)
+
+
+def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
+    """Write a chart as the name of its file says."""
     from bayesgram.files.writing import publish_file
 
+    kind = path.suffix.lower()[1:]
     with console.step("Drawing"), publish_file(path, force=force) as target:
-        scale = 2 if path.suffix.lower() == ".png" else 1
-        over_epsilon(judged, same_words=same_words).save(target, format=path.suffix.lower()[1:], scale_factor=scale)
+        draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 
 def show(judged: "Sequence[Judged]", *, same_words: bool) -> None:

@@ -1,0 +1,225 @@
+"""Which n-grams changed between releases: the test, on noisy counts.
+
+In:  noisy counts of one order in two or more releases.   Out: for every n-gram how far the releases are from one rate,
+in standard deviations, and how likely chance goes so far. H0: an n-gram has the same rate in all of them. With
+
+    x = y/n,  Var x = noise²/n² + κ·J·p/n + τ²p²/2,   p = Σ x/Var x / Σ 1/Var x
+
+the shares x have the privacy noise, which is known; the chance of who wrote what, where J is the most that one user can
+add to a count, so that E g² ≤ J·E g bounds it and κ ≤ 1; and a drift τ that most n-grams have in common. κ and τ are
+learnt from the middle of all n-grams, where changes are rare (an empirical null), rather too large than too small. So
+are the scales n, which may differ by how frequent n-grams are: clipping takes more of frequent ones. Clip norms that
+are not the same distort by more than that, so that τ is at least PER_OCTAVE for each factor of 2 between them. p and
+the differences of x are independent under H0, so what p leaves in the noise need not be tested. Noise is independent
+from release to release also where one was the prior of the next, as it is the measurements that are compared.
+Does not read releases, and knows nothing of strings.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+from scipy.special import chdtrc
+from scipy.stats import norm
+
+from bayesgram.arrays import Bools, Floats
+
+CUT = 1.5  # deviations: what is beyond counts as so much, so that real changes hardly move κ, τ and scales
+MIDDLE = float(2 * (norm.cdf(CUT) - 0.5 - CUT * norm.pdf(CUT) + CUT**2 * norm.sf(CUT)))  # E min(Z², CUT²)
+_FOURTH = 2 * (3 * (norm.cdf(CUT) - 0.5) - (CUT**3 + 3 * CUT) * norm.pdf(CUT) + CUT**4 * norm.sf(CUT))
+MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
+ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
+VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
+ROUNDS = 4
+LARGEST_DRIFT, USUAL_DRIFT = 2.0, 0.1
+PER_OCTAVE = 0.05  # relative deviation of a count by clip norms that differ by a factor of 2, over made-up people
+LARGEST_FREE = 1e6  # of κ where the most that one user adds is not known, in counts
+FIRST = 0.1  # that is tried of κ and τ; from there doubled, then halved
+HALVINGS = 12
+
+
+@dataclass(frozen=True, eq=False)
+class Counts:
+    """Noisy counts of one order in one release."""
+
+    counts: Floats
+    noise: Floats  # standard deviations
+    total: float
+    most: Floats | None = None  # J: the most that one user can add to a count; None: not known
+    clip_norm: float | None = None  # Λ; None: not known
+
+
+@dataclass(frozen=True, eq=False)
+class Rates:
+    """Shares of all releases (R × V), their variances under H0, and what they have in common."""
+
+    shares: Floats
+    noise: Floats  # variances of the privacy noise
+    chance: Floats  # variances of who wrote what, where κ = 1, for p = 1
+    sampling: float  # κ
+    drift: float  # τ
+    pooled: Floats  # p
+
+    @cached_property
+    def variances(self) -> Floats:
+        """Of every share, under H0."""
+        return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * self.pooled) * self.pooled
+
+    @property
+    def own_variances(self) -> Floats:
+        """Of every share, if it is what it seems."""
+        seen = np.maximum(self.shares, 0.0)
+        return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * seen) * seen
+
+    @cached_property
+    def pooled_deviation(self) -> Floats:
+        """Of p."""
+        deviation: Floats = 1 / np.sqrt((1 / self.variances).sum(axis=0))
+        return deviation
+
+    @cached_property
+    def scores(self) -> Floats:
+        """Each release against p, in standard deviations: of two releases, both are ± the same."""
+        return (self.shares - self.pooled) / np.sqrt(self.variances - self.pooled_deviation**2)
+
+    @cached_property
+    def visible(self) -> Bools:
+        """Whether an n-gram is tested: a change of one that no release sees can't be seen."""
+        seen: Bools = self.pooled > VISIBLE * self.pooled_deviation
+        return seen
+
+    @cached_property
+    def p_values(self) -> Floats:
+        """How likely chance goes so far: χ² with as many degrees of freedom as there are releases, less one."""
+        statistic = ((self.shares - self.pooled) ** 2 / self.variances).sum(axis=0)
+        tails: Floats = chdtrc(len(self.shares) - 1, statistic)
+        return tails
+
+    def between(self, first: int, second: int) -> Floats:
+        """Z: by how many standard deviations the second share is above the first."""
+        deviation = np.sqrt(self.variances[first] + self.variances[second])
+        z: Floats = (self.shares[second] - self.shares[first]) / deviation
+        return z
+
+    def having(self, name: Literal["sampling", "drift"], value: float) -> "Rates":
+        """With another κ or τ."""
+        return replace(self, sampling=value) if name == "sampling" else replace(self, drift=value)
+
+    def taken(self, rows: Bools) -> "Rates":
+        """Some of the n-grams."""
+        shares, noise, chance = (values[:, rows] for values in (self.shares, self.noise, self.chance))
+        return replace(self, shares=shares, noise=noise, chance=chance, pooled=self.pooled[rows])
+
+    def repooled(self) -> "Rates":
+        """With p as the variances have it; it is never below 0."""
+        weights = 1 / self.variances
+        pooled = np.maximum((weights * self.shares).sum(axis=0) / weights.sum(axis=0), 0.0)
+        return replace(self, pooled=pooled)
+
+
+def rates(releases: Sequence[Counts]) -> Rates:
+    """Shares, and how far they stray by chance, learnt from all n-grams together."""
+    frequency = np.mean([np.log(release.noise) for release in releases], axis=0)  # public: noise follows public text
+    frequency -= frequency.mean()
+    least = distortion([release.clip_norm for release in releases])
+    scales = np.zeros((len(releases), 2))  # log of what the total is times, and its slope over frequency
+    bound = 1.0 if all(release.most is not None for release in releases) else LARGEST_FREE
+    found = _rates(releases, scales, frequency, (1.0, least))
+    for fitting in [False] * ROUNDS + [True] * ROUNDS:  # scales first: what they explain is neither chance nor drift
+        found = found.repooled()
+        scales[1:] += [_scale_step(found, at, frequency) for at in range(1, len(releases))]
+        if fitting:
+            found = _with_drift(_with_sampling(found, least, bound), least)
+        spread = found.sampling, found.drift
+        found = replace(_rates(releases, scales, frequency, spread), pooled=found.pooled)
+    return found.repooled().repooled()
+
+
+def distortion(clip_norms: Sequence[float | None]) -> float:
+    """The least drift of releases with these clip norms."""
+    known = [clip_norm for clip_norm in clip_norms if clip_norm is not None]
+    return PER_OCTAVE * float(np.log2(max(known) / min(known))) if known else 0.0
+
+
+def _rates(releases: Sequence[Counts], scales: Floats, frequency: Floats, spread: tuple[float, float]) -> Rates:
+    """Shares for these scales."""
+    totals = np.array([[release.total] for release in releases]) * np.exp(scales[:, :1] + scales[:, 1:] * frequency)
+    shares = np.array([release.counts for release in releases]) / totals
+    noise = (np.array([release.noise for release in releases]) / totals) ** 2
+    most = np.array([np.ones_like(each.counts) if each.most is None else each.most for each in releases])
+    return Rates(shares, noise, most / totals, *spread, np.maximum(shares.mean(axis=0), 0.0))
+
+
+def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
+    """By how much to move the scale of a release, so that the middle of all n-grams is where that of the first is.
+
+    Least squares of x − x₀ on p and p·frequency, each difference cut at CUT deviations.
+    """
+    deviation = np.sqrt(found.variances[0] + found.variances[at])
+    regressors = found.pooled / deviation * np.stack([np.ones_like(frequency), frequency])
+    weights = regressors[0] ** 2
+    if _effective(weights) < ENOUGH:
+        return np.zeros(2)
+    information = regressors @ regressors.T + np.diag([0.0, 1e-9 * weights.sum()])  # all may be equally frequent
+    step: Floats = np.linalg.solve(information, regressors @ np.clip(found.between(0, at), -CUT, CUT))
+    return step
+
+
+def _with_sampling(found: Rates, least: float, bound: float) -> Rates:
+    """With κ as the n-grams tell it that have much of it, and little of what may be drift; its bound if few do."""
+    own = found.chance.mean(axis=0) * found.pooled
+    weights = found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
+    if _effective(weights) < ENOUGH:
+        return replace(found, sampling=1.0)
+    parts = replace(found, drift=least).taken(weights > 0)
+    return replace(found, sampling=_smallest("sampling", parts, (0.0, bound), weights[weights > 0]))
+
+
+def _with_drift(found: Rates, least: float) -> Rates:
+    """With τ as the n-grams tell it that noise and chance hide least; none where these are too few."""
+    own = USUAL_DRIFT**2 * found.pooled**2
+    rest = found.noise.mean(axis=0) + found.sampling * found.chance.mean(axis=0) * found.pooled
+    weights = found.visible * own / (own + rest)
+    if _effective(weights) < ENOUGH:
+        return replace(found, drift=least)
+    parts = found.taken(weights > 0)
+    return replace(found, drift=_smallest("drift", parts, (least, LARGEST_DRIFT), weights[weights > 0]))
+
+
+def _smallest(name: Literal["sampling", "drift"], found: Rates, ends: tuple[float, float], weights: Floats) -> float:
+    """The smallest κ or τ, between bounds, under which n-grams stray no further than expected."""
+    low, most = ends
+    high = min(max(low, FIRST), most)
+    while high < most and not _is_enough(found.having(name, high), weights):
+        low, high = high, min(2 * high, most)
+    for _ in range(HALVINGS):
+        part = (low + high) / 2
+        low, high = (low, part) if _is_enough(found.having(name, part), weights) else (part, high)
+    return high
+
+
+def _is_enough(found: Rates, weights: Floats) -> bool:
+    """Whether n-grams stray no further than expected, less a standard error; what is beyond CUT counts as CUT."""
+    strayed = np.minimum(found.scores[1:] ** 2, CUT**2).mean(axis=0)
+    error = MIDDLE_DEVIATION * float(np.linalg.norm(weights)) / np.sqrt(len(found.shares) - 1)
+    return bool((weights * (MIDDLE - strayed)).sum() >= error)
+
+
+def _effective(weights: Floats) -> float:
+    """How many n-grams of equal weight tell as much."""
+    return float(weights.sum()) ** 2 / max(float((weights**2).sum()), 1e-300)
+
+
+def false_discovery_rates(p_values: Floats) -> Floats:
+    """Q: the smallest stated false discovery rate at which each is a discovery (Benjamini and Hochberg, 1995).
+
+    >>> false_discovery_rates(np.array([0.01, 0.5, 0.02])).round(3).tolist()
+    [0.03, 0.5, 0.03]
+    """
+    order = np.argsort(p_values)[::-1]
+    ranked = p_values[order] * p_values.size / np.arange(p_values.size, 0, -1)
+    found = np.empty_like(p_values)
+    found[order] = np.minimum.accumulate(ranked)
+    return found
