@@ -83,6 +83,8 @@ for command in (
 app.command("import")(language_model.import_arpa)
 app.add_typer(ledger_app, name="ledger")
 
+OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
+
 
 def main() -> NoReturn:
     """Run a command; exit with 0 (done), 1 (failed) or 2 (wrong use). No traceback reaches a person."""
@@ -97,13 +99,15 @@ def main() -> NoReturn:
     except BayesgramError as error:
         _fail(str(error), error.exit_code)
     except MemoryError:
-        _fail("out of memory: use a smaller vocabulary or a larger machine.", 1)
+        _fail(OUT_OF_MEMORY, 1)
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
         what = error.filename or "a file, or standard output"
         _fail(f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.", 1)
     except Exception as error:
+        if isinstance(error, SystemError) and "without setting an exception" in str(error):
+            _fail(OUT_OF_MEMORY, 1)  # Python's compile() forgets to say so, which templates of pages call
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
         _fail(
