@@ -106,16 +106,20 @@ def main() -> NoReturn:
         what = error.filename or "a file, or standard output"
         _fail(f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.", 1)
     except Exception as error:
-        if isinstance(error, SystemError) and "without setting an exception" in str(error):
-            _fail(OUT_OF_MEMORY, 1)  # Python's compile() forgets to say so, which templates of pages call
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it; BAYESGRAM_DEBUG=1 shows"
-            " where (that output may quote private data).",
-            1,
-        )
+        _fail(_unexpected(error), 1)
     sys.exit(0)
+
+
+def _unexpected(error: Exception) -> str:
+    """What to say of an error that nobody thought of."""
+    if isinstance(error, SystemError) and "without setting an exception" in str(error):
+        return OUT_OF_MEMORY  # Python's compile(), which templates of pages call, forgets to say so
+    return (
+        f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it; BAYESGRAM_DEBUG=1 shows"
+        " where (that output may quote private data)."
+    )
 
 
 def _stop(number: int, _frame: object) -> NoReturn:
