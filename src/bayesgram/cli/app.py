@@ -89,6 +89,8 @@ for command in (
 app.command("import")(language_model.import_arpa)
 app.add_typer(ledger_app, name="ledger")
 
+OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
+
 
 def main() -> NoReturn:
     """Run a command; exit with 0 (done), 1 (failed) or 2 (wrong use). No traceback reaches a person."""
@@ -102,8 +104,8 @@ def main() -> NoReturn:
         app()
     except BayesgramError as error:
         _fail(str(error), error.exit_code)
-    except (MemoryError, SystemError):  # libraries that ask for memory and get none don't always say so
-        _fail("out of memory: use a smaller vocabulary or a larger machine.", 1)
+    except MemoryError:
+        _fail(OUT_OF_MEMORY, 1)
     except BrokenPipeError:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
@@ -112,12 +114,18 @@ def main() -> NoReturn:
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
-        _fail(
-            f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it; BAYESGRAM_DEBUG=1 shows"
-            " where (that output may quote private data).",
-            1,
-        )
+        _fail(_unexpected(error), 1)
     sys.exit(0)
+
+
+def _unexpected(error: Exception) -> str:
+    """What to say of an error that nobody thought of."""
+    if isinstance(error, SystemError) and "without setting an exception" in str(error):
+        return OUT_OF_MEMORY  # Python's compile(), which templates of pages call, forgets to say so
+    return (
+        f"unexpected {type(error).__name__} inside bayesgram {VERSION}. Please report it; BAYESGRAM_DEBUG=1 shows"
+        " where (that output may quote private data)."
+    )
 
 
 def _stop(number: int, _frame: object) -> NoReturn:

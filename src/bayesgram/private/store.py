@@ -261,7 +261,8 @@ def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
 
 def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     kind = _kind(pq.read_schema(file).field("user").type)
-    with pq.ParquetFile(file, read_dictionary=["user"] if _is_text(kind) else None) as opened:
+    named = ["user"] if _is_text(kind) else None
+    with pq.ParquetFile(file, read_dictionary=named, pre_buffer=False) as opened:  # else it would hold the whole file
         first_row = 1
         for batch in opened.iter_batches(ROWS_READ, columns=COLUMNS):
             yield first_row, batch
