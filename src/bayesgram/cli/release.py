@@ -1,7 +1,7 @@
 """bayesgram release, tune and sensitivity: what goes through a door, and what a door would need."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +11,11 @@ from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
 
 if TYPE_CHECKING:
+    from bayesgram.private.counts import SegmentedCounts
+    from bayesgram.private.over_users import PrivateCounts
     from bayesgram.released.card import Card
+    from bayesgram.released.release import Release
+    from bayesgram.released.segmented import SegmentedRelease
 
 TUNING = "Of Algorithm 2 (--tune)"
 
@@ -70,16 +74,22 @@ def release(
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
+    Counts by segment (`bayesgram count --by`) give a folder for all people and one for each segment, in one budget.
+
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
-    from dataclasses import replace
+    from contextlib import ExitStack
 
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms import base
     from bayesgram.privacy.ledger import Ledger
+    from bayesgram.private.store import segments_of
     from bayesgram.released.release import CONTENTS, largest_size
+    from bayesgram.released.segmented import SegmentedRelease, contents_of
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
+    segments = segments_of(counts)
+    contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    check_free(output, force=force, contents=contents, inputs=[counts, vocab])
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
@@ -99,11 +109,18 @@ def release(
         suppressed=suppressed,
     )
     chosen.check_budget(budget)  # what won't do is refused before anything is read
-    with spark.opened(counts, vocab, engine, master) as (user_counts, vocabulary):
+    with ExitStack() as opened:
+        if segments is None:
+            plain, vocabulary = opened.enter_context(spark.opened(counts, vocab, engine, master))
+            user_counts: PrivateCounts | SegmentedCounts = plain
+        else:
+            chosen.by_segment(segments)
+            spark.refuse_segments(engine, master, segments.by)
+            user_counts, vocabulary = mechanisms.load_by_segment(counts, vocab)
         book = None if ledger is None else Ledger.open(ledger)
-        check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
+        check_free(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
         charged = None if ledger is None else charge.begin(ledger, budget, output)
-        with console.step(f"Releasing by {mechanism}"):
+        with console.progress(f"Releasing by {mechanism}") as tell:
             made = base.release(
                 user_counts,
                 vocabulary,
@@ -113,17 +130,43 @@ def release(
                 ledger=book,
                 output=str(output),
                 on_reserved=None if charged is None else charged.reserved,
+                on_progress=tell,
             )
-    made = replace(made, card=replace(made.card, command=typed_command(context), expected_users=expected_users))
+    made = made.stated(command=typed_command(context), expected_users=expected_users)
     made.save(output, force=force)
     if book is not None and charged is not None and charged.entry is not None:
         book.complete(charged.entry)
         charge.done()
+    whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": made.card.to_json()})
-    else:
-        console.out.print(f"{made.card}\nWritten to: {output}", markup=False, soft_wrap=True)
-        _draw_norms(made.card)
+        console.print_json({"output": str(output), "card": whole.card.to_json(), **_segments_told(made, output)})
+        return
+    console.out.print(f"{whole.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+    if isinstance(made, SegmentedRelease):
+        _show_segments(made)
+    _draw_norms(whole.card)
+
+
+def _segments_told(made: "Release | SegmentedRelease", output: Path) -> dict[str, Any]:
+    """For machines: the folder of each segment, and its card."""
+    from bayesgram.released.segmented import SegmentedRelease
+
+    if not isinstance(made, SegmentedRelease):
+        return {}
+    others = {name: one for name, one in made.items() if one is not made.all}
+    return {
+        "segments": {name: {"output": str(output / name), "card": one.card.to_json()} for name, one in others.items()}
+    }
+
+
+def _show_segments(made: "SegmentedRelease") -> None:
+    """Each segment's share of what people write, from noisy counts, and which model its answer is from."""
+    rows = [
+        (name, f"{100 * [*one.card.details['share'].values()][-1]:.2f}%", one.card.details["model"])
+        for name, one in made.items()
+        if one is not made.all
+    ]
+    console.print_table("Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",))
 
 
 def _draw_norms(card: "Card") -> None:

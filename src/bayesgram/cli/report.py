@@ -82,7 +82,7 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     from bayesgram.audit import summary
     from bayesgram.audit.utility import DISCLOSURE
-    from bayesgram.private.store import load_counts
+    from bayesgram.private.store import load_user_counts
     from bayesgram.released.report import PrivatePart
 
     if against is None and not audits:
@@ -92,7 +92,7 @@ def _private(
         if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
             raise UsageError("--against: the releases have different vocabularies; report those of one together.")
         with console.step("Reading counts"):
-            counts = load_counts(against, vocabulary_size=len(releases[0][1].ngrams))
+            counts = load_user_counts(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
         found = summary.scores(counts.totals, releases, public)
     return PrivatePart(DISCLOSURE, found, [summary.load_attacks(path) for path in audits])

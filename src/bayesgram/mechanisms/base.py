@@ -3,21 +3,24 @@
 import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.files.segments import Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
+from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.release import Release
+from bayesgram.released.segmented import SegmentedRelease
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,13 @@ class Mechanism(ABC):
         """What a ledger is charged for one release. Every PROVED mechanism says so."""
         raise NotImplementedError
 
+    def by_segment(self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None) -> Any:  # noqa: ANN401 - a `BySegment`
+        """The mechanism for counts by segment."""
+        raise UsageError(
+            f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
+            " count again without --by."
+        )
+
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them."""
         return {name.name: getattr(self, name.name) for name in fields(self)}  # type: ignore[arg-type]
@@ -97,27 +107,74 @@ class Mechanism(ABC):
         seed: int | None = None,
     ) -> Release:
         """Go through the door once."""
-        epsilon, delta = self.check_budget(budget)
+        self.check_budget(budget)
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
         outcome = self.distribution(counts, vocabulary, budget, chance)
-        card = Card(
-            mechanism=self.name,
-            guarantee=self.guarantee,
-            statement=self.statement,
-            epsilon=epsilon,
-            delta=delta,
-            settings=self.settings(),
-            details=outcome.details,
-            vocabulary=vocabulary.described,
-            seeded=chance.noise.seeded and epsilon is not None,
-        )
-        discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered)
+        return made_release(self, outcome, vocabulary, budget, chance)
 
 
+def made_release(
+    mechanism: Mechanism, outcome: Outcome, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+) -> Release:
+    """What came through a door, with its card."""
+    epsilon, delta = mechanism.check_budget(budget)
+    card = Card(
+        mechanism=mechanism.name,
+        guarantee=mechanism.guarantee,
+        statement=mechanism.statement,
+        epsilon=epsilon,
+        delta=delta,
+        settings=mechanism.settings(),
+        details=outcome.details,
+        vocabulary=vocabulary.described,
+        seeded=chance.noise.seeded and epsilon is not None,
+    )
+    discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
+    return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered)
+
+
+@overload
 def release(
     counts: PrivateCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> Release: ...
+@overload
+def release(
+    counts: SegmentedCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> SegmentedRelease: ...
+@overload
+def release(
+    counts: PrivateCounts | SegmentedCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> Release | SegmentedRelease: ...
+def release(
+    counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
     mechanism: Mechanism,
     budget: Budget | None = None,
@@ -126,12 +183,36 @@ def release(
     ledger: Ledger | None = None,
     output: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
-) -> Release:
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> Release | SegmentedRelease:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
+
+    Counts by segment give a release for all people and one for each segment, in one budget.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
+    `on_progress` is told which share of the segments is done.
     """
+    door = mechanism
+    if isinstance(counts, SegmentedCounts):
+        door = mechanism.by_segment(counts.segments, on_progress)
+    made: Release | SegmentedRelease = _released(
+        counts, vocabulary, door, budget, seed=seed, ledger=ledger, output=output, on_reserved=on_reserved
+    )
+    return made
+
+
+def _released(
+    counts: Any,  # noqa: ANN401 - what the door takes
+    vocabulary: Vocabulary,
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
+    budget: Budget | None,
+    *,
+    seed: int | None,
+    ledger: Ledger | None,
+    output: str | None,
+    on_reserved: Callable[[int], None] | None,
+) -> Any:  # noqa: ANN401 - what it gives
     if ledger is None:
         return mechanism.release(counts, vocabulary, budget, seed=seed)
     if seed is not None:
@@ -156,7 +237,7 @@ def release(
         error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
         raise
     charged = {"population": ledger.population, "entry": number}
-    return replace(made, card=replace(made.card, ledger=charged))
+    return made.stated(ledger=charged)
 
 
 def need(budget: Budget | None, mechanism: str) -> Budget:

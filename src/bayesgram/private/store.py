@@ -1,7 +1,8 @@
 """Counts on disk: a private folder (mode 0700) of counts.parquet and meta.json, or one Parquet file made elsewhere.
 
 counts.parquet has `user`, `ngram` (id), `count`, each user's rows together; meta.json says which vocabulary. A file
-made elsewhere needs the same three columns, in any order of rows.
+made elsewhere needs the same three columns, in any order of rows. Where people are counted by segment, meta.json names
+the segments, and n-gram i in segment s is the id s·V + i.
 """
 
 import json
@@ -20,15 +21,16 @@ from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.segments import Segments
 from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
+from bayesgram.private.counts import MAX_COUNT, SegmentedCounts, UserCounts, user_counts
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.version import VERSION
 
-FORMAT = 1
+FORMAT, SEGMENTED_FORMAT = 1, 2
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 ROWS_AT_ONCE = 1 << 20
@@ -45,19 +47,22 @@ COLUMNS = list(TYPES)
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
 
 
-def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
+def save_counts(
+    counts: UserCounts | SegmentedCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+) -> None:
     """Write a counts folder; it is private."""
-    with counts_folder(vocabulary, path, force=force) as write:
-        write(counts)
+    rows, segments = (counts.flat, counts.segments) if isinstance(counts, SegmentedCounts) else (counts, None)
+    with counts_folder(vocabulary, path, force=force, segments=segments) as write:
+        write(rows)
 
 
 @contextmanager
 def counts_folder(
-    vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with (
-        unwritten_counts(vocabulary, path, force=force) as file,
+        unwritten_counts(vocabulary, path, force=force, segments=segments) as file,
         pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
     ):
 
@@ -69,10 +74,12 @@ def counts_folder(
 
 
 @contextmanager
-def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> Iterator[Path]:
+def unwritten_counts(
+    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
+) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
-        "format": FORMAT,
+        "format": FORMAT if segments is None else SEGMENTED_FORMAT,
         "software": f"bayesgram {VERSION}",
         "vocabulary": {
             "fingerprint": vocabulary.fingerprint,
@@ -80,6 +87,7 @@ def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = 
             "order": vocabulary.order,
             "tokenizer": vocabulary.tokenizer.name,
         },
+        **({} if segments is None else {"segments": segments.to_json()}),
     }
     with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
         yield folder / COUNTS
@@ -93,12 +101,26 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
 
-def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
+def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts | SegmentedCounts:
     """Read a counts folder or a Parquet file of counts over a vocabulary of this size.
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
+    segments = segments_of(path)
+    if segments is None:
+        return load_user_counts(path, vocabulary_size=vocabulary_size)
+    place, fingerprint = _found(path, vocabulary_size)
+    return SegmentedCounts(_read(path, place, vocabulary_size * len(segments), fingerprint), segments)
+
+
+def load_user_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
+    """Read counts that are not by segment; others are refused."""
     place, fingerprint = find_counts(path, vocabulary_size)
+    return _read(path, place, vocabulary_size, fingerprint)
+
+
+def _read(path: str | Path, place: Path, vocabulary_size: int, fingerprint: str | None) -> UserCounts:
+    """The rows of one Parquet file, or of a folder of them."""
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     names = StringTable()
     users, ngrams, counts = _room(path, sum(map(_rows_in, files)))
@@ -126,8 +148,27 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     )
 
 
+def segments_of(path: str | Path) -> Segments | None:
+    """The segments of a counts folder; None where people are not counted by segment, or where nothing can be read."""
+    try:
+        told = read_json(Path(path) / META)["segments"]
+        return Segments(told["by"], tuple(map(str, told["names"])), bool(told["other"]))
+    except (OSError, KeyError, TypeError, ValueError):  # whoever reads the counts says what is wrong with them
+        return None
+
+
 def find_counts(path: str | Path, vocabulary_size: int) -> tuple[Path, str | None]:
-    """The Parquet file (or a folder of them), and the vocabulary it says it was made with."""
+    """The Parquet file (or a folder of them), and the vocabulary it says it was made with; none by segment."""
+    segments = segments_of(path)
+    if segments is not None:
+        raise UsageError(
+            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, --engine local) and"
+            " `bayesgram evaluate` take; for all else count again without --by."
+        )
+    return _found(path, vocabulary_size)
+
+
+def _found(path: str | Path, vocabulary_size: int) -> tuple[Path, str | None]:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
@@ -138,8 +179,9 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
     """The vocabulary that a counts folder says it was made with."""
     try:
         meta = read_json(folder / META)
-        check_format(folder, "a counts folder", meta["format"], FORMAT)
+        check_format(folder, "a counts folder", meta["format"], SEGMENTED_FORMAT)
         size, fingerprint = _made_with(meta["vocabulary"])
+        _check_segments(folder, meta)
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
     except OSError as error:
@@ -162,6 +204,12 @@ def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")
     return size, fingerprint
+
+
+def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
+    """Segments are named, and well, in their own format and only there."""
+    if (meta["format"] == SEGMENTED_FORMAT) != (segments_of(folder) is not None):
+        raise ValueError("a format without its segments")
 
 
 def _rows_in(file: Path) -> int:

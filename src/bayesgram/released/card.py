@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from bayesgram.files.segments import ALL, OTHER, shown
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.released.origins import grown_by
 from bayesgram.released.sources import DETAIL, sources_sentence
@@ -38,6 +39,7 @@ class Card:
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
     expected_users: int | None = None  # a public bound on the number of users, where one was given
+    segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -102,6 +104,15 @@ class Card:
         return f"{listed}: public text, and {self.discovered}" if self.discovered else f"{listed}, public text only"
 
     @property
+    def segment_sentence(self) -> str | None:
+        """Which people it is about; None where it is about everybody, and nothing else was released with it."""
+        if self.segment is None:
+            return None
+        name, names = self.segment["name"], [*self.segment["names"], *([OTHER] if self.segment["other"] else [])]
+        who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
+        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)})"
+
+    @property
     def _orders(self) -> str:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
@@ -118,6 +129,8 @@ class Card:
         ]
         if self.sources:
             lines.append(f"Sources:    {self.sources}")
+        if self.segment_sentence:
+            lines.append(f"Segment:    {self.segment_sentence}")
         if self.ledger:
             lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
@@ -137,7 +150,12 @@ class Card:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
         """The inverse of `to_json`; what follows from the rest is made anew, so that old cards have it too."""
-        values = {"command": None, "expected_users": None, **values}  # cards of earlier versions have none
+        values = {
+            "command": None,
+            "expected_users": None,
+            "segment": None,
+            **values,
+        }  # cards of earlier versions have none
         _check_numbers(values)
         known = {field.name: values[field.name] for field in fields(cls)}
         return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})

@@ -31,6 +31,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("settings", isinstance(settings, dict) and all(_is_bound(settings.get(name)) for name in _BOUNDS))
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and {"population", "entry"} <= set(ledger)))
+    _require("segment", _is_segment(values.get("segment")))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
     _require("sources", _has_sources(details or {}))
 
@@ -56,6 +57,16 @@ def _is_vocabulary(told: dict[str, Any]) -> bool:
     if not all(type(number) is int and number >= 0 for number in whole):
         return False
     return all(isinstance(each, str) for each in texts) and are_described(told)
+
+
+def _is_segment(told: object) -> bool:
+    """Which people it is about, of which list; None: of everybody."""
+    if told is None:
+        return True
+    if not (isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))):
+        return False
+    names = told.get("names")
+    return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
 
 
 def _has_totals(details: dict[str, Any]) -> bool:
