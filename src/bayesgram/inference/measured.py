@@ -58,6 +58,7 @@ class PublicNgrams:
     word_total: int
     sources: Floats  # K × V: π of each source
     weights: Floats | None = None  # of the sources in π, from which learnt ones stray; None: all alike
+    learnt: bool = False  # whether π was learnt from people: then no answer does without it
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":

@@ -139,15 +139,18 @@ def _with_better_total(measured: Measured, prior: Floats) -> Measured:
 
 def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors: Floats) -> Floats:
     """What was kept and what clipping took away: by the rarity of an n-gram, and by its words where they are known."""
-    lost = kept if measured.left is None else kept * (1 / measured.left - 1)
+    rarity_tells = measured.left is not None and bool((measured.left < 1).any())
+    lost = kept * (1 / measured.left - 1) if measured.left is not None and rarity_tells else kept
     if measured.lost is None:
-        return kept if measured.left is None else kept + lost
+        return kept + lost if rarity_tells else kept
     return kept + lost_counts(lost, measured.lost, public, vectors)
 
 
 def _answers(measured: Measured, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("flat", measured, pool, PRICE), _answer(LEVEL, measured, pool, LEVEL_PRICE)]
+    found = [_answer("flat", measured, pool, PRICE)]
+    if not pool.public.learnt:
+        found.append(_answer(LEVEL, measured, pool, LEVEL_PRICE))
     if pool.public.words.shape[1] == 1:
         return found
     for stiffness, price in STIFFNESS.items():

@@ -8,8 +8,9 @@ be more like: small segments shrink to all people, and one without a signal has 
 agree: for each order θ_all = Σ share·θ exactly, with the shares that are told beside.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from bayesgram.inference.posterior import Inferred
 from bayesgram.public.vocabulary import Vocabulary
 
 Tell = Callable[[float], None]  # which share of the work is done
+Each = Callable[..., Iterable[list[Inferred]]]  # `map`, or one that has several cores
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +39,7 @@ def infer_segments(
     segments: Sequence[Sequence[Measured]],
     parts: Sequence[Vocabulary],
     tell: Tell = lambda _: None,
+    each: Each = map,
 ) -> Together:
     """The posterior of all and of every segment, by order; `parts` are the n-grams of each."""
     summed = [with_sum(whole, [one[at] for one in segments]) for at, whole in enumerate(everyone)]
@@ -44,15 +47,19 @@ def infer_segments(
     vectors = [word_vectors(public) for public in publics]
     all_found = infer_orders(summed, parts, publics, vectors)
     priors = [prior_of(found, public) for found, public in zip(all_found, publics, strict=True)]
-    found = []
-    for number, noisy in enumerate(segments, 1):
-        found.append(infer_orders(noisy, parts, priors, vectors))
-        tell(number / len(segments))
+    done = count(1)
+
+    def inferred(noisy: Sequence[Measured]) -> list[Inferred]:
+        one = infer_orders(noisy, parts, priors, vectors)
+        tell(next(done) / len(segments))
+        return one
+
+    found = list(each(inferred, segments))
     by_order = [
         agreeing(whole, [one[at] for one in found], prior)
         for at, (whole, prior) in enumerate(zip(all_found, priors, strict=True))
     ]
-    moved = [list(orders) for orders in zip(*(inferred for inferred, _ in by_order), strict=True)]
+    moved = [list(orders) for orders in zip(*(orders for orders, _ in by_order), strict=True)]
     return Together(all_found, moved, np.column_stack([shares for _, shares in by_order]))
 
 
@@ -89,6 +96,7 @@ def prior_of(found: Inferred, public: PublicNgrams) -> PublicNgrams:
         prior=found.kept,
         sources=np.vstack([moved / masses[:, None], public.sources]),
         weights=np.concatenate([weights * masses, np.zeros(weights.size)]),
+        learnt=True,
     )
     made.__dict__["pieces"] = public.pieces  # does not depend on the prior
     return made

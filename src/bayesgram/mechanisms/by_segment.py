@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
+from bayesgram.cores import on_cores
 from bayesgram.files.segments import Segments
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import Choice
@@ -161,7 +162,8 @@ class BySegment:
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
         (everyone, *segments), details = self.measure(counts, vocabulary, budget, chance)
-        found = infer_segments(everyone, segments, [part for _, part in vocabulary.parts], self.on_progress)
+        parts = [part for _, part in vocabulary.parts]
+        found = infer_segments(everyone, segments, parts, self.on_progress, on_cores)
         outcomes = self._outcomes(found, vocabulary, details)
         made = [made_release(self.posterior, outcome, vocabulary, budget, chance) for outcome in outcomes]
         return SegmentedRelease.of(made, self.segments)
