@@ -5,7 +5,7 @@ exp(sd · N(0, 1)) times as likely. People write log-normal amounts, and some of
 KL(q ‖ θ), q the distribution that the segment's people draw from, so chance in what they wrote is a part of the error
 of both. "alone" is `posterior` on the people of that segment and what they wrote there, with all of ε for it.
 
-    python benchmarks/segments.py [--users 100000] [--size 10000] [--runs 3] [--epsilons 0.5,1,2]
+    python benchmarks/segments.py [--users 50000] [--size 5000] [--runs 1] [--epsilons 0.5,1,2]
     python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams: time and memory
 """
 
@@ -116,9 +116,9 @@ def compared(vocabulary: bg.Vocabulary, people: People, epsilon: float, seed: in
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--users", type=int, default=100_000)
-    parser.add_argument("--size", type=int, default=10_000)
-    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--users", type=int, default=50_000)
+    parser.add_argument("--size", type=int, default=5_000)
+    parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--epsilons", default="0.5,1,2")
     parser.add_argument("--spreads", default=",".join(map(str, SPREADS.values())))
     parser.add_argument("--large", action="store_true")

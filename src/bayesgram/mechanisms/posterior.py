@@ -75,10 +75,9 @@ class Posterior(Mechanism):
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
         amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_openings()
+        of_all = len(vocabulary) + words + totals + lost + amount
         of_segments = segments * (len(vocabulary) + totals)
-        return calibrate_gaussian(
-            budget, coordinates=len(vocabulary) + words + totals + lost + amount + of_segments, units=UNITS
-        )
+        return calibrate_gaussian(budget, coordinates=of_all + of_segments, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
         """1/σ² of all measurements, which add up to that of the whole."""

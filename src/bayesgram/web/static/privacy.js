@@ -108,6 +108,7 @@ function described(told) {
     ["What is not covered", list(told.not_covered)],
     told.assumes.length ? ["What it rests on", list(told.assumes)] : null,
     ["With other releases", told.composition],
+    told.segment ? ["Segment", told.segment] : null,
     ["Vocabulary", told.vocabulary],
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],
