@@ -142,7 +142,7 @@ def test_a_damaged_or_later_meta_is_refused(tmp_path):
     meta = tmp_path / "counts" / "meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 99}))
     with pytest.raises(
-        UsageError, match=r"is a counts folder of format 99; this bayesgram reads 1\. Use a newer one\.$"
+        UsageError, match=r"is a counts folder of format 99; this bayesgram reads 2\. Use a newer one\.$"
     ):
         load_counts(tmp_path / "counts", vocabulary_size=2)
     meta.write_text("{")

@@ -163,7 +163,7 @@ def _counts_sampler(mechanism: NoisyCounts, counts: UserCounts, vocabulary: Voca
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
         sigma = mechanism.calibrated(vocabulary, budget).part(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
-        return normalised(design.as_measured(noisy, measured, sigma, clip_norm)[-1].counts)
+        return normalised(design.as_measured(noisy, measured, sigma, clip_norm)[0][-1].counts)
 
     return sample
 

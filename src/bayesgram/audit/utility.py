@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgram.arrays import Floats
-from bayesgram.errors import BayesgramError
+from bayesgram.arrays import Floats, Integers
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.segments import ALL
+from bayesgram.private.counts import SegmentedCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.released.release import Release
 
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
@@ -29,6 +32,23 @@ def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     if (q == 0).any():
         return float("inf")
     return float((p * np.log(p / q)).sum())
+
+
+def totals_for(counts: PrivateCounts | SegmentedCounts, release: Release | None = None) -> Integers:
+    """How often people wrote each n-gram: those whom a release is about, by its card, or everybody."""
+    told = None if release is None else release.card.segment
+    if not isinstance(counts, SegmentedCounts):
+        if told is not None and told["name"] != ALL:
+            raise UsageError(
+                f"the release is of {told['by']} = {told['name']}, and the counts are not by segment; give those that"
+                " it was made from."
+            )
+        return counts.totals
+    if told is None or told["name"] == ALL:
+        return counts.totals()
+    if {**counts.segments.to_json(), "name": told["name"]} != told:
+        raise UsageError("the release and the counts have other segments; give the counts that it was made from.")
+    return counts.totals(told["name"])
 
 
 def comparison_row(name: str, release: Release | None, kl: float) -> dict[str, Any]:

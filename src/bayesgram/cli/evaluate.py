@@ -11,6 +11,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from bayesgram.private.counts import SegmentedCounts
     from bayesgram.private.over_users import PrivateCounts
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.language_model import LanguageModel
@@ -108,9 +109,11 @@ def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force:
     held_out.check_picture(plot, force=force, inputs=[*models, *(sources.split(one, "text")[1] for one in text)])
 
 
-def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None") -> "PrivateCounts":
+def _counts(
+    path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
+) -> "PrivateCounts | SegmentedCounts":
     """The private counts of the one vocabulary that everything has."""
-    from bayesgram.private.stored import open_counts
+    from bayesgram.private.stored import open_by_segment
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -122,14 +125,17 @@ def _counts(path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary 
             "the releases have vocabularies of different sizes; evaluate those of one vocabulary together."
         )
     with console.step("Reading counts"):
-        return open_counts(path, vocabulary_size=sizes.pop())
+        return open_by_segment(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(
-    releases: "dict[str, Release]", counts: "PrivateCounts", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]", counts: "PrivateCounts | SegmentedCounts", vocabulary: "Vocabulary | None"
 ) -> list[dict[str, Any]]:
-    """KL of public text alone and of every release; of the longest n-grams, where there are several orders."""
-    from bayesgram.audit.utility import comparison_row, kl_divergence
+    """KL of public text alone and of every release; of the longest n-grams, where there are several orders.
+
+    A release of a segment is judged by what was written there; public text by everybody's.
+    """
+    from bayesgram.audit.utility import comparison_row, kl_divergence, totals_for
     from bayesgram.public.prior import public_distribution
     from bayesgram.text.ngrams import ngram_orders
 
@@ -138,18 +144,18 @@ def _divergences(
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         orders = ngram_orders(vocabulary.ngrams)
         longest = orders == orders.max()
-        kl = kl_divergence(counts.totals[longest], public_distribution(vocabulary.counts[longest]))
+        kl = kl_divergence(totals_for(counts)[longest], public_distribution(vocabulary.counts[longest]))
         rows.append(comparison_row(PUBLIC_ALONE, None, kl))
     for name, release in releases.items():
         counts.check_vocabulary(len(release.ngrams), release.card.vocabulary["fingerprint"])
         longest = release.orders == release.orders.max()
-        kl = kl_divergence(counts.totals[longest], release.probabilities[longest])
+        kl = kl_divergence(totals_for(counts, release)[longest], release.probabilities[longest])
         rows.append(comparison_row(name, release, kl))
     return rows
 
 
 def _baselines(
-    releases: "dict[str, Release]", counts: "PrivateCounts | None", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]", counts: "PrivateCounts | SegmentedCounts | None", vocabulary: "Vocabulary | None"
 ) -> "Iterator[tuple[str, LanguageModel]]":
     """Models of public text alone and of the private counts, where these are given."""
     from bayesgram.released.language_model import LanguageModel
@@ -164,17 +170,18 @@ def _baselines(
 
 
 def _private_model(
-    counts: "PrivateCounts", releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
+    counts: "PrivateCounts | SegmentedCounts", releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "LanguageModel":
     """A model of the exact counts, each n-gram once more, so that it has the words of the others."""
+    from bayesgram.audit.utility import totals_for
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.text.tokens import Tokenizer
 
     if vocabulary:
-        return LanguageModel.from_counts(vocabulary.ngrams, counts.totals + 1.0, vocabulary.tokenizer)
+        return LanguageModel.from_counts(vocabulary.ngrams, totals_for(counts) + 1.0, vocabulary.tokenizer)
     release = next(iter(releases.values()))
     tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
-    return LanguageModel.from_counts(release.ngrams, counts.totals + 1.0, tokenizer)
+    return LanguageModel.from_counts(release.ngrams, totals_for(counts) + 1.0, tokenizer)
 
 
 def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True) -> None:

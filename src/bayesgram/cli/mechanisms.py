@@ -1,7 +1,7 @@
 """Options of mechanisms, and the mechanism, budget and data they stand for: said once for all commands."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -10,13 +10,17 @@ from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from bayesgram.mechanisms.base import Mechanism
     from bayesgram.mechanisms.paper import Paper
     from bayesgram.mechanisms.tuning import Grid
     from bayesgram.privacy.budget import Budget
-    from bayesgram.private.counts import UserCounts
+    from bayesgram.private.counts import SegmentedCounts, UserCounts
     from bayesgram.private.over_users import PrivateCounts
     from bayesgram.public.vocabulary import Vocabulary
+
+Read = TypeVar("Read")
 
 PAPER = "Of the paper's mechanism"
 OTHERS = "Of other mechanisms"
@@ -103,24 +107,32 @@ def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None
 
 
 def read(counts: Path, vocab: Path) -> "tuple[PrivateCounts, Vocabulary]":
-    """The private counts, which stay on disk, and the vocabulary they are over."""
+    """The private counts, which stay on disk, and the vocabulary they are over; none by segment."""
     from bayesgram.private.stored import open_counts
-    from bayesgram.public.vocabulary import Vocabulary
 
-    with console.step("Reading counts"):
-        vocabulary = Vocabulary.load(vocab)
-        return open_counts(counts, vocabulary_size=len(vocabulary)), vocabulary
+    return _with_vocabulary(counts, vocab, open_counts)
+
+
+def read_by_segment(counts: Path, vocab: Path) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
+    """The same, by segment or not."""
+    from bayesgram.private.stored import open_by_segment
+
+    return _with_vocabulary(counts, vocab, open_by_segment)
 
 
 def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
-    """The private counts, in memory, and the vocabulary they are over."""
-    from bayesgram.private.store import load_counts
+    """The private counts, in memory, and the vocabulary they are over; none by segment."""
+    from bayesgram.private.store import load_user_counts
+
+    return _with_vocabulary(counts, vocab, load_user_counts)
+
+
+def _with_vocabulary(counts: Path, vocab: Path, read: "Callable[..., Read]") -> "tuple[Read, Vocabulary]":
     from bayesgram.public.vocabulary import Vocabulary
 
     with console.step("Reading counts"):
         vocabulary = Vocabulary.load(vocab)
-        user_counts = load_counts(counts, vocabulary_size=len(vocabulary))
-    return user_counts, vocabulary
+        return read(counts, vocabulary_size=len(vocabulary)), vocabulary
 
 
 def paper_of(expected_users: int | None, **knobs: Any) -> "Paper":  # noqa: ANN401 - checked by Paper

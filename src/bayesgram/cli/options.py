@@ -35,6 +35,22 @@ Counts = Annotated[
 Vocab = Annotated[Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)]
 TextColumn = Annotated[str, typer.Option(help="The column that holds the text.")]
 UserColumn = Annotated[str, typer.Option(help="The column that holds the user's id.")]
+By = Annotated[
+    str | None,
+    typer.Option(help="Count by the segments in this column, such as a country or a language.", show_default=False),
+]
+SegmentNames = Annotated[
+    str | None,
+    typer.Option(
+        "--segments",
+        metavar="LIST",
+        help="The public list of segments for --by: names with commas, or a file with one on each line.",
+        show_default=False,
+    ),
+]
+Other = Annotated[
+    bool, typer.Option("--other", help="Rows of no listed segment are a segment of their own, instead of an error.")
+]
 Output = Annotated[Path, typer.Option("--output", "-o", help="Where the result goes.", show_default=False)]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]

@@ -1,7 +1,9 @@
 """bayesgram release, tune and sensitivity: what goes through a door, and what a door would need."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -11,7 +13,13 @@ from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
 
 if TYPE_CHECKING:
+    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.private.counts import SegmentedCounts
+    from bayesgram.private.over_users import PrivateCounts
+    from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.card import Card
+    from bayesgram.released.release import Release
+    from bayesgram.released.segmented import SegmentedRelease
 
 TUNING = "Of Algorithm 2 (--tune)"
 
@@ -79,18 +87,22 @@ def release(
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
+    Counts by segment (`bayesgram count --by`) give a folder for all people and one for each segment, in one budget.
+
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
-    from dataclasses import replace
-
     from bayesgram.files.writing import check_free
     from bayesgram.mechanisms import base
     from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
+    from bayesgram.private.store import segments_of
     from bayesgram.released.release import CONTENTS, largest_size
+    from bayesgram.released.segmented import SegmentedRelease, contents_of
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab, *([previous] if previous else [])])
+    segments = segments_of(counts)
+    contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    check_free(output, force=force, contents=contents, inputs=[counts, vocab, *([previous] if previous else [])])
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
@@ -112,18 +124,17 @@ def release(
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     told_unit = THESE_DATA if unit is None else check_unit(unit)
-    clips_once = mechanism is MechanismName.PAPER  # it asks often, and would clip everybody each time
-    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
+    with _opened(counts, vocab, chosen, engine, master) as (user_counts, vocabulary, door):
         book = None if ledger is None else Ledger.open(ledger)
         if book is not None:
             book.check_unit(told_unit)
-        check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
+        check_free(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
         if dry_run:
-            checked = check_only(user_counts, vocabulary, chosen, budget, seed=seed, ledger=book, unit=unit)
+            checked = check_only(user_counts, vocabulary, door, budget, seed=seed, ledger=book, unit=unit)
             dry_runs.show(checked, vocabulary, expected_users, json=json)
             return
         charged = None if ledger is None else charge.begin(ledger, budget, output)
-        with console.step(f"Releasing by {mechanism}"):
+        with console.progress(f"Releasing by {mechanism}") as tell:
             made = base.release(
                 user_counts,
                 vocabulary,
@@ -134,17 +145,61 @@ def release(
                 output=str(output),
                 unit=unit,
                 on_reserved=None if charged is None else charged.reserved,
+                on_progress=tell,
             )
-    made = replace(made, card=replace(made.card, command=typed_command(context), expected_users=expected_users))
+    made = made.stated(command=typed_command(context), expected_users=expected_users)
     made.save(output, force=force)
     if book is not None and charged is not None and charged.entry is not None:
         book.complete(charged.entry)
         charge.done()
+    whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": made.card.to_json()})
-    else:
-        console.out.print(f"{made.card}\nWritten to: {output}", markup=False, soft_wrap=True)
-        _draw_norms(made.card)
+        console.print_json({"output": str(output), "card": whole.card.to_json(), **_segments_told(made, output)})
+        return
+    console.out.print(f"{whole.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+    if isinstance(made, SegmentedRelease):
+        _show_segments(made)
+    _draw_norms(whole.card)
+
+
+@contextmanager
+def _opened(
+    counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
+) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
+    """The private counts, by segment or not, the vocabulary they are over, and the door for them."""
+    from bayesgram.private.store import segments_of
+
+    segments = segments_of(counts)
+    if segments is not None:
+        door = chosen.by_segment(segments)
+        spark.refuse_segments(engine, master, segments.by)
+        yield *mechanisms.read_by_segment(counts, vocab), door
+        return
+    clips_once = chosen.name == MechanismName.PAPER  # it asks often, and would clip everybody each time
+    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
+        yield user_counts, vocabulary, chosen
+
+
+def _segments_told(made: "Release | SegmentedRelease", output: Path) -> dict[str, Any]:
+    """For machines: the folder of each segment, and its card."""
+    from bayesgram.released.segmented import SegmentedRelease
+
+    if not isinstance(made, SegmentedRelease):
+        return {}
+    others = {name: one for name, one in made.items() if one is not made.all}
+    return {
+        "segments": {name: {"output": str(output / name), "card": one.card.to_json()} for name, one in others.items()}
+    }
+
+
+def _show_segments(made: "SegmentedRelease") -> None:
+    """Each segment's share of what people write, from noisy counts, and which model its answer is from."""
+    rows = [
+        (name, f"{100 * [*one.card.details['share'].values()][-1]:.2f}%", one.card.details["model"])
+        for name, one in made.items()
+        if one is not made.all
+    ]
+    console.print_table("Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",))
 
 
 def _draw_norms(card: "Card") -> None:

@@ -30,6 +30,12 @@ def chosen(engine: EngineName, master: str | None) -> bool:
     return engine is EngineName.SPARK
 
 
+def refuse_segments(engine: EngineName, master: str | None, by: str) -> None:
+    """Segments are counted and released on this machine."""
+    if chosen(engine, master):
+        raise UsageError(f"counts by {by!r}: segments are counted and released by --engine local; leave spark out.")
+
+
 def check_rounds(rounds: int) -> None:
     """Refuse what a cluster does not do, before anything is read."""
     from bayesgram.engines.discovery import check_rounds as check

@@ -14,6 +14,7 @@ from bayesgram.engines.choices import EngineName
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.files.segments import Segments
     from bayesgram.public.opening import Opened
     from bayesgram.public.public_model import PublicModel
     from bayesgram.public.vocabulary import Vocabulary
@@ -260,6 +261,9 @@ def count(
     output: options.Output,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
+    by: options.By = None,
+    segments: options.SegmentNames = None,
+    other: options.Other = False,
     tokenizer: options.TokenizerOption = None,
     keep_case: options.KeepCase = None,
     skip_bad_rows: options.SkipBadRows = False,
@@ -270,6 +274,9 @@ def count(
     json: options.Json = False,
 ) -> None:
     """Count the vocabulary's n-grams in every user's PRIVATE text. The result is private.
+
+    --by counts by country, language or the like, for `release` to publish each and all people in one budget. A person
+    may be in several segments. The list of them is public: name it, don't read it from the data.
 
     --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was cut.
 
@@ -282,7 +289,9 @@ def count(
     from bayesgram.public.vocabulary import Vocabulary
 
     check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
-    room = options.memory(memory)
+    room, listed = options.memory(memory), _segments(by, segments, other=other)
+    if listed is not None:
+        spark.refuse_segments(engine, master, listed.by)
     named = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
     vocabulary = Vocabulary.load(vocab, tokenizer=named)
     if vocabulary.finder.repeated:
@@ -299,8 +308,8 @@ def count(
         counted, bad_rows = spark.count_to_folder(private, vocabulary, output, master, force=force, **rows)
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(private, refuse_nothing=True, **rows)
-            counted = count_to_folder(records, vocabulary, output, memory=room, force=force)
+            records = bar.records(private, refuse_nothing=True, segments=listed, **rows)
+            counted = count_to_folder(records, vocabulary, output, memory=room, force=force, segments=listed)
         bad_rows = records.bad_rows.by_reason
     if not counted.nonzeros:
         console.say(
@@ -313,9 +322,24 @@ def count(
             "output": str(output),
             "users": console.about(counted.users),
             "nonzeros": console.about(counted.nonzeros),
+            **({} if listed is None else {"segments": list(listed.all_names) if json else _listed(listed)}),
             "bad_rows_skipped": bad_rows,
             **told,
             "note": "private: keep this folder where the text is kept",
         },
         json=json,
     )
+
+
+def _segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
+    """What --by, --segments and --other say."""
+    from bayesgram.files.segments import read_names
+    from bayesgram.private.counts import segments_asked
+
+    return segments_asked(by, None if names is None else read_names(names), other=other)
+
+
+def _listed(segments: "Segments") -> str:
+    from bayesgram.files.segments import shown
+
+    return f"{len(segments)} by {segments.by!r}: {shown(segments.all_names)}"

@@ -1,4 +1,4 @@
-"""The two columns that are read: which they are, which types they may have, and their bytes.
+"""The columns that are read: which they are, which types they may have, and their bytes.
 
 In:  column names and Arrow arrays of many types.   Out: large binary arrays.
 Does not look at single values: `records` finds the rows that can't be used.
@@ -20,10 +20,11 @@ _NAMES_SHOWN = 20
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the text column and, for private records, of the user column."""
+    """The names of the text column and, for private records, of the user column and of the one with segments."""
 
     text: str
     user: str | None
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if self.text == self.user:
@@ -31,11 +32,16 @@ class Columns:
                 f"text_column={self.text!r} and user_column={self.user!r}: they must be two columns. "
                 "Change --text-column or --user-column."
             )
+        if self.by is not None and self.by in (self.text, self.user):
+            raise UsageError(
+                f"by={self.by!r}: is the {'text' if self.by == self.text else 'user'} column too; segments need a"
+                " column of their own. Change --by."
+            )
 
     @property
     def names(self) -> list[str]:
         """The names of the columns to read."""
-        return [self.text] if self.user is None else [self.text, self.user]
+        return [name for name in (self.text, self.user, self.by) if name is not None]
 
     def require(self, source: str, present: Sequence[str], *, from_rows: bool = False) -> None:
         """Refuse a table without one of the columns, or with two of a name.
@@ -61,17 +67,23 @@ class Columns:
             raise UsageError(
                 f"{source}: the text column {self.text!r} holds {text}; it must hold text. {self._advice(self.text)}"
             )
-        if self.user is None:
-            return
-        user = schema.field(self.user).type
-        if not (_is_text(user) or pt.is_integer(_value_type(user))):
-            raise UsageError(
-                f"{source}: the user column {self.user!r} holds {user}; ids must be text or whole numbers. "
-                f"Cast the column to string or int64 first, or {self._advice(self.user).lower()}"
-            )
+        for name, what, values in ((self.user, "user", "ids"), (self.by, "segment", "segments")):
+            if name is None:
+                continue
+            kind = schema.field(name).type
+            if not (_is_text(kind) or pt.is_integer(_value_type(kind))):
+                raise UsageError(
+                    f"{source}: the {what} column {name!r} holds {kind}; {values} must be text or whole numbers. "
+                    f"Cast the column to string or int64 first, or {_lower_first(self._advice(name))}"
+                )
 
     def _advice(self, name: str) -> str:
-        return f"Name the right one with --{'text' if name == self.text else 'user'}-column."
+        options = {self.text: "--text-column", self.user: "--user-column", self.by: "--by"}
+        return f"Name the right one with {options[name]}."
+
+
+def _lower_first(sentence: str) -> str:
+    return sentence[0].lower() + sentence[1:]
 
 
 def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:

@@ -11,7 +11,7 @@ be trusted. What shows it:
 - a line end, not within quotes, unlike the header's (a line feed with or without a carriage return; or, in files of old
   Macs, a carriage return alone);
 - a row over several lines with the wrong number of columns (over one line, it is a bad row as any other);
-- a user id of several lines;
+- a user id, or a segment, of several lines;
 - in TSV, a row over several lines each of which has as many columns as the header.
 
 So of a TSV file in which nothing is quoted and every line has all columns, each line is a row, or the file is
@@ -45,7 +45,7 @@ _ONES, _TOPS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
 _QUOTES, _LINE_FEEDS, _RETURNS = (_ONES * np.uint64(byte) for byte in (_QUOTE, _LINE_FEED, _RETURN))
 
 # What is wrong with the quotes or line ends of a file; _FINE is nothing.
-_FINE, _OPEN, _AFTER, _STRAY, _LINE_END, _COLUMNS, _USER, _ROWS = range(8)
+_FINE, _OPEN, _AFTER, _STRAY, _LINE_END, _COLUMNS, _USER, _SEGMENT, _ROWS = range(9)
 _JOINED = "so the rows of several people may have become one"
 _PROBLEMS = {
     _OPEN: f"a quote that is never closed, {_JOINED}",
@@ -54,6 +54,7 @@ _PROBLEMS = {
     _LINE_END: "ends unlike the header row, so one row may have become two",
     _COLUMNS: f"the wrong number of columns over several lines, {_JOINED}",
     _USER: f"a user id of several lines, {_JOINED}",
+    _SEGMENT: f"a segment of several lines, {_JOINED}",
     _ROWS: f"several lines that each have all columns, {_JOINED}",
 }
 
@@ -64,11 +65,13 @@ def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
     with open_stream(source) as stream:
         rest = _Rest(source, stream)
         header = _read_header(rest, delimiter, columns)
-        text, user = header.index(columns.text), -1 if columns.user is None else header.index(columns.user)
+        text, user, by = (
+            -1 if name is None else header.index(name) for name in (columns.text, columns.user, columns.by)
+        )
         while True:
             data = np.frombuffer(rest.data, np.uint8)
-            values, texts, users, good, used, problem = _parse(
-                data, delimiter, rest.returns_alone, len(header), text, user, rest.ended
+            values, texts, users, bys, good, used, problem = _parse(
+                data, delimiter, rest.returns_alone, len(header), text, user, by, rest.ended
             )
             rows = range(rest.row, rest.row + good.size)
             yield Chunk(
@@ -77,6 +80,7 @@ def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
                 rows if good.all() else np.array(rows)[good].tolist(),
                 stream.position,
                 [(rows[index], WRONG_COLUMNS) for index in np.flatnonzero(~good)],
+                None if columns.by is None else _array(values, bys),
             )
             rest.data, rest.row = rest.data[used:], rows.stop
             if problem != _FINE and (problem != _OPEN or rest.ended):
@@ -280,33 +284,37 @@ def _looks_like_rows(data: Bytes, first: int, last: int, delimiter: int, width: 
 
 @kernel
 def _parse(  # noqa: C901, PLR0912 - one state machine
-    data: Bytes, delimiter: int, returns_alone: bool, width: int, text: int, user: int, final: bool
-) -> tuple[Bytes, Integers, Integers, Bools, int, int]:
+    data: Bytes, delimiter: int, returns_alone: bool, width: int, text: int, user: int, by: int, final: bool
+) -> tuple[Bytes, Integers, Integers, Integers, Bools, int, int]:
     """Parse the whole records of `data`; the last of them has no line end if `final`.
 
-    Gives bytes, the offsets of texts and of users in them, for each record whether it has `width` fields (only such
-    have a text and a user), where the first record begins that is not whole or has a problem, and the problem.
+    Gives bytes, the offsets of texts, of users and of segments in them, for each record whether it has `width` fields
+    (only such have values), where the first record begins that is not whole or has a problem, and the problem.
     """
     size, room = data.size, 2
     for at in range(size):
         room += _ends_row(data[at])
-    values = np.empty(2 * size, np.uint8)  # texts, and from the middle on users
-    texts, users, good = np.zeros(room, np.int64), np.full(room, size, np.int64), np.zeros(room, np.bool_)
+    values = np.empty((2 if by < 0 else 3) * size, np.uint8)  # texts, then users, then segments
+    texts, users, bys = np.zeros(room, np.int64), np.full(room, size, np.int64), np.full(room, 2 * size, np.int64)
+    good = np.zeros(room, np.bool_)
     at = records = kept = 0
     while True:
         at, problem = _after_line_ends(data, at, returns_alone, final)
-        begin, fields, quoted, quoted_user = at, 0, False, False
+        begin, fields, quoted, quoted_user, quoted_by = at, 0, False, False, False
         if at == size or problem != _FINE or _ends_row(data[at]):
             break
-        text_end, user_end = texts[kept], users[kept]
+        text_end, user_end, by_end = texts[kept], users[kept], bys[kept]
         while True:  # values of other columns go where the next text goes, to be overwritten
             is_quoted = at < size and data[at] == _QUOTE
-            at, end, problem = _copy_field(data, at, delimiter, values, user_end if fields == user else text_end)
+            place = user_end if fields == user else by_end if fields == by else text_end
+            at, end, problem = _copy_field(data, at, delimiter, values, place)
             quoted = quoted or is_quoted
             if fields == text:
                 text_end = end
             elif fields == user:
                 user_end, quoted_user = end, is_quoted
+            elif fields == by:
+                by_end, quoted_by = end, is_quoted
             fields += 1
             if problem != _FINE or at == size or data[at] != delimiter:
                 break
@@ -317,6 +325,8 @@ def _parse(  # noqa: C901, PLR0912 - one state machine
             problem = _COLUMNS
         elif fields == width and quoted_user and _has_line_end(values, users[kept], user_end):
             problem = _USER
+        elif fields == width and quoted_by and _has_line_end(values, bys[kept], by_end):
+            problem = _SEGMENT
         elif quoted and delimiter == _TAB and width > 1 and _looks_like_rows(data, begin, at, delimiter, width):
             problem = _ROWS
         if problem != _FINE:
@@ -324,6 +334,6 @@ def _parse(  # noqa: C901, PLR0912 - one state machine
         if fields == width:
             good[records] = True
             kept += 1
-            texts[kept], users[kept] = text_end, user_end
+            texts[kept], users[kept], bys[kept] = text_end, user_end, by_end
         records += 1
-    return values, texts[: kept + 1], users[: kept + 1], good[:records], begin, problem
+    return values, texts[: kept + 1], users[: kept + 1], bys[: kept + 1], good[:records], begin, problem

@@ -12,6 +12,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +28,7 @@ NOT_JSON = "not valid JSON"
 NOT_OBJECT = "not a JSON object (one object a line)"
 TEXT_NOT_STRING = "the text is not a string"
 USER_NOT_ID = "the user id is neither a string nor a whole number"
+BY_NOT_VALUE = "the segment is neither a string nor a whole number"
 
 _BLANK = b" \t\r\n"
 _LINE_BREAKS = re.compile(rb"\n[ \t\r\n]*")
@@ -63,23 +65,25 @@ def parse_block(block: bytes, columns: Columns, row: int = 1, position: int = 0)
     rows: range | list[int] = range(row, row + len(table))
     if len(table) < block.count(b"\n") + (not block.endswith(b"\n")):
         rows = [row for row, _ in _lines(block, row)]
-    user = None if columns.user is None else _column(table, columns.user)
-    return Chunk(_column(table, columns.text), user, rows, position)
+    user, by = (None if name is None else _column(table, name) for name in (columns.user, columns.by))
+    return Chunk(_column(table, columns.text), user, rows, position, by=by)
 
 
 def parse_lines(block: bytes, columns: Columns, row: int = 1, position: int = 0) -> Chunk:
     """Parse the lines one by one, and set the bad ones aside."""
-    good: list[tuple[int, bytes | None, bytes | None]] = []
+    good: list[tuple[int, list[bytes | None]]] = []
     bad: list[BadRow] = []
     for number, line in _lines(block, row):
         parsed = _parse_line(line, columns)
         if isinstance(parsed, str):
             bad.append((number, parsed))
         else:
-            good.append((number, *parsed))
-    text = pa.array([text for _, text, _ in good], pa.large_binary())
-    user = None if columns.user is None else pa.array([user for *_, user in good], pa.large_binary())
-    return Chunk(text, user, [number for number, *_ in good], position, bad)
+            good.append((number, parsed))
+    found = {
+        name: pa.array([values[at] for _, values in good], pa.large_binary()) for at, name in enumerate(columns.names)
+    }
+    user, by = (None if name is None else found[name] for name in (columns.user, columns.by))
+    return Chunk(found[columns.text], user, [number for number, _ in good], position, bad, by)
 
 
 def _parse_fast(block: bytes, columns: Columns) -> pa.Table | None:
@@ -92,8 +96,8 @@ def _parse_fast(block: bytes, columns: Columns) -> pa.Table | None:
     breaks = len(_LINE_BREAKS.findall(body))
     if not (body.startswith(b"{") and body.endswith(b"}")) or len(_OBJECT_BREAKS.findall(body)) != breaks:
         return None
-    for user_type in (pa.string(), pa.int64())[: len(columns.names)]:
-        types = dict(zip(columns.names, (pa.string(), user_type), strict=False))
+    for kinds in product((pa.string(), pa.int64()), repeat=len(columns.names) - 1):
+        types = dict(zip(columns.names, (pa.string(), *kinds), strict=True))
         table = _arrow_table(body, pa.schema(types.items()))
         if table is not None and len(table) == breaks + 1:
             return table
@@ -115,8 +119,8 @@ def _column(table: pa.Table, name: str) -> pa.LargeBinaryArray:
     return as_bytes(table.column(name).combine_chunks())
 
 
-def _parse_line(line: bytes, columns: Columns) -> tuple[bytes | None, bytes | None] | str:
-    """The text and user of one line, or why there are none.
+def _parse_line(line: bytes, columns: Columns) -> list[bytes | None] | str:
+    """The values of the columns in one line, or why there are none.
 
     What Python can't parse may still be good for Arrow: a thousand nested brackets, or "-Inf" as a number.
     """
@@ -125,17 +129,16 @@ def _parse_line(line: bytes, columns: Columns) -> tuple[bytes | None, bytes | No
         table = _parse_fast(line, columns)
         if table is None:
             return NOT_JSON
-        found = [_column(table, name)[0].as_py() for name in columns.names]
-        return found[0], None if columns.user is None else found[1]
+        return [_column(table, name)[0].as_py() for name in columns.names]
     if not isinstance(value[0], dict):
         return NOT_OBJECT
-    text = value[0].get(columns.text)
-    user = None if columns.user is None else value[0].get(columns.user)
-    if not (user is None or isinstance(user, str)):
-        return USER_NOT_ID
+    text, *others = (value[0].get(name) for name in columns.names)
+    for other, fault in zip(others, (USER_NOT_ID, BY_NOT_VALUE), strict=False):
+        if not (other is None or isinstance(other, str)):
+            return fault
     if not (text is None or type(text) is str):
         return TEXT_NOT_STRING
-    return _encode(text), _encode(user)
+    return [_encode(each) for each in (text, *others)]
 
 
 def _load(line: bytes) -> tuple[Any] | None:

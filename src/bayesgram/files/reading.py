@@ -16,6 +16,7 @@ from bayesgram.files.columns import Columns
 from bayesgram.files.delimited import read_delimited
 from bayesgram.files.jsonl import read_jsonl
 from bayesgram.files.records import BadRows, Chunk, Records, clean
+from bayesgram.files.segments import Segments
 from bayesgram.files.sources import Inputs, Source, find_sources
 from bayesgram.files.streams import read_text
 from bayesgram.files.tables import read_arrow, read_parquet, read_table
@@ -41,6 +42,7 @@ class RecordReader:
         skip_bad_rows: bool,
         on_progress: OnProgress | None,
         refuse_nothing: bool = False,
+        segments: Segments | None = None,
     ) -> None:
         self.sources = sources
         self.bad_rows = BadRows()
@@ -48,6 +50,7 @@ class RecordReader:
         self._skip = skip_bad_rows
         self._on_progress = on_progress
         self._refuse_nothing = refuse_nothing
+        self._segments = segments
         self._said = False
 
     @property
@@ -64,7 +67,7 @@ class RecordReader:
         for source in self.sources:
             reported, rows, bad = 0, 0, self.bad_rows.total
             for chunk in _guarded(source, _chunks(source, self._columns)):
-                for records in clean(chunk, source.name, self.bad_rows, skip=self._skip):
+                for records in clean(chunk, source.name, self.bad_rows, skip=self._skip, segments=self._segments):
                     rows += len(records)
                     yield records
                 reported = self._report(reported, min(chunk.position, source.size or 0))
@@ -92,8 +95,9 @@ def read_records(
     skip_bad_rows: bool = False,
     on_progress: OnProgress | None = None,
     refuse_nothing: bool = False,
+    segments: Segments | None = None,
 ) -> RecordReader:
-    """Read texts and, where `user_column` is given, who wrote them.
+    """Read texts and, where `user_column` is given, who wrote them and, where there are any, in which segment.
 
     `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing;
     `refuse_nothing` fails if there is no other row.
@@ -104,9 +108,14 @@ def read_records(
     [b'7', b'8'] [b'red fish', b'blue fish']
     """
     sources = find_sources(inputs, allow_plain_text=user_column is None)
-    columns = Columns(text_column, user_column)
+    columns = Columns(text_column, user_column, None if segments is None else segments.by)
     return RecordReader(
-        sources, columns, skip_bad_rows=skip_bad_rows, on_progress=on_progress, refuse_nothing=refuse_nothing
+        sources,
+        columns,
+        skip_bad_rows=skip_bad_rows,
+        on_progress=on_progress,
+        refuse_nothing=refuse_nothing,
+        segments=segments,
     )
 
 

@@ -14,7 +14,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arrays import Ids
 from bayesgram.errors import BayesgramError
+from bayesgram.files.segments import NOT_LISTED, Segments
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 1 << 22
@@ -35,6 +37,7 @@ class Records:
     user: pa.LargeBinaryArray | None  # as long as text; valid UTF-8, no nulls, none empty
     source: str
     first_row: int  # the row number, from 1, of the first record in its source
+    segment: Ids | None = None  # the number of each row's segment, where there are any
 
     def __len__(self) -> int:
         return len(self.text)
@@ -65,13 +68,19 @@ class Chunk:
     rows: Sequence[int]  # the row number of each entry
     position: int = 0  # bytes of the source read so far
     bad: Sequence[BadRow] = ()  # rows that did not parse, and so are not in the arrays
+    by: pa.LargeBinaryArray | None = None  # what says which segment a row is in
 
 
-def clean(chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool) -> Iterator[Records]:
+def clean(
+    chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool, segments: Segments | None = None
+) -> Iterator[Records]:
     """Drop and count the bad rows of a chunk, or refuse the first of them; yield the rest."""
     text = _without_nulls(chunk.text)
     user = None if chunk.user is None else _without_nulls(chunk.user)
+    segment = None if segments is None or chunk.by is None else segments.codes(chunk.by)
     faults = _faults(text, user)
+    if segments is not None and segment is not None:
+        faults = dict.fromkeys(np.flatnonzero(segment == NOT_LISTED).tolist(), segments.fault) | faults
     bad = sorted([*chunk.bad, *((chunk.rows[index], reason) for index, reason in faults.items())])
     if bad and not skip:
         row, reason = bad[0]
@@ -85,9 +94,11 @@ def clean(chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool) -> Iterat
         kept = np.delete(np.arange(len(text)), list(faults)).tolist()
         places = pa.array(kept, pa.int64())
         text, user = text.take(places), None if user is None else user.take(places)
+        segment = None if segment is None else segment[kept]
         rows = [rows[index] for index in kept]
     for start, stop in _cuts(text):
-        yield Records(text[start:stop], None if user is None else user[start:stop], source, rows[start])
+        users, codes = (None if each is None else each[start:stop] for each in (user, segment))
+        yield Records(text[start:stop], users, source, rows[start], codes)
 
 
 def _faults(text: pa.LargeBinaryArray, user: pa.LargeBinaryArray | None) -> dict[int, str]:

@@ -76,8 +76,8 @@ def _chunks(
             part = batch.slice(start, BATCH_ROWS)
             rows = range(row, row + len(part))
             row += len(part)
-            user = None if columns.user is None else as_bytes(part.column(columns.user))
-            yield Chunk(as_bytes(part.column(columns.text)), user, rows, int(bytes_per_row * (row - 1)))
+            user, by = (None if name is None else as_bytes(part.column(name)) for name in (columns.user, columns.by))
+            yield Chunk(as_bytes(part.column(columns.text)), user, rows, int(bytes_per_row * (row - 1)), by=by)
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:

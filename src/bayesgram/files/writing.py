@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
@@ -76,9 +76,20 @@ def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = Non
         raise UsageError(f"{path}: exists already; choose another {option}, or replace it with --force.")
     if target.exists() and target.is_dir() != (contents is not None):
         raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}.")
-    if target.is_dir() and {entry.name for entry in target.iterdir()} - set(contents or ()):
+    if target.is_dir() and _holds_others(target, set(contents or ())):
         raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another {option}.")
     return target
+
+
+def _holds_others(folder: Path, contents: set[str]) -> bool:
+    """Whether anything in a folder is neither of these, which may be files within folders, nor on the way to one."""
+    on_the_way = {str(above) for name in contents for above in PurePath(name).parents}
+    for entry in folder.rglob("*"):
+        inside = entry.relative_to(folder)
+        known = not contents.isdisjoint(map(str, (inside, *inside.parents)))
+        if not known and not (str(inside) in on_the_way and entry.is_dir()):
+            return True
+    return False
 
 
 @contextmanager

@@ -57,13 +57,20 @@ class PublicNgrams:
     words: Ids  # V × n, a number for each word
     word_total: int
     sources: Floats  # K × V: π of each source
-    weights: Floats | None = None  # of the sources in π; None: all alike
+    weights: Floats | None = None  # of the sources in π, from which learnt ones stray; None: all alike
+    learnt: bool = False  # whether π was learnt from people: then no answer does without it
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":
         """The n-grams of a vocabulary of one order."""
         prior, counts = public_distribution(vocabulary.counts), vocabulary.counts.astype(np.float64)
         return cls(prior, counts, *vocabulary.words, source_distributions(vocabulary.by_source, vocabulary.counts))
+
+    @property
+    def start(self) -> Floats:
+        """The weights of the sources in π."""
+        number = len(self.sources)
+        return np.full(number, 1 / number) if self.weights is None else self.weights
 
     @cached_property
     def common(self) -> Floats:

@@ -52,8 +52,7 @@ def likely_weights(kinds: Floats, noise: float, public: PublicNgrams) -> Floats 
 
 def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
     """The most likely weights; one source has the weight 1."""
-    number = len(public.sources)
-    weights = np.full(number, 1 / number)
+    number, weights = len(public.sources), public.start
     if number == 1 or measured.total <= 0:
         return Weights(weights, np.zeros(number) if number == 1 else np.full(number, PRIOR_DEVIATION))
     total = measured.total
@@ -69,13 +68,13 @@ def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
 
 
 def _normal_equations(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> tuple[Floats, Floats]:
-    """Of the weighted least squares Σ (y − n w·π)²/Var + Σ (w − 1/K)²/s²."""
+    """Of the weighted least squares Σ (y − n w·π)²/Var + Σ (w − w₀)²/s², w₀ = 1/K unless something is known."""
     number = len(public.sources)
     means = total * (weights @ public.sources)
     precision = 1 / (measured.noise**2 + (SPREAD * means) ** 2)
     columns = total * public.sources
     curvature = (columns * precision) @ columns.T + np.eye(number) / PRIOR_DEVIATION**2
-    pull = columns @ (measured.counts * precision) + 1 / (number * PRIOR_DEVIATION**2)
+    pull = columns @ (measured.counts * precision) + public.start / PRIOR_DEVIATION**2
     return curvature, pull
 
 

@@ -51,12 +51,21 @@ class Lifts:
         return found
 
 
-def infer_orders(measured: Sequence[Measured], parts: Sequence[Vocabulary]) -> list[Inferred]:
-    """The posterior of each order, short ones first; `parts` are the n-grams of each."""
+def infer_orders(
+    measured: Sequence[Measured],
+    parts: Sequence[Vocabulary],
+    publics: Sequence[PublicNgrams] | None = None,
+    vectors: Sequence[Floats | None] | None = None,
+) -> list[Inferred]:
+    """The posterior of each order, short ones first; `parts` are the n-grams of each.
+
+    `publics` is what is known of them before, if not public text; `vectors` are those of words, where they are known.
+    """
     lifts, found = Lifts(), []
-    for noisy, part in zip(measured, parts, strict=True):
-        public = PublicNgrams.of(part)
-        inferred = infer(noisy, public, lifts.expected(part.ngrams, part.order))
+    publics = [PublicNgrams.of(part) for part in parts] if publics is None else publics
+    vectors = [None for _ in parts] if vectors is None else vectors
+    for noisy, part, public, known in zip(measured, parts, publics, vectors, strict=True):
+        inferred = infer(noisy, public, lifts.expected(part.ngrams, part.order), known)
         lifts.learn(part.order, part.ngrams, np.log(inferred.theta / (inferred.weights.weights @ public.sources)))
         found.append(inferred)
     return found

@@ -45,6 +45,7 @@ class Inferred:
     model: str
     total: float  # of the expected counts that clipping leaves: the same part of every order; as noisy as they are
     weights: Weights  # of the sources
+    kept: Floats  # θ of what clipping leaves
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +61,17 @@ class Answer:
     beta: Floats | None = None  # and what it has learnt of words
 
 
-def infer(measured: Measured, public: PublicNgrams, lifts: Floats | None = None) -> Inferred:
-    """The posterior mean of θ by the model that predicts best; `lifts` are what shorter n-grams say of log θ/π."""
+def infer(
+    measured: Measured, public: PublicNgrams, lifts: Floats | None = None, vectors: Floats | None = None
+) -> Inferred:
+    """The posterior mean of θ by the model that predicts best; `lifts` are what shorter n-grams say of log θ/π.
+
+    `vectors` are those of the words, where they are known already.
+    """
     measured = _with_better_total(measured, public.prior)
     if measured.total < SIGNAL * measured.total_noise:
         return _public(measured, _lifted(measured, lifts, public)[0], _alike(public))
-    vectors = word_vectors(public)
+    vectors = word_vectors(public) if vectors is None else vectors
     fit, judge = thinned(measured)
     (judged, _), (public, weights) = _weighted(measured, fit, public)
     public, judged = _lifted(measured, lifts, public, judged)
@@ -81,7 +87,7 @@ def infer(measured: Measured, public: PublicNgrams, lifts: Floats | None = None)
     total, theta = float(kept.sum()), expected / expected.sum()
     written = total / (1 - measured.clipping.lost)
     deviation = of_what_was_written(deviation / total, theta, written, measured.clipping)
-    return Inferred(theta, deviation, best.model, total, weights)
+    return Inferred(theta, deviation, best.model, total, weights, kept / total)
 
 
 def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[tuple[PublicNgrams, Weights]]:
@@ -116,9 +122,9 @@ def _likelihood(theta: Floats, measured: Measured) -> float:
 
 
 def _alike(public: PublicNgrams) -> Weights:
-    """All sources weigh alike, and nobody knows better."""
+    """All sources weigh alike, or as they are said to, and nobody knows better."""
     number = len(public.sources)
-    return Weights(np.full(number, 1 / number), np.full(number, PRIOR_DEVIATION if number > 1 else 0.0))
+    return Weights(public.start, np.full(number, PRIOR_DEVIATION if number > 1 else 0.0))
 
 
 def _with_better_total(measured: Measured, prior: Floats) -> Measured:
@@ -134,15 +140,18 @@ def _with_better_total(measured: Measured, prior: Floats) -> Measured:
 
 def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors: Floats) -> Floats:
     """What was kept and what clipping took away: by the rarity of an n-gram, and by its words where they are known."""
-    lost = kept if measured.left is None else kept * (1 / measured.left - 1)
+    rarity_tells = measured.left is not None and bool((measured.left < 1).any())
+    lost = kept * (1 / measured.left - 1) if measured.left is not None and rarity_tells else kept
     if measured.lost is None:
-        return kept if measured.left is None else kept + lost
+        return kept + lost if rarity_tells else kept
     return kept + lost_counts(lost, measured.lost, public, vectors)
 
 
 def _answers(measured: Measured, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("flat", measured, pool, PRICE), _answer(LEVEL, measured, pool, LEVEL_PRICE)]
+    found = [_answer("flat", measured, pool, PRICE)]
+    if not pool.public.learnt:
+        found.append(_answer(LEVEL, measured, pool, LEVEL_PRICE))
     if pool.public.words.shape[1] == 1:
         return found
     for stiffness, price in STIFFNESS.items():
@@ -270,7 +279,7 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
 
 def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
-    return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights)
+    return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior)
 
 
 def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[str, Any]:

@@ -5,23 +5,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, overload
 
 import numpy as np
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.files.segments import Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.measurements import Measurements
 from bayesgram.released.previous import Previous
 from bayesgram.released.release import Release
+from bayesgram.released.segmented import SegmentedRelease
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,13 @@ class Mechanism(ABC):
         """What a ledger is charged for one release. Every PROVED mechanism says so."""
         raise NotImplementedError
 
+    def by_segment(self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None) -> Any:  # noqa: ANN401 - a `BySegment`
+        """The mechanism for counts by segment."""
+        raise UsageError(
+            f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
+            " count again without --by."
+        )
+
     def settings(self) -> dict[str, Any]:
         """The public knobs, as the card shows them; what it follows has a place of its own there."""
         names = [each.name for each in fields(self) if each.name != "previous"]  # type: ignore[arg-type]
@@ -112,30 +122,83 @@ class Mechanism(ABC):
         seed: int | None = None,
     ) -> Release:
         """Go through the door once."""
-        epsilon, delta = self.check_budget(budget)
+        self.check_budget(budget)
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
         outcome = self.distribution(counts, vocabulary, budget, chance)
-        card = Card(
-            mechanism=self.name,
-            guarantee=self.guarantee,
-            statement=self.statement,
-            epsilon=epsilon,
-            delta=delta,
-            settings=self.settings(),
-            details=outcome.details,
-            vocabulary=vocabulary.described,
-            seeded=chance.noise.seeded and epsilon is not None,
-            measured=None if outcome.measured is None else outcome.measured.described,
-        )
-        if self.previous is not None:
-            card = replace(card, chain=self.previous.followed_by(card))
-        discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-        return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
+        return made_release(self, outcome, vocabulary, budget, chance)
 
 
+def made_release(
+    mechanism: Mechanism, outcome: Outcome, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+) -> Release:
+    """What came through a door, with its card."""
+    epsilon, delta = mechanism.check_budget(budget)
+    card = Card(
+        mechanism=mechanism.name,
+        guarantee=mechanism.guarantee,
+        statement=mechanism.statement,
+        epsilon=epsilon,
+        delta=delta,
+        settings=mechanism.settings(),
+        details=outcome.details,
+        vocabulary=vocabulary.described,
+        seeded=chance.noise.seeded and epsilon is not None,
+        measured=None if outcome.measured is None else outcome.measured.described,
+    )
+    if mechanism.previous is not None:
+        card = replace(card, chain=mechanism.previous.followed_by(card))
+    discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
+    return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
+
+
+@overload
 def release(
     counts: PrivateCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    unit: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    previous: "Previous | Release | str | Path | None" = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> Release: ...
+@overload
+def release(
+    counts: SegmentedCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    unit: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    previous: "Previous | Release | str | Path | None" = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> SegmentedRelease: ...
+@overload
+def release(
+    counts: PrivateCounts | SegmentedCounts,
+    vocabulary: Vocabulary,
+    mechanism: Mechanism,
+    budget: Budget | None = ...,
+    *,
+    seed: int | None = ...,
+    ledger: Ledger | None = ...,
+    output: str | None = ...,
+    unit: str | None = ...,
+    on_reserved: Callable[[int], None] | None = ...,
+    previous: "Previous | Release | str | Path | None" = ...,
+    on_progress: Callable[[float], None] = ...,
+) -> Release | SegmentedRelease: ...
+def release(
+    counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
     mechanism: Mechanism,
     budget: Budget | None = None,
@@ -146,19 +209,44 @@ def release(
     unit: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
     previous: "Previous | Release | str | Path | None" = None,
-) -> Release:
+    on_progress: Callable[[float], None] = lambda _: None,
+) -> Release | SegmentedRelease:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
 
-    `unit` says what one user id stands for, where it is not all of a user's text. `previous` is a release that this one
-    follows: its prior. It is public, and costs nothing more.
+    Counts by segment give a release for all people and one for each segment, in one budget. `unit` says what one user
+    id stands for, where it is not all of a user's text. `previous` is a release that this one follows: its prior. It is
+    public, and costs nothing more.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
+    `on_progress` is told which share of the segments is done.
     """
-    mechanism, unit = mechanism.after(previous), None if unit is None else check_unit(unit)
+    door: Any = mechanism.after(previous)
+    if isinstance(counts, SegmentedCounts):
+        door = door.by_segment(counts.segments, on_progress)
+    made: Release | SegmentedRelease = _released(
+        counts, vocabulary, door, budget, seed=seed, ledger=ledger, output=output, unit=unit, on_reserved=on_reserved
+    )
+    return made
+
+
+def _released(
+    counts: Any,  # noqa: ANN401 - what the door takes
+    vocabulary: Vocabulary,
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
+    budget: Budget | None,
+    *,
+    seed: int | None,
+    ledger: Ledger | None,
+    output: str | None,
+    unit: str | None,
+    on_reserved: Callable[[int], None] | None,
+) -> Any:  # noqa: ANN401 - what it gives
+    """What the door gives, and a ledger charged for it."""
+    unit = None if unit is None else check_unit(unit)
     if ledger is None:
         made = mechanism.release(counts, vocabulary, budget, seed=seed)
-        return replace(made, card=replace(made.card, unit=unit))
+        return made.stated(unit=unit)
     spend, description = reservation(counts, vocabulary, mechanism, budget, seed=seed, output=output, unit=unit)
     number = ledger.reserve(spend, description)
     try:
@@ -168,13 +256,13 @@ def release(
     except BaseException as error:
         error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
         raise
-    return replace(made, card=replace(made.card, ledger=ledger.as_charged(number), unit=unit))
+    return made.stated(ledger=ledger.as_charged(number), unit=unit)
 
 
 def reservation(
-    counts: PrivateCounts,
+    counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
     budget: Budget | None,
     *,
     seed: int | None,

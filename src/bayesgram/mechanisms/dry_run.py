@@ -7,11 +7,12 @@ they fit the vocabulary, as a release asks them, and nothing else. Draws no nois
 from dataclasses import dataclass
 from typing import Any
 
-from bayesgram.mechanisms.base import Mechanism, Randomness, need, reservation
+from bayesgram.mechanisms.base import Randomness, need, reservation
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Contents, Ledger
 from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -57,9 +58,9 @@ class DryRun:
 
 
 def dry_run(
-    counts: PrivateCounts,
+    counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment for counts by segment
     budget: Budget | None = None,
     *,
     seed: int | None = None,

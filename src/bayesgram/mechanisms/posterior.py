@@ -5,14 +5,17 @@ percent of the budget measure how much users write, so that the clip norm Λ fit
 few what clipping takes away. Everything after the noise is post-processing, in `inference`.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.errors import UsageError
+from bayesgram.files.segments import Segments
 from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
 from bayesgram.inference.keeping import join, kept
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
@@ -32,7 +35,7 @@ from bayesgram.inference.measuring import (
 )
 from bayesgram.inference.mixing import kinds_of, likely_weights
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import sources_told
+from bayesgram.inference.posterior import Inferred, sources_told
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -44,6 +47,9 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import DRIFT
 from bayesgram.released.previous import Previous
 from bayesgram.released.release import Release
+
+if TYPE_CHECKING:
+    from bayesgram.mechanisms.by_segment import BySegment
 
 
 @dataclass(frozen=True)
@@ -74,13 +80,26 @@ class Posterior(Mechanism):
         if self.previous is not None:
             self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
-    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+    def by_segment(self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None) -> "BySegment":
+        """The mechanism for counts by segment."""
+        from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it is made of this
+
+        if self.previous is not None:
+            raise UsageError(
+                f"previous: the counts are by {segments.by!r}, and segments follow no earlier release yet; leave"
+                " --previous out, or count without --by."
+            )
+        return BySegment(self, segments, on_progress)
+
+    def calibrated(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
         amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_openings()
-        return calibrate_gaussian(budget, coordinates=len(vocabulary) + words + totals + lost + amount, units=UNITS)
+        of_all = len(vocabulary) + words + totals + lost + amount
+        of_segments = segments * (len(vocabulary) + totals)
+        return calibrate_gaussian(budget, coordinates=of_all + of_segments, units=UNITS)
 
     def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
         """1/σ² of all measurements, which add up to that of the whole."""
@@ -93,19 +112,8 @@ class Posterior(Mechanism):
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
         joined, drift = self._joined(noisy, parts)
-        found = infer_orders(joined, parts)
-        by_order = dict(zip((str(part.order) for part in parts), found, strict=True))
-        totals = {order: round(each.total, 1) for order, each in by_order.items()}
-        models = ", ".join(dict.fromkeys(each.model for each in found))
-        theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
-        said = {
-            "model": models,
-            "expected_counts": totals,
-            **sources_told(vocabulary.source_names, by_order),
-            **drift,
-            **details,
-        }
-        return Outcome(theta, said, deviation, kept(noisy, parts, None if self.previous is None else joined))
+        outcome = described(infer_orders(joined, parts), vocabulary, {**drift, **details})
+        return replace(outcome, measured=kept(noisy, parts, None if self.previous is None else joined))
 
     def _joined(self, noisy: list[Measured], parts: list[Vocabulary]) -> tuple[list[Measured], dict[str, Any]]:
         """What was measured, together with what the release before carries over, and what the card says of that."""
@@ -118,8 +126,14 @@ class Posterior(Mechanism):
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> tuple[list[Measured], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
-        design = Design.of(vocabulary)
         whole = self.calibrated(vocabulary, need(budget, self.name))
+        (noisy,), details = self.measured(counts, Design.of(vocabulary), whole, chance)
+        return noisy, details
+
+    def measured(
+        self, counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
+    ) -> tuple[list[list[Measured]], dict[str, Any]]:
+        """What a design asks about, in one budget: of all people, and then of each segment if it has any."""
         details: dict[str, Any] = {"epsilon_slack": whole.slack}
         if self.clip_norm is not None:
             choice, left = Choice.fixed(self.clip_norm), 1.0
@@ -137,9 +151,19 @@ class Posterior(Mechanism):
         found = {"clip_norm_used": choice.clip_norm, "noise_multiplier": sigma, **details}
         if lost is not None:
             found |= {"lost_multiplier": whole.part(choice.lost_share), "lost_norm": choice.lost_norm}
-        noisy_parts = design.as_measured(noisy, measured, sigma, choice.clip_norm)
-        noisy_parts[-1] = replace(noisy_parts[-1], lost=lost)
-        return choice.described(noisy_parts, design.scales), found
+        groups = design.as_measured(noisy, measured, sigma, choice.clip_norm)
+        groups[0][-1] = replace(groups[0][-1], lost=lost)
+        return [choice.described(group, design.scales) for group in groups], found
+
+
+def described(found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]) -> Outcome:
+    """What was inferred of every order, and what the card says of it."""
+    by_order = dict(zip((str(part.order) for _, part in vocabulary.parts), found, strict=True))
+    totals = {order: round(each.total, 1) for order, each in by_order.items()}
+    models = ", ".join(dict.fromkeys(each.model for each in found))
+    theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
+    said = {"model": models, "expected_counts": totals, **sources_told(vocabulary.source_names, by_order), **details}
+    return Outcome(theta, said, deviation)
 
 
 def _choose(
@@ -157,8 +181,8 @@ def _choose(
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
     weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
     if weights is not None:
-        design = Design([part.mixed(weights) for part in design.parts])
-    return best_choice(seen, design.parts[-1], whole.multiplier, openings), design, said
+        design = replace(design, parts=[part.mixed(weights) for part in design.parts])
+    return best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, openings), design, said
 
 
 def number_of_kinds(vocabulary: Vocabulary) -> int:
@@ -186,6 +210,11 @@ class Design:
     """What is measured, all of it public: n-grams of every order, words of the longest, and the total of each order."""
 
     parts: list[PublicNgrams]
+
+    @property
+    def noisier(self) -> float:
+        """Noise of all people's n-grams, in units of that of a design without segments."""
+        return 1.0
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "Design":
@@ -256,7 +285,9 @@ class Design:
         words[self.first :] = np.column_stack([places[longest.words], np.full(len(longest.words), which.size)])
         return LostWords(np.append(shape, total), words, choice.lost_norm)
 
-    def as_measured(self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float) -> list[Measured]:
+    def as_measured(
+        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
+    ) -> list[list[Measured]]:
         """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
         sizes = [public.prior.size for public in self.parts]
         edges = np.cumsum([*sizes, self.scales[-1].size])
@@ -269,4 +300,4 @@ class Design:
         ]
         if words.size:
             found[-1] = replace(found[-1], word_counts=words, word_noise=word_noise)
-        return found
+        return [found]

@@ -6,7 +6,7 @@ All records of a user are merged, over all files, before anything else happens t
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
+from bayesgram.files.segments import Segments
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
@@ -56,6 +57,49 @@ class UserCounts(PrivateCounts):
         return merged
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SegmentedCounts:
+    """Counts per user and segment: one row a user, whatever segments they are in, over segments × n-grams.
+
+    N-gram i in segment s is column s·V + i. Not `PrivateCounts`: only a mechanism that knows of segments takes them.
+    """
+
+    flat: PrivateCounts  # over segments × n-grams
+    segments: Segments
+
+    def __repr__(self) -> str:
+        return f"SegmentedCounts(private, over {len(self.segments)} segments and {self.vocabulary_size:,} n-grams)"
+
+    @property
+    def vocabulary_size(self) -> int:
+        """V."""
+        return self.flat.vocabulary_size // len(self.segments)
+
+    def check_vocabulary(self, size: int, fingerprint: str) -> None:
+        """Refuse a vocabulary that these counts were not made with."""
+        PrivateCounts.check_vocabulary(self, size, fingerprint)  # type: ignore[arg-type]
+
+    @property
+    def vocabulary_fingerprint(self) -> str | None:
+        """Of the vocabulary; None: made elsewhere, and does not say."""
+        return self.flat.vocabulary_fingerprint
+
+    def totals(self, segment: str | None = None) -> Integers:
+        """How often each n-gram occurs in a segment, or in all of them together."""
+        by_segment = self.flat.totals.reshape(len(self.segments), -1)
+        summed: Integers = by_segment.sum(axis=0)
+        return summed if segment is None else by_segment[self.segments.all_names.index(segment)]
+
+
+def check_size(segments: Segments, vocabulary: Vocabulary) -> None:
+    """Refuse more segments × n-grams than a number has room for."""
+    if len(segments) * len(vocabulary) > MAX_COUNT:
+        raise UsageError(
+            f"{len(segments)} segments of {len(vocabulary):,} n-grams: at most {MAX_COUNT:,} numbers can be counted;"
+            " use fewer segments, or a smaller vocabulary."
+        )
+
+
 def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
@@ -66,30 +110,106 @@ def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     return counts
 
 
+@overload
 def count(
-    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+    inputs: Any,  # noqa: ANN401
     vocabulary: Vocabulary,
     *,
+    user_column: str = ...,
+    text_column: str = ...,
+    skip_bad_rows: bool = ...,
+) -> UserCounts: ...
+@overload
+def count(
+    inputs: Any,  # noqa: ANN401
+    vocabulary: Vocabulary,
+    *,
+    by: str,
+    segments: Sequence[str],
+    other: bool = ...,
+    user_column: str = ...,
+    text_column: str = ...,
+    skip_bad_rows: bool = ...,
+) -> SegmentedCounts: ...
+def count(
+    inputs: Any,  # paths or tables, see bayesgram.files
+    vocabulary: Vocabulary,
+    *,
+    by: str | None = None,
+    segments: Sequence[str] | None = None,
+    other: bool = False,
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
+) -> UserCounts | SegmentedCounts:
+    """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables.
+
+    `by` is a column that says which of the `segments` a row is in; `other` takes rows that are in none of them.
+    """
+    listed = segments_asked(by, segments, other=other)
+    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    found = count_records(read_records(inputs, segments=listed, **rows), vocabulary, segments=listed)
+    return found if listed is None else SegmentedCounts(found, listed)
+
+
+def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) -> Segments | None:
+    """The segments, if any; a column without a list is refused, for the list must not come from private rows."""
+    if by is not None and names is not None:
+        return Segments.of(by, names, other=other)
+    if by is not None:
+        raise UsageError(
+            f"by={by!r}: name the segments too (--segments de,fr): the list is public, not read from rows."
+        )
+    if names is not None or other:
+        raise UsageError("segments: name the column that holds them too (--by country).")
+    return None
+
+
+def count_records(
+    records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES, segments: Segments | None = None
 ) -> UserCounts:
-    """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables."""
-    records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
-    return count_records(records, vocabulary)
-
-
-def count_records(records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
-    names, waiting, runs = StringTable(), Occurrences(), []
-    owned = ((batch.text, names.add(*buffers(batch.user))) for batch in records)
-    for users, ngrams in vocabulary.finder.find(owned, cores=cores):
-        waiting.add(users, ngrams)
+    names, waiting, runs, owners = StringTable(), Occurrences(), [], Owners(vocabulary, segments)
+    owned = ((batch.text, owners.of(names.add(*buffers(batch.user)), batch)) for batch in records)
+    for found in vocabulary.finder.find(owned, cores=cores):
+        waiting.add(*owners.apart(*found))
         if waiting.size > PENDING:
             runs.append(_merged(*together(waiting.take())))
     triples = (np.concatenate(column) for column in zip(*runs, once(*together(waiting.take())), strict=True))
-    counts = user_counts(names.strings(), *triples, vocabulary_size=len(vocabulary))
+    counts = user_counts(names.strings(), *triples, vocabulary_size=owners.columns)
     return _by_hash(counts, vocabulary.fingerprint)
+
+
+class Owners:
+    """Who wrote a row, and in which segment, as one number while text is searched."""
+
+    def __init__(self, vocabulary: Vocabulary, segments: Segments | None) -> None:
+        if segments is not None:
+            check_size(segments, vocabulary)
+        self._size, self._segments = len(vocabulary), 0 if segments is None else len(segments)
+
+    @property
+    def columns(self) -> int:
+        """Of the counts: n-grams, or segments × n-grams."""
+        return self._size * max(self._segments, 1)
+
+    def of(self, users: Ids, batch: Records) -> Ids:
+        """User and segment of every row."""
+        if batch.segment is None:
+            return users
+        if int(users.max(initial=0)) >= MAX_COUNT // self._segments:
+            raise UsageError(
+                f"{self._segments} segments: too many for so many users; at most {MAX_COUNT:,} pairs of a user and a"
+                " segment can be counted. Use fewer segments."
+            )
+        return users * np.int32(self._segments) + batch.segment
+
+    def apart(self, owners: Ids, ngrams: Ids) -> tuple[Ids, Ids]:
+        """Users, and columns of the counts."""
+        if not self._segments:
+            return owners, ngrams
+        users, segments = np.divmod(owners, np.int32(self._segments))
+        return users, segments * np.int32(self._size) + ngrams
 
 
 class Occurrences:

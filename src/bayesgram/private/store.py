@@ -1,13 +1,14 @@
 """Counts on disk: a private folder (mode 0700) of counts.parquet and meta.json, or one Parquet file made elsewhere.
 
 counts.parquet has `user`, `ngram` (id), `count`, each user's rows together; meta.json says which vocabulary. A file
-made elsewhere needs the same three columns, in any order of rows.
+made elsewhere needs the same three columns, in any order of rows. Where people are counted by segment, meta.json names
+the segments, and n-gram i in segment s is the id s·V + i.
 """
 
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,15 +22,16 @@ from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.segments import Segments
 from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import MAX_COUNT, UserCounts, user_counts
+from bayesgram.private.counts import MAX_COUNT, SegmentedCounts, UserCounts, on_one_machine, user_counts
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.version import VERSION
 
-FORMAT = 1
+FORMAT, SEGMENTED_FORMAT = 1, 2
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 ROWS_AT_ONCE = 1 << 20
@@ -46,19 +48,23 @@ COLUMNS = list(TYPES)
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
 
 
-def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
+def save_counts(
+    counts: UserCounts | SegmentedCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+) -> None:
     """Write a counts folder; it is private."""
-    with counts_folder(vocabulary, path, force=force) as write:
-        write(counts)
+    segments = counts.segments if isinstance(counts, SegmentedCounts) else None
+    rows = counts.flat if isinstance(counts, SegmentedCounts) else counts
+    with counts_folder(vocabulary, path, force=force, segments=segments) as write:
+        write(on_one_machine(rows, "save_counts"))
 
 
 @contextmanager
 def counts_folder(
-    vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with (
-        unwritten_counts(vocabulary, path, force=force) as file,
+        unwritten_counts(vocabulary, path, force=force, segments=segments) as file,
         pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
     ):
 
@@ -70,10 +76,12 @@ def counts_folder(
 
 
 @contextmanager
-def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> Iterator[Path]:
+def unwritten_counts(
+    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
+) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
-        "format": FORMAT,
+        "format": FORMAT if segments is None else SEGMENTED_FORMAT,
         "software": f"bayesgram {VERSION}",
         "vocabulary": {
             "fingerprint": vocabulary.fingerprint,
@@ -81,6 +89,7 @@ def unwritten_counts(vocabulary: Vocabulary, path: str | Path, *, force: bool = 
             "order": vocabulary.order,
             "tokenizer": vocabulary.tokenizer.name,
         },
+        **({} if segments is None else {"segments": segments.to_json()}),
     }
     with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
         yield folder / COUNTS
@@ -103,14 +112,26 @@ class Batch(NamedTuple):
     counts: Ids
 
 
-def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
+def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts | SegmentedCounts:
     """Read all of a counts folder or a Parquet file of counts over a vocabulary of this size; a folder knows its own.
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
-    place = find_counts(path, vocabulary_size)
+    segments = segments_of(path)
+    if segments is None:
+        return load_user_counts(path, vocabulary_size=vocabulary_size)
+    return SegmentedCounts(load_place(find_flat(path, segments, vocabulary_size)), segments)
+
+
+def load_user_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
+    """Read counts that are not by segment; others are refused."""
+    return load_place(find_counts(path, vocabulary_size))
+
+
+def load_place(place: "Place") -> UserCounts:
+    """All rows, in memory."""
     names = StringTable()
-    users, ngrams, counts = _room(path, place.rows())
+    users, ngrams, counts = _room(place.path, place.rows())
     last = 0
     for batch in ahead(place.batches(users.size)):
         first, last = last, last + len(batch.codes)
@@ -157,8 +178,33 @@ class Place:
             raise _damaged(self.path)
 
 
+def segments_of(path: str | Path) -> Segments | None:
+    """The segments of a counts folder; None where people are not counted by segment, or where nothing can be read."""
+    try:
+        told = read_json(Path(path) / META)["segments"]
+        return Segments(told["by"], tuple(map(str, told["names"])), bool(told["other"]))
+    except (OSError, KeyError, TypeError, ValueError):  # whoever reads the counts says what is wrong with them
+        return None
+
+
 def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
-    """Where counts are, and the vocabulary they say they were made with."""
+    """Where counts are, and the vocabulary they say they were made with; none by segment."""
+    segments = segments_of(path)
+    if segments is not None:
+        raise UsageError(
+            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, --engine local) and"
+            " `bayesgram evaluate` take; for all else count again without --by."
+        )
+    return _found(path, vocabulary_size)
+
+
+def find_flat(path: str | Path, segments: Segments, vocabulary_size: int | None = None) -> Place:
+    """Where counts by segment are, as counts over segments × n-grams."""
+    place = _found(path, vocabulary_size)
+    return replace(place, vocabulary_size=place.vocabulary_size * len(segments))
+
+
+def _found(path: str | Path, vocabulary_size: int | None) -> Place:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
@@ -173,8 +219,9 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     """The size and the fingerprint of the vocabulary that a counts folder says it was made with."""
     try:
         meta = read_json(folder / META)
-        check_format(folder, "a counts folder", meta["format"], FORMAT)
+        check_format(folder, "a counts folder", meta["format"], SEGMENTED_FORMAT)
         size, fingerprint = _made_with(meta["vocabulary"])
+        _check_segments(folder, meta)
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
     except OSError as error:
@@ -197,6 +244,12 @@ def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")
     return size, fingerprint
+
+
+def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
+    """Segments are named, and well, in their own format and only there."""
+    if (meta["format"] == SEGMENTED_FORMAT) != (segments_of(folder) is not None):
+        raise ValueError("a format without its segments")
 
 
 def _rows_in(file: Path) -> int:

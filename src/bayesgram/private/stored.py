@@ -23,9 +23,9 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, ahead, streamed
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
-from bayesgram.private.counts import whole_rows
+from bayesgram.private.counts import SegmentedCounts, whole_rows
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
-from bayesgram.private.store import Batch, Place, find_counts, load_counts
+from bayesgram.private.store import Batch, Place, find_counts, find_flat, load_place, segments_of
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
 
@@ -87,14 +87,25 @@ def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> Priv
     Reads everything once, so that a damaged file is refused before anything is spent. What is added up on the way is
     kept: how often each n-gram occurs.
     """
-    place = find_counts(path, vocabulary_size)
+    return _opened(find_counts(path, vocabulary_size))
+
+
+def open_by_segment(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts | SegmentedCounts:
+    """The same, also where people are counted by segment."""
+    segments = segments_of(path)
+    if segments is None:
+        return open_counts(path, vocabulary_size=vocabulary_size)
+    return SegmentedCounts(_opened(find_flat(path, segments, vocabulary_size)), segments)
+
+
+def _opened(place: Place) -> PrivateCounts:
     stamps = stamps_of(place)
     counts = StoredCounts(place, place.rows(), stamps, place.vocabulary_size, place.fingerprint, by_hash=True)
     try:
         counts.totals.setflags(write=False)
     except NotInOrderError:
         counts = replace(counts, by_hash=False)
-        return counts if _are_together(counts) else load_counts(path, vocabulary_size=vocabulary_size)
+        return counts if _are_together(counts) else load_place(place)
     return counts
 
 

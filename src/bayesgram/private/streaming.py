@@ -17,8 +17,9 @@ from bayesgram.cores import CORES, ahead, on_cores
 from bayesgram.files import Records
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.scratch import Buckets
+from bayesgram.files.segments import Segments
 from bayesgram.kernels import inlined, kernel
-from bayesgram.private.counts import Occurrences, UserCounts, hash_order, once, together, user_counts
+from bayesgram.private.counts import Occurrences, Owners, UserCounts, hash_order, once, together, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned
@@ -43,33 +44,41 @@ class Counted:
 
 
 def count_to_folder(
-    records: Iterable[Records], vocabulary: Vocabulary, path: str | Path, *, memory: int, force: bool = False
+    records: Iterable[Records],
+    vocabulary: Vocabulary,
+    path: str | Path,
+    *,
+    memory: int,
+    force: bool = False,
+    segments: Segments | None = None,
 ) -> Counted:
-    """Count the vocabulary's n-grams in every user's text, into a counts folder."""
+    """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder."""
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
     users = nonzeros = 0
     with (
-        counts_folder(vocabulary, path, force=force) as write,
+        counts_folder(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(records, vocabulary, scratch, limit):
+        for part in _counted(records, vocabulary, scratch, limit, Owners(vocabulary, segments)):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
     return Counted(users, nonzeros)
 
 
-def _counted(records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int) -> Iterator[UserCounts]:
+def _counted(
+    records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int, owners: Owners
+) -> Iterator[UserCounts]:
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
     names, waiting, dealt = StringTable(), Occurrences(), Dealt(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    for users, ngrams in vocabulary.finder.find(ahead(numbered(records, names, hashes))):
-        waiting.add(users, ngrams)
+    for found in vocabulary.finder.find(ahead(numbered(records, names, hashes, owners))):
+        waiting.add(*owners.apart(*found))
         if waiting.size > limit:
             dealt.spill(waiting.take(), joined(hashes))
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
     dealt.finish(waiting.take(), of_all)
-    for parts in ahead(_parts(ids, of_all, dealt, vocabulary)):
+    for parts in ahead(_parts(ids, of_all, dealt, owners.columns, vocabulary.fingerprint)):
         parts.reverse()
         while parts:
             yield parts.pop()  # whoever made it holds the list, but not what was taken from it
@@ -83,7 +92,7 @@ def joined(hashes: list[Hashes]) -> Hashes:
 
 
 def _parts(
-    ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", vocabulary: Vocabulary
+    ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", size: int, fingerprint: str
 ) -> Iterator[list[UserCounts]]:
     """The counts of some buckets after the others, as many at a time as there are cores."""
     order = hash_order(ids, hashes)
@@ -97,8 +106,8 @@ def _parts(
             names,
             *once(ranks[users], ngrams),
             first=int(first),
-            vocabulary_size=len(vocabulary),
-            vocabulary_fingerprint=vocabulary.fingerprint,
+            vocabulary_size=size,
+            vocabulary_fingerprint=fingerprint,
         )
 
     pieces = dealt.pieces(np.diff(edges))
@@ -114,13 +123,15 @@ def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
     return ranks, edges
 
 
-def numbered(records: Iterable[Records], names: StringTable, hashes: list[Hashes]) -> Iterator[Owned]:
+def numbered(
+    records: Iterable[Records], names: StringTable, hashes: list[Hashes], owners: Owners | None = None
+) -> Iterator[Owned]:
     """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
     for batch in records:
         known = len(names)
         codes = names.add(*buffers(batch.user))
         hashes.append(names.hashes(known))
-        yield batch.text, codes
+        yield batch.text, codes if owners is None else owners.of(codes, batch)
 
 
 class Dealt:

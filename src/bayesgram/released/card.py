@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from bayesgram.files.segments import ALL, OTHER, shown
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.chain import Chain, together
@@ -11,7 +12,15 @@ from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
-LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit")  # what cards of earlier versions lack
+LATER = (
+    "command",
+    "expected_users",
+    "measured",
+    "chain",
+    "inferred",
+    "unit",
+    "segment",
+)  # what cards of earlier versions lack
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
@@ -43,6 +52,7 @@ class Card:
     inferred: dict[str, Any] | None = None  # from which release's measurements; None: from its own
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
+    segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -153,6 +163,15 @@ class Card:
         return f"{listed}: public text, and {self.discovered}" if self.discovered else f"{listed}, public text only"
 
     @property
+    def segment_sentence(self) -> str | None:
+        """Which people it is about; None where it is about everybody, and nothing else was released with it."""
+        if self.segment is None:
+            return None
+        name, names = self.segment["name"], [*self.segment["names"], *([OTHER] if self.segment["other"] else [])]
+        who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
+        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)})"
+
+    @property
     def _orders(self) -> str:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
@@ -174,6 +193,8 @@ class Card:
             lines.append(f"Inferred:   {self.inferred_again}")
         if self.follows:
             lines.append(f"Chain:      {self.follows}")
+        if self.segment_sentence:
+            lines.append(f"Segment:    {self.segment_sentence}")
         if self.ledger:
             lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)

@@ -34,6 +34,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and _is_ledger(ledger)))
     _require("unit", values.get("unit") is None or _is_unit(values["unit"]))
+    _require("segment", _is_segment(values.get("segment")))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
     _require("chain", _is_chain(values.get("chain")))
     _require("inferred", _is_inferred(values.get("inferred")))
@@ -93,6 +94,16 @@ def _is_inferred(told: object) -> bool:
 
 def _is_printable(value: object) -> bool:
     return isinstance(value, str) and value.isprintable()
+
+
+def _is_segment(told: object) -> bool:
+    """Which people it is about, of which list; None: of everybody."""
+    if told is None:
+        return True
+    if not (isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))):
+        return False
+    names = told.get("names")
+    return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
 
 
 def _has_totals(details: dict[str, Any]) -> bool:

@@ -6,9 +6,9 @@ measured.parquet; published whole or not at all.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.segments import ALL
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
@@ -67,20 +68,27 @@ class Release:
         """How many tokens each n-gram has."""
         return ngram_orders(self.ngrams)
 
+    def stated(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
+        """The same with these values on its card."""
+        return replace(self, card=replace(self.card, **values))
+
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            columns = {"ngram": self.ngrams, "probability": self.probabilities}
-            if self.deviations is not None:
-                columns["standard_deviation"] = self.deviations
-            if self.discovered is not None:
-                columns[COLUMN] = origin_column(self.discovered)
-            table = pa.table(columns)
-            pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
-            if self.measured is not None:
-                self.measured.save(folder)
-            card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
-            (folder / CARD).write_text(card + "\n", encoding="utf-8")
+            self.write(folder)
+
+    def write(self, folder: Path) -> None:
+        """Fill a folder with what a release folder has."""
+        columns = {"ngram": self.ngrams, "probability": self.probabilities}
+        if self.deviations is not None:
+            columns["standard_deviation"] = self.deviations
+        if self.discovered is not None:
+            columns[COLUMN] = origin_column(self.discovered)
+        pq.write_table(pa.table(columns), folder / DISTRIBUTION, compression="zstd")
+        if self.measured is not None:
+            self.measured.save(folder)
+        card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
+        (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | Path) -> "Release":
@@ -91,6 +99,8 @@ class Release:
                 f"{path}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
                 " `bayesgram count` and `bayesgram release`."
             )
+        if not (folder / CARD).is_file() and (folder / ALL / CARD).is_file():
+            raise UsageError(f"{path}: holds a release for each segment; give one of them, such as {folder / ALL}.")
         if not (folder / CARD).is_file():
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
         try:

@@ -52,6 +52,7 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "ledger": _ledger(card),
         "command": None if card.command is None else printable(card.command),
         "vocabulary": card.vocabulary_sentence,
+        "segment": None if card.segment_sentence is None else printable(card.segment_sentence),
         "discovered": [vars(row) for row in view.discovered],
         "sources": card.sources,
         "source_weights": _sources(view),

@@ -17,7 +17,7 @@ from bayesgram.kernels import kernel
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.clip import user_keys
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts
+from bayesgram.private.store import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 SUBSET_KEY, HELD_OUT_KEY = 0x51AB5E7, 0x4E1D007  # sets these coins apart from those of the mechanisms
@@ -73,7 +73,7 @@ def given(counts: Path, vocab: Path) -> Data:
     vocabulary = Vocabulary.load(vocab)
     if len(vocabulary.parts) > 1:
         raise UsageError(f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3.")
-    read = load_counts(counts, vocabulary_size=len(vocabulary))
+    read = load_user_counts(counts, vocabulary_size=len(vocabulary))
     read.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
     return Data(read, vocabulary, round_figure(len(read.users)), "given counts")
 

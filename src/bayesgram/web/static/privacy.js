@@ -111,6 +111,7 @@ function described(told) {
     ["With other releases", told.composition],
     told.chain ? ["Chain", told.chain] : null,
     told.inferred ? ["Inferred", told.inferred] : null,
+    told.segment ? ["Segment", told.segment] : null,
     ["Vocabulary", told.vocabulary],
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],

@@ -1,0 +1,194 @@
+"""The certified mechanism by country or language: all segments in one vector, one clip, one budget.
+
+The door is that of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and for
+totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
+adding or removing a user moves the sum by at most B (docs/promise.md). After the noise: `inference.segments`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Integers
+from bayesgram.cores import on_cores
+from bayesgram.files.segments import Segments
+from bayesgram.inference.keeping import kept
+from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.measuring import Choice
+from bayesgram.inference.posterior import Inferred
+from bayesgram.inference.segments import Together, infer_segments
+from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
+from bayesgram.mechanisms.posterior import Design, Posterior, described
+from bayesgram.privacy.accounting import Spend
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.calibration import GaussianNoise
+from bayesgram.private.amounts import Bins
+from bayesgram.private.clip import UNITS, Coordinates, LostWords
+from bayesgram.private.counts import SegmentedCounts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.segmented import SegmentedRelease
+
+SEGMENT_PART = 0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedDesign(Design):
+    """What is measured, all of it public: n-grams of each segment and of all people, words, and totals of each.
+
+    Coordinates: segments × n-grams; then those of a design without segments, which all people have together; then
+    the total of each segment and order.
+    """
+
+    number: int  # of segments
+
+    @classmethod
+    def by_segment(cls, vocabulary: Vocabulary, number: int) -> "SegmentedDesign":
+        """The design for a vocabulary and so many segments."""
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts], number)
+
+    @cached_property
+    def everyone(self) -> Design:
+        """What is measured of all people."""
+        return Design(self.parts)
+
+    @property
+    def noisier(self) -> float:
+        """All people are measured by n-grams of their own, and by the sum over segments."""
+        return float((1 - SEGMENT_PART + SEGMENT_PART / self.number) ** -0.5)
+
+    @cached_property
+    def ngrams(self) -> Coordinates:
+        """N-grams and words, before totals have their weight."""
+        return self._with_segments(self.everyone.ngrams, np.zeros(0))
+
+    def coordinates(self, choice: Choice) -> Coordinates:
+        """All of them; a segment's total has the weight of all people's."""
+        one = self.everyone.coordinates(choice)
+        return self._with_segments(one, one.shape[-len(self.parts) :])
+
+    def _with_segments(self, one: Coordinates, totals: Floats) -> Coordinates:
+        """The coordinates of all people and, before and after them, those of each segment."""
+        ngrams, first = one.shape[: self.size], self.number * self.size
+        of_segments, of_all = ngrams / np.sqrt(SEGMENT_PART), ngrams / np.sqrt(1 - SEGMENT_PART)
+        shape = [np.tile(of_segments, self.number), of_all, one.shape[self.size :], np.tile(totals, self.number)]
+        columns = 1 + one.words.shape[1]
+        words = np.empty((self.number, self.size, columns + (totals.size > 0)), np.int32)
+        words[:, :, 0] = np.arange(first, first + self.size)
+        words[:, :, 1:columns] = np.where(one.words < 0, -1, one.words + first)
+        if totals.size:
+            orders = np.repeat(np.arange(totals.size), [public.prior.size for public in self.parts])
+            after = first + one.shape.size + totals.size * np.arange(self.number)
+            words[:, :, columns] = after[:, None] + orders
+        return Coordinates(np.concatenate(shape), words.reshape(first, -1))
+
+    @cached_property
+    def bins(self) -> Bins:
+        """How users are sorted: whichever segment they write in."""
+        one = self.everyone.bins
+        return replace(one, kinds=np.tile(one.kinds, self.number), openings=np.tile(one.openings, self.number))
+
+    def lost_words(self, choice: Choice) -> LostWords:
+        """Of all people together."""
+        one = self.everyone.lost_words(choice)
+        return replace(one, words=np.tile(one.words, (self.number, 1)))
+
+    def as_measured(
+        self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
+    ) -> list[list[Measured]]:
+        """Of all people, and then of each segment, by order."""
+        first, orders = self.number * self.size, len(self.parts)
+        whole = slice(first, noisy.size - self.number * orders)
+        one = Coordinates(measured.shape[whole], measured.words[:0])
+        groups = self.everyone.as_measured(noisy[whole], one, sigma, clip_norm)
+        edges = np.cumsum([public.prior.size for public in self.parts])[:-1]
+        for segment in range(self.number):
+            own = slice(segment * self.size, (segment + 1) * self.size)
+            after = slice(whole.stop + segment * orders, whole.stop + (segment + 1) * orders)
+            counts, total = (noisy[some] * (clip_norm * measured.shape[some] / UNITS) for some in (own, after))
+            doubt, total_doubt = (measured.shape[some] * clip_norm * sigma for some in (own, after))
+            columns = np.split(counts, edges), np.split(doubt, edges), total.tolist(), total_doubt.tolist()
+            groups.append([Measured(*values) for values in zip(*columns, strict=True)])
+        return groups
+
+
+@dataclass(frozen=True)
+class BySegment:
+    """`posterior` for counts by segment: a release for all people and one for each segment, in one budget."""
+
+    posterior: Posterior
+    segments: Segments
+    on_progress: Callable[[float], None] = lambda _: None
+
+    name: ClassVar[str] = Posterior.name
+    guarantee: ClassVar[Guarantee] = Posterior.guarantee
+
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """(ε, δ) of all segments together."""
+        return self.posterior.check_budget(budget)
+
+    def check_inputs(self, counts: SegmentedCounts, vocabulary: Vocabulary) -> None:
+        """Counts and vocabulary belong together."""
+        counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+
+    def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
+        """σ of all measurements together; coordinates of every segment count for the slack."""
+        return self.posterior.calibrated(vocabulary, budget, len(self.segments))
+
+    def spend(self, vocabulary: Vocabulary, budget: Budget) -> Spend:
+        """What a ledger is charged, once for the whole."""
+        return self.calibrated(vocabulary, budget).spend
+
+    def measure(
+        self, counts: SegmentedCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> tuple[list[list[Measured]], dict[str, Any]]:
+        """The door: noisy counts of all people and then of each segment, by order, and what the cards say of them."""
+        design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
+        return self.posterior.measured(
+            counts.flat, design, self.calibrated(vocabulary, need(budget, self.name)), chance
+        )
+
+    def release(
+        self,
+        counts: SegmentedCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None = None,
+        *,
+        seed: int | None = None,
+    ) -> SegmentedRelease:
+        """Go through the door once."""
+        self.check_budget(budget)
+        self.check_inputs(counts, vocabulary)
+        chance = Randomness.make(seed)
+        (everyone, *segments), details = self.measure(counts, vocabulary, budget, chance)
+        parts = [part for _, part in vocabulary.parts]
+        found = infer_segments(everyone, segments, parts, self.on_progress, on_cores)
+        outcomes = [
+            replace(outcome, measured=kept(noisy, parts, None))
+            for outcome, noisy in zip(self._outcomes(found, vocabulary, details), (everyone, *segments), strict=True)
+        ]
+        made = [made_release(self.posterior, outcome, vocabulary, budget, chance) for outcome in outcomes]
+        return SegmentedRelease.of(made, self.segments)
+
+    def _outcomes(self, found: Together, vocabulary: Vocabulary, details: dict[str, Any]) -> list[Outcome]:
+        """Of all people, and then of each segment."""
+        orders = [str(part.order) for _, part in vocabulary.parts]
+        outcomes = [described(found.everyone, vocabulary, details)]
+        for inferred, shares in zip(found.segments, found.shares.tolist(), strict=True):
+            summed = [_by_source(one, len(vocabulary.source_names)) for one in inferred]
+            told = {**details, "share": dict(zip(orders, shares, strict=True))}
+            outcomes.append(described(summed, vocabulary, told))
+        return outcomes
+
+
+def _by_source(found: Inferred, number: int) -> Inferred:
+    """A source is there as all people moved it and as it is: both together are its weight."""
+    weights = found.weights
+    both = replace(
+        weights,
+        weights=weights.weights[:number] + weights.weights[number:],
+        deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]),
+    )
+    return replace(found, weights=both)

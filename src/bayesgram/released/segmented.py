@@ -1,0 +1,78 @@
+"""Releases by country or language: one for all people and one for each segment, which agree.
+
+On disk: a folder with `all` and a folder for each segment, every one a release folder as any other; published
+together or not at all. All of them have one budget: publishing them costs no more than one of them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bayesgram.errors import UsageError
+from bayesgram.files.segments import ALL, Segments
+from bayesgram.files.writing import publish_folder
+from bayesgram.released.release import CARD, CONTENTS, Release
+
+
+def contents_of(segments: Segments) -> list[str]:
+    """What the folder holds."""
+    return [f"{name}/{file}" for name in (ALL, *segments.all_names) for file in CONTENTS]
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentedRelease(Mapping[str, Release]):
+    """A release by the name of its segment, `all` first."""
+
+    releases: dict[str, Release]
+    segments: Segments
+
+    @classmethod
+    def of(cls, made: Sequence[Release], segments: Segments) -> "SegmentedRelease":
+        """Of all people and then of each segment, each with a card that says so."""
+        names = (ALL, *segments.all_names)
+        told = {name: {**segments.to_json(), "name": name} for name in names}
+        return cls(
+            {name: one.stated(segment=told[name]) for name, one in zip(names, made, strict=True)},
+            segments,
+        )
+
+    @property
+    def all(self) -> Release:
+        """The release of all people."""
+        return self.releases[ALL]
+
+    def __getitem__(self, name: str) -> Release:
+        if name not in self.releases:
+            raise KeyError(f"{name!r} is none of {', '.join(self.releases)}")
+        return self.releases[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.releases)
+
+    def __len__(self) -> int:
+        return len(self.releases)
+
+    def stated(self, **values: Any) -> "SegmentedRelease":  # noqa: ANN401 - of a Card
+        """The same with these values on every card."""
+        return SegmentedRelease({name: one.stated(**values) for name, one in self.items()}, self.segments)
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Write all folders, whole or not at all."""
+        with publish_folder(path, contents=contents_of(self.segments), force=force) as folder:
+            for name, one in self.items():
+                (folder / name).mkdir()
+                one.write(folder / name)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "SegmentedRelease":
+        """Read all folders."""
+        if not (Path(path) / ALL / CARD).is_file():
+            raise UsageError(f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`.")
+        everyone = Release.load(Path(path) / ALL)
+        told = everyone.card.segment
+        if told is None:
+            raise UsageError(f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it.")
+        segments = Segments(told["by"], tuple(told["names"]), told["other"])
+        others = {name: Release.load(Path(path) / name) for name in segments.all_names}
+        return cls({ALL: everyone, **others}, segments)

@@ -1,0 +1,134 @@
+"""Releases by country through the installed entry point: folders, cards, one entry of the ledger, and clear refusals."""
+
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import replaying
+import starting
+from bayesgram.experiments.population import Population
+from bayesgram.privacy.ledger import read_ledger
+from commands import failing, refused, succeed
+
+SECRET = "zanzibarmagicpassword"
+COUNT = ("count", "messages.parquet", "--vocab", "vocab.parquet", "--by", "country")
+RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", "1e-7")
+
+
+def messages(users, seed):
+    """Made-up people who write in one country, or in several."""
+    rows = pa.Table.from_batches(Population(users=users, seed=seed).messages())
+    chance = np.random.default_rng(seed)
+    values = np.array(["de", "fr", SECRET])[chance.choice(3, len(rows), p=[0.6, 0.3, 0.1])]
+    return rows.append_column("country", pa.array(values))
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("countries")
+    text = pa.Table.from_batches(Population(users=1, seed=7).public_text(3000))
+    pq.write_table(text, folder / "public.parquet")
+    pq.write_table(messages(400, 1), folder / "messages.parquet")
+    succeed("vocab", "public.parquet", "--orders", "1,2", "--size", 300, "-o", "vocab.parquet", cwd=folder)
+    told = succeed(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
+    assert re.search(r"segments: +3 by 'country': de, fr, other", told)
+    succeed("ledger", "create", "--population", "people", "--epsilon", 3, "--delta", "1e-5", "a.ledger", cwd=folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def out(work):
+    told = succeed(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
+    assert "Segment:    all people; one budget for all people and each of 3 segments together (de, fr, other)" in told
+    assert SECRET not in told
+    return work / "out"
+
+
+def test_a_folder_for_each_segment_and_one_entry_of_the_ledger_for_all(work, out):
+    assert sorted(path.name for path in out.iterdir()) == ["all", "de", "fr", "other"]
+    cards = {path.name: json.loads((path / "card.json").read_text()) for path in out.iterdir()}
+    assert {name: card["segment"]["name"] for name, card in cards.items()} == {name: name for name in cards}
+    assert {json.dumps(card["ledger"]) for card in cards.values()} == {'{"population": "people", "entry": 1}'}
+    assert {card["command"] for card in cards.values()} == {cards["all"]["command"]}
+    (entry,) = read_ledger(work / "a.ledger").reservations
+    assert entry.published
+
+
+def test_each_folder_is_taken_wherever_a_release_is(work, out):
+    rows = json.loads(succeed("evaluate", "out/all", "out/de", "out/other", "--against", "counts", "--json", cwd=work))[
+        "releases"
+    ]
+    assert all(0 <= row["kl"] < 3 for row in rows)
+    assert len({row["kl"] for row in rows}) == 3
+    succeed("report", "out/all", "out/de", "-o", "report.html", cwd=work)
+    page = (work / "report.html").read_text()
+    assert "country = de" in page
+    succeed("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
+    succeed("predict", "out/fr", "the", cwd=work)
+    told = refused("predict", "out", "the", cwd=work)
+    assert "holds a release for each segment; give one of them, such as out/all" in told
+
+
+def test_machines_get_all_cards(work):
+    (work / "names.txt").write_text("de\nfr\n")
+    told = json.loads(succeed(*COUNT, "--segments", "names.txt", "--skip-bad-rows", "-o", "listed", "--json", cwd=work))
+    assert told["segments"] == ["de", "fr"]
+    assert [*told["bad_rows_skipped"]] == ["'country' is none of the segments (de, fr), and --other is not set"]
+    told = json.loads(succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--json", cwd=work))
+    assert told["card"]["segment"]["name"] == "all"
+    assert {name: one["output"] for name, one in told["segments"].items()} == {
+        "de": "machines/de",
+        "fr": "machines/fr",
+    }
+    succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--force", cwd=work)
+
+
+def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
+    told = failing(*COUNT, "--segments", "de,fr", "-o", "none", cwd=work, code=1, secret=SECRET)
+    assert re.search(r"messages\.parquet: row \d+: 'country' is none of the segments \(de, fr\), and --other", told)
+    wrong = {
+        ("--segments", "de,all"): "'all' is kept for all people",
+        ("--segments", "de,de"): "'de' is there twice",
+        (): "name the segments too (--segments de,fr)",
+        ("--segments", "de", "--engine", "spark"): "segments are counted and released by --engine local",
+    }
+    for options, message in wrong.items():
+        assert message in refused(*COUNT, *options, "-o", "none", cwd=work)
+    assert not (work / "none").exists()
+    refusals = {
+        ("release", "counts", "--mechanism", "laplace"): "only posterior releases segments",
+        ("release", "counts", "--engine", "spark"): "segments are counted and released by --engine local",
+        ("audit", "counts", "--mechanism", "gaussian"): "counts by 'country', which `bayesgram release`",
+    }
+    for command, message in refusals.items():
+        told = refused(*command, "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "none", cwd=work)
+        assert message in told
+    told = refused(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
+    assert "exists already" in told
+    assert len(read_ledger(work / "a.ledger").reservations) == 1
+
+
+def prepared(folder, work, users, seed):
+    folder.mkdir()
+    (folder / "vocab.parquet").write_bytes((work / "vocab.parquet").read_bytes())
+    pq.write_table(messages(users, seed), folder / "messages.parquet")
+    succeed(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
+    return folder
+
+
+def test_the_same_answers_give_the_same_folders_and_words(work, tmp_path):
+    """Through the command line, two unrelated populations: given the same noisy answers, nothing else comes out."""
+    people = [prepared(tmp_path / f"{users}", work, users, seed) for users, seed in ((300, 3), (2, 4))]
+    seen = []
+    for mode, folder in zip(("record", "replay"), people, strict=True):
+        done = starting.run(replaying.__file__, mode, tmp_path / "answers", *RELEASE, "-o", "out", cwd=folder)
+        assert done.returncode == 0, done.stderr
+        files = {str(path.relative_to(folder)): path.read_bytes() for path in (folder / "out").rglob("*.*")}
+        seen.append((done.stdout, re.sub(r"\d:\d\d:\d\d", "", done.stderr), files))
+    assert len(seen[0][2]) == 8
+    assert seen[0][0] == seen[1][0]
+    assert seen[0][2] == seen[1][2]

@@ -1,0 +1,371 @@
+"""Releases by segment: one vector over segments × n-grams, one clip, one budget, and answers that agree."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import bayesgram as bg
+import reference
+import replaying
+from bayesgram.audit.utility import kl_divergence, totals_for
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.segments import Segments
+from bayesgram.inference.measuring import Choice
+from bayesgram.mechanisms import base
+from bayesgram.mechanisms.base import Randomness, release
+from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
+from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.noise import ExactNoise
+from bayesgram.private.clip import UNITS
+from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.public.sources import Source
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.segmented import SegmentedRelease
+from bayesgram.text.tokens import Tokenizer
+from recording import CHOICES, RecordingNoise, choosing
+from strategies import matrices
+
+BUDGET = Budget(0.3, 1e-6)
+THREE = Segments("country", ("de", "fr"), other=True)
+NGRAMS = ["w0", "w1", "w0 w1", "w1 w0", "w0 w1 w0", "w1 w1 w0"]
+SIZE = len(NGRAMS)
+
+
+def vocabulary(sources=1, ngrams=NGRAMS):
+    text, counts = pa.array(ngrams, pa.large_string()), np.arange(len(ngrams), 0, -1)
+    if sources == 1:
+        return Vocabulary(text, counts, 3, Tokenizer())
+    return Vocabulary.of_sources(text, [Source(f"s{i}", np.roll(counts, i)) for i in range(sources)], 3, Tokenizer())
+
+
+def by_segment(matrix, segments=THREE, names=None, fingerprint=None):
+    """Dense rows over segments × n-grams."""
+    return SegmentedCounts(reference.user_counts(matrix, names, fingerprint), segments)
+
+
+def without(matrix, user):
+    return by_segment(np.delete(matrix, user, axis=0), names=[f"u{i}" for i in range(len(matrix)) if i != user])
+
+
+def measured_by(mechanism, counts, public, budget=BUDGET):
+    noise = RecordingNoise()
+    found, details = mechanism.by_segment(counts.segments).measure(counts, public, budget, Randomness(noise, 11))
+    return noise.asked, found, details
+
+
+# What is asked, and how far one user moves it
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from([vocabulary(), vocabulary(2)]),
+    st.sampled_from(sorted(CHOICES)),
+    matrices(users=(1, 3), ngrams=(3 * SIZE, 3 * SIZE), largest=2**31 - 1),
+)
+def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(public, name, matrix):
+    with choosing(CHOICES[name]):
+        asked, _, _ = measured_by(Posterior(), by_segment(matrix), public)
+        others = [measured_by(Posterior(), without(matrix, user), public)[0] for user in range(len(matrix))]
+    for other in others:
+        assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
+        for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
+            assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
+
+
+def literal(row, public, measured, clip_norm):
+    """One user's z, coordinate by coordinate: as docs/promise.md has it, with nothing of the package's."""
+    ngrams, order = public.ngrams.to_pylist(), public.order
+    words, _ = public.parts[-1][1].words
+    first_of_longest = len(ngrams) - len(words)
+    places = [0] * measured.shape.size
+    orders = sorted({len(ngram.split()) for ngram in ngrams})
+    whole = 3 * len(ngrams)
+    total, of_segment = whole + len(ngrams) + words.max() + 1, whole + len(ngrams) + words.max() + 1 + len(orders)
+    for column, number in enumerate(map(int, row)):
+        segment, i = divmod(column, len(ngrams))
+        tokens = len(ngrams[i].split())
+        places[column] += number
+        places[whole + i] += number
+        for word in words[i - first_of_longest] if tokens == order else []:
+            places[whole + len(ngrams) + word] += number
+        places[total + orders.index(tokens)] += number
+        places[of_segment + segment * len(orders) + orders.index(tokens)] += number
+    values = [number / float(shape) for number, shape in zip(places, measured.shape, strict=True)]
+    scale = UNITS / max(math.sqrt(sum(value**2 for value in values)), clip_norm)
+    return np.array([int(value * scale) for value in values])
+
+
+@settings(deadline=None, max_examples=60)
+@given(matrices(users=(1, 3), ngrams=(3 * SIZE, 3 * SIZE), largest=50), st.floats(0.3, 30))
+def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
+    """Segments × n-grams, n-grams and words of all people, and the totals of all and of each segment: clipped whole."""
+    public, mechanism = vocabulary(), Posterior(clip_norm)
+    asked, _, _ = measured_by(mechanism, by_segment(matrix), public)
+    [(_, found, _)] = asked
+    measured = SegmentedDesign.by_segment(public, 3).coordinates(Choice.fixed(clip_norm))
+    assert found.size == measured.shape.size == 3 * SIZE + SIZE + 2 + 3 + 9
+    expected = sum(literal(row, public, measured, clip_norm) for row in matrix)
+    assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
+
+
+def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
+    public = vocabulary()
+    plain, design = Design.of(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
+    row = np.array([3, 0, 2, 1, 0, 5])
+    norms = [
+        np.linalg.norm(reference.expanded(one[None], each)[0] / each.shape)
+        for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
+    ]
+    assert norms[0] == pytest.approx(norms[1])
+    assert 0 < SEGMENT_PART < 1
+
+
+@settings(deadline=None, max_examples=30)
+@given(matrices(users=(1, 4), ngrams=(3 * SIZE, 3 * SIZE), largest=50))
+def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(matrix):
+    _, (everyone, *segments), _ = measured_by(Posterior(1e4), by_segment(matrix), vocabulary(), Budget(1.0, 1e-6))
+    written, close = matrix.sum(axis=0).reshape(3, -1), {"abs": 0.01 * len(matrix)}
+    for at, (place, _) in enumerate(vocabulary().parts):
+        assert everyone[at].counts == pytest.approx(written.sum(axis=0)[place], **close)
+        assert everyone[at].total == pytest.approx(written[:, place].sum(), **close)
+        for one, own in zip(segments, written, strict=True):
+            assert one[at].counts == pytest.approx(own[place], **close)
+            assert one[at].total == pytest.approx(own[place].sum(), **close)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3)),
+    st.sampled_from([None, *CHOICES.values()]),
+    st.sampled_from([1, 2]),
+)
+def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice, sources):
+    public, counts = vocabulary(sources), by_segment(np.ones((2, 3 * SIZE), np.int64))
+    with choosing(choice):
+        asked, _, _ = measured_by(Posterior(), counts, public, budget)
+    spend = Posterior().by_segment(THREE).spend(public, budget)
+    spent = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in asked)
+    assert spent <= Fraction(spend.inverse_variance)
+    assert spent >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
+    if choice and choice.lost_share:
+        whole = Posterior().by_segment(THREE).calibrated(public, budget)
+        counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
+        assert sum(values.size for _, values, _ in asked) == round(counted)
+
+
+def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monkeypatch):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
+    seen = []
+
+    class Watching(ExactNoise):
+        def discrete_gaussian(self, values, *, scale):
+            seen.append(ledger.read().last_number)
+            return super().discrete_gaussian(values, scale=scale)
+
+    monkeypatch.setattr(base, "ExactNoise", Watching)
+    public, counts = vocabulary(), by_segment(np.ones((3, 3 * SIZE), np.int64))
+    made = release(counts, public, Posterior(), BUDGET, ledger=ledger)
+    assert set(seen) == {1}
+    assert ledger.read().spends == [Posterior().by_segment(THREE).spend(public, BUDGET)]
+    assert {json.dumps(one.card.ledger) for one in made.values()} == {'{"population": "p", "entry": 1}'}
+
+
+# After the noise
+
+
+def many(seed, users=400):
+    rng = np.random.default_rng(seed)
+    return rng.poisson(rng.dirichlet(np.full(3 * SIZE, 0.5)) * 20, (users, 3 * SIZE))
+
+
+PEOPLE = {"many": many(1), "few": many(2, 5), "nobody": np.zeros((0, 3 * SIZE), np.int64)}
+
+
+def released(matrix, source, folder, budget):
+    kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        release(by_segment(kept), vocabulary(2), Posterior(), budget).save(folder)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 20.0])
+def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tmp_path):
+    source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
+    first = released(PEOPLE["many"], source, tmp_path / "first", budget)
+    folders = ("all", "de", "fr", "other")
+    assert set(first) == {f"{name}/{file}" for name in folders for file in ("card.json", "distribution.parquet")}
+    for name in ("few", "nobody"):
+        again = released(PEOPLE[name], replaying.GivenAgain(source.answers), tmp_path / name, budget)
+        assert again == first, name
+    assert first["de/distribution.parquet"] != first["all/distribution.parquet"]  # it is not always the same
+
+
+def different_people(users, shares, spread, seed):
+    """Counts of bigrams in segments that differ by this much, and the distributions they are drawn from."""
+    rng = np.random.default_rng(seed)
+    ngrams = [f"w{i} w{j}" for i in range(20) for j in range(20)]
+    size = len(ngrams)
+    public = Vocabulary(
+        pa.array(ngrams, pa.large_string()), (1e6 / np.arange(1, size + 1)).astype(np.int64), 2, Tokenizer()
+    )
+    everyone = (1 / np.arange(1, size + 1)) * np.exp(rng.normal(0, 1, size))
+    truth = everyone * np.exp(spread * rng.normal(0, 1, (len(shares), size)))
+    truth /= truth.sum(axis=1, keepdims=True)
+    home = rng.choice(len(shares), users, p=shares)
+    rows = np.array([rng.multinomial(12, truth[segment]) for segment in home])
+    who, what = np.nonzero(rows)
+    names = pa.array([f"{user}".encode() for user in range(users)], pa.large_binary())
+    columns = (home[who] * size + what).astype(np.int32)
+    flat = user_counts(
+        names, who.astype(np.int32), columns, rows[who, what].astype(np.int32), vocabulary_size=len(shares) * size
+    )
+    listed = Segments("country", tuple(f"s{i}" for i in range(len(shares))))
+    return public, SegmentedCounts(flat, listed), truth
+
+
+def alone(counts, segment, size):
+    flat = counts.flat
+    who = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
+    here = flat.ngrams // size == segment
+    return user_counts(
+        flat.users, who[here], flat.ngrams[here] % np.int32(size), flat.counts[here], vocabulary_size=size
+    )
+
+
+def kl(q, one):
+    return float((q * np.log(q / one.probabilities)).sum())
+
+
+@pytest.fixture(scope="module")
+def made():
+    public, counts, truth = different_people(30_000, [0.65, 0.3, 0.05, 0.0], 0.3, 3)
+    return public, counts, truth, release(counts, public, Posterior(), Budget(1.0, 1e-7), seed=4)
+
+
+def test_all_people_are_the_segments_by_their_shares(made):
+    *_, found = made
+    names = found.segments.all_names
+    shares = [found[name].card.details["share"]["2"] for name in names]
+    assert sum(shares) == pytest.approx(1, abs=1e-12)
+    mixed = sum(share * found[name].probabilities for share, name in zip(shares, names, strict=True))
+    assert mixed == pytest.approx(found.all.probabilities, rel=1e-9)
+    assert shares == pytest.approx([0.65, 0.3, 0.05, 0.0], abs=0.03)
+
+
+def test_a_segment_without_people_has_the_answer_of_all_and_says_nothing_else(made):
+    *_, found = made
+    assert found["s3"].probabilities.tolist() == found.all.probabilities.tolist()
+    assert (found["s3"].deviations >= found["s3"].probabilities).all()
+
+
+def test_a_small_segment_has_half_the_error_that_it_has_alone(made):
+    public, counts, truth, found = made
+    by_itself = release(alone(counts, 2, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=4)
+    assert kl(truth[2], found["s2"]) < kl(truth[2], by_itself) / 2
+    assert kl(truth[0], found["s0"]) < kl(truth[0], found["s2"])  # they are not all the same
+
+
+def test_segments_that_have_nothing_in_common_are_hardly_worse_than_alone():
+    public, counts, truth = different_people(20_000, [0.8, 0.2], 2.5, 5)
+    found = release(counts, public, Posterior(), Budget(1.0, 1e-7), seed=6)
+    by_itself = release(alone(counts, 1, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=6)
+    assert kl(truth[1], found["s1"]) < 1.3 * kl(truth[1], by_itself)
+
+
+def test_orders_and_sources_agree_too():
+    matrix = many(7, 3000)
+    found = release(by_segment(matrix), vocabulary(2), Posterior(), Budget(2.0, 1e-6), seed=1)
+    for place, part in vocabulary(2).parts:
+        mixed = sum(
+            found[name].card.details["share"][str(part.order)] * found[name].probabilities[place]
+            for name in THREE.all_names
+        )
+        assert mixed == pytest.approx(found.all.probabilities[place], rel=1e-9)
+    for one in found.values():
+        weights = one.card.details["source_weights"]["3"]
+        assert sum(each["weight"] for each in weights.values()) == pytest.approx(1, abs=1e-3)
+
+
+# What is written and read
+
+
+def test_a_saved_release_is_read_back_and_each_folder_is_a_release_like_any_other(made, tmp_path):
+    *_, found = made
+    found.save(tmp_path / "out")
+    back = SegmentedRelease.load(tmp_path / "out")
+    assert list(back) == ["all", "s0", "s1", "s2", "s3"]
+    for name, one in found.items():
+        assert back[name].probabilities.tolist() == one.probabilities.tolist()
+        assert bg.Release.load(tmp_path / "out" / name).card == one.card
+    assert "country = s1; one budget for all people and each of 4 segments together" in str(back["s1"].card)
+    with pytest.raises(KeyError, match="'s9' is none of all, s0"):
+        back["s9"]
+    with pytest.raises(UsageError, match="holds a release for each segment; give one of them, such as"):
+        bg.Release.load(tmp_path / "out")
+    with pytest.raises(UsageError, match="no release by segment"):
+        SegmentedRelease.load(tmp_path / "out" / "all")
+
+
+def test_what_somebody_put_beside_a_segment_is_not_replaced(made, tmp_path):
+    *_, found = made
+    found.save(tmp_path / "out")
+    found.save(tmp_path / "out", force=True)
+    (tmp_path / "out" / "s1" / "model.arpa").write_text("mine")
+    with pytest.raises(UsageError, match="holds files that are not ours"):
+        found.save(tmp_path / "out", force=True)
+    assert (tmp_path / "out" / "s1" / "model.arpa").read_text() == "mine"
+
+
+def test_a_release_of_a_segment_is_judged_by_its_own_people(made):
+    public, counts, _, found = made
+    own = counts.flat.totals.reshape(4, -1)
+    assert totals_for(counts, found["s1"]).tolist() == own[1].tolist()
+    assert totals_for(counts, found.all).tolist() == own.sum(axis=0).tolist() == totals_for(counts).tolist()
+    assert kl_divergence(totals_for(counts, found["s0"]), found["s0"].probabilities) < 0.2
+    with pytest.raises(UsageError, match="have other segments"):
+        totals_for(replace(counts, segments=Segments("land", counts.segments.names)), found["s1"])
+    with pytest.raises(UsageError, match="the counts are not by segment"):
+        totals_for(alone(counts, 0, len(public)), found["s1"])
+
+
+def test_other_mechanisms_refuse_segments_before_anything_is_spent():
+    counts = by_segment(np.ones((3, 3 * SIZE), np.int64))
+    for mechanism in (bg.Gaussian(), bg.Laplace(), bg.KAnonymity()):
+        with pytest.raises(UsageError, match="only posterior releases segments"):
+            release(counts, vocabulary(), mechanism, BUDGET)
+    with pytest.raises(UsageError, match="belong to the vocabulary"):
+        release(counts, vocabulary(ngrams=NGRAMS[:5]), Posterior(), BUDGET)
+
+
+def test_a_release_that_fails_writes_nothing(tmp_path, monkeypatch, made):
+    *_, found = made
+    written = []
+
+    def broken(_self, folder):
+        written.append(folder)
+        if len(written) == 3:
+            raise BayesgramError("the disk is full")
+
+    monkeypatch.setattr(bg.Release, "write", broken)
+    with pytest.raises(BayesgramError, match="the disk is full"):
+        found.save(tmp_path / "out")
+    assert not list(tmp_path.iterdir())
+
+
+def test_progress_goes_up_to_the_end():
+    told = []
+    release(by_segment(PEOPLE["few"]), vocabulary(), Posterior(), Budget(1.0, 1e-6), seed=1, on_progress=told.append)
+    assert len(told) == 3
+    assert told[-1] == 1
+    assert all(first < second for first, second in pairwise(told))
