@@ -52,7 +52,7 @@ def test_a_folder_for_each_segment_and_one_entry_of_the_ledger_for_all(work, out
     assert sorted(path.name for path in out.iterdir()) == ["all", "de", "fr", "other"]
     cards = {path.name: json.loads((path / "card.json").read_text()) for path in out.iterdir()}
     assert {name: card["segment"]["name"] for name, card in cards.items()} == {name: name for name in cards}
-    assert {json.dumps(card["ledger"]) for card in cards.values()} == {'{"population": "people", "entry": 1}'}
+    assert {(card["ledger"]["population"], card["ledger"]["entry"]) for card in cards.values()} == {("people", 1)}
     assert {card["command"] for card in cards.values()} == {cards["all"]["command"]}
     (entry,) = read_ledger(work / "a.ledger").reservations
     assert entry.published

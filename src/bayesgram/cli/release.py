@@ -175,7 +175,7 @@ def _opened(
         spark.refuse_segments(engine, master, segments.by)
         yield *mechanisms.read_by_segment(counts, vocab), door
         return
-    clips_once = chosen.name == MechanismName.PAPER  # it asks often, and would clip everybody each time
+    clips_once = chosen.name.startswith(MechanismName.PAPER)  # it asks often, and would clip everybody each time
     with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
         yield user_counts, vocabulary, chosen
 
