@@ -33,7 +33,7 @@ USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
 PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
 SAMPLED = 2.0  # variance over mean of what people happen to write, then and now
 LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
-LEAST_KEPT = 0.3  # of ρ: what shows less is not worth its noise
+LEAST_KEPT = 0.4  # of ρ: what shows less is not worth its noise
 SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
 CHANGED = 0.5  # probability from which a word's n-grams are looked at by themselves
 
@@ -77,10 +77,15 @@ class Pairs:
         variance: Floats = self.doubt**2 + (self.expected * drift) ** 2 + SAMPLED * self.expected
         return variance
 
+    def kept(self, drift: float) -> float:
+        """ρ; 0 where it is not worth while."""
+        kept = 1 - drift**2 / (2 * self.spread)
+        return kept if kept >= LEAST_KEPT else 0.0
+
     def shown(self, drift: float) -> tuple[Floats, Floats]:
         """What is carried as a measurement of what is now, and the precision of that."""
-        kept = 1 - drift**2 / (2 * self.spread)
-        if kept < LEAST_KEPT:
+        kept = self.kept(drift)
+        if not kept:
             return self.then, np.zeros_like(self.then)
         new = self.spread * (1 - kept**2)  # variance that has come since
         variance = (self.doubt**2 + self.expected**2 * new + SAMPLED * self.expected) / kept**2
@@ -140,6 +145,8 @@ def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tupl
         made = replace(made, word_counts=counts, word_noise=noise)
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed])
+    if not pairs.kept(found.drift):
+        return measured, Drift(found.drift, 1.0, 1.0)
     counts, noise = averaged(pairs, found)
     if carried.whole:
         made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
