@@ -63,6 +63,7 @@ def transcripts(page):
         "docs/howto/choose-public-text.md",
         "docs/howto/discover.md",
         "docs/howto/what-changed.md",
+        "docs/howto/publish-every-week.md",
     ],
 )
 def test_the_transcript_is_what_happens(tmp_path, page):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesgram.inference.chaining import CHANGES, Carried, Pairs, averaged, combined, moves
+from bayesgram.inference.chaining import CHANGES, LEAST_KEPT, Carried, Pairs, averaged, combined, moves
 from bayesgram.inference.measured import Measured, PublicNgrams
 
 SIZE = 3000
@@ -104,9 +104,13 @@ def literal(pairs, drifts, likely):
     for i in range(pairs.now.size):
         values = []
         for drift, weight in zip(drifts, likely[:, i], strict=True):
-            variance = pairs.doubt[i] ** 2 + (pairs.expected[i] * drift) ** 2
-            own, trust = pairs.noise[i] ** -2, 1 / variance
-            values.append((weight, (own * pairs.now[i] + trust * pairs.then[i]) / (own + trust), 1 / (own + trust)))
+            kept = 1 - drift**2 / (2 * pairs.spread)
+            own, trust, then = pairs.noise[i] ** -2, 0.0, 0.0
+            if kept >= LEAST_KEPT:
+                new = pairs.spread * (1 - kept**2) * pairs.expected[i] ** 2
+                trust = kept**2 / (pairs.doubt[i] ** 2 + new + 2 * pairs.expected[i])
+                then = pairs.usual[i] + (pairs.then[i] - pairs.usual[i]) / kept
+            values.append((weight, (own * pairs.now[i] + trust * then) / (own + trust), 1 / (own + trust)))
         mean = sum(weight * value for weight, value, _ in values)
         means.append(mean)
         deviations.append(math.sqrt(sum(weight * (var + (value - mean) ** 2) for weight, value, var in values)))
@@ -115,7 +119,7 @@ def literal(pairs, drifts, likely):
 
 def test_the_average_is_that_of_the_definition():
     chance = np.random.default_rng(8)
-    pairs = Pairs(*(chance.uniform(1, 9, 50) for _ in range(5)))
+    pairs = Pairs(*(chance.uniform(1, 9, 50) for _ in range(6)), spread=0.5)
     found = moves(pairs, [np.arange(50) < 30, np.arange(50) >= 30])
     assert np.allclose(found.likely.sum(axis=0), 1)
     assert found.drifts.tolist() == [found.drift, *CHANGES]

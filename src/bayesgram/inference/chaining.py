@@ -4,10 +4,14 @@ In:  measurements of one order, and what earlier releases carry over.   Out: mea
 noise, for `infer`, and how far people have drifted.
 
 What was carried, m with noise p, is rescaled to this release's total; since then an n-gram has moved by N(0, (λτ)²), λ
-being what is expected of it. So y − m has the variance noise² + p² + (λτ)²: τ, and the part of the n-grams that have
-changed by more than that, are the likeliest ones. N-grams of words that have changed have a part of their own. Every
-n-gram then weighs how far it may have moved by its own y and m, and the two are averaged by their precision. Where
-nothing is alike any more, y stays as it is.
+being what is expected of it, and by chance. So y − m has the variance noise² + p² + (λτ)² + 2λ: τ, and the part of the
+n-grams that have changed by more than that, are the likeliest ones. N-grams of words that have changed have a part of
+their own. Every n-gram then weighs how far it may have moved by its own y and m, and the two are averaged by their
+precision.
+
+Who drifts forgets: of what set people apart from public text, of variance V in log-frequencies, the part ρ = 1 − τ²/2V
+is still there, and m shows that much of what is now. So m counts as π + (m − π)/ρ, with noise to match; where nothing
+is alike any more ρ is 0, and y stays as it is.
 """
 
 from collections.abc import Sequence
@@ -27,6 +31,9 @@ CHANGES: Floats = np.exp2(
 PARTS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])  # of the n-grams that have changed
 USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
 PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
+SAMPLED = 2.0  # variance over mean of what people happen to write, then and now
+LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
+LEAST_KEPT = 0.4  # of ρ: what shows less is not worth its noise
 SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
 CHANGED = 0.5  # probability from which a word's n-grams are looked at by themselves
 
@@ -62,11 +69,27 @@ class Pairs:
     then: Floats
     doubt: Floats  # infinite where nothing is carried
     expected: Floats
+    usual: Floats  # as public text has it
+    spread: float  # V: variance of log-frequencies against public text
 
     def moved(self, drift: float) -> Floats:
-        """Variance of what is carried, if log-frequencies have moved by so much."""
-        variance: Floats = self.doubt**2 + (self.expected * drift) ** 2
+        """Variance of what is carried as it is, if log-frequencies have moved by so much."""
+        variance: Floats = self.doubt**2 + (self.expected * drift) ** 2 + SAMPLED * self.expected
         return variance
+
+    def kept(self, drift: float) -> float:
+        """ρ; 0 where it is not worth while."""
+        kept = 1 - drift**2 / (2 * self.spread)
+        return kept if kept >= LEAST_KEPT else 0.0
+
+    def shown(self, drift: float) -> tuple[Floats, Floats]:
+        """What is carried as a measurement of what is now, and the precision of that."""
+        kept = self.kept(drift)
+        if not kept:
+            return self.then, np.zeros_like(self.then)
+        new = self.spread * (1 - kept**2)  # variance that has come since
+        variance = (self.doubt**2 + self.expected**2 * new + SAMPLED * self.expected) / kept**2
+        return self.usual + (self.then - self.usual) / kept, 1 / variance
 
     def likelihoods(self, drifts: Floats) -> Floats:
         """Log-likelihood of y − m for each drift (drifts × things); 0 where nothing is carried."""
@@ -95,41 +118,74 @@ class Moves:
         return changed
 
 
+@dataclass(frozen=True, eq=False)
+class About:
+    """What is expected of things, as the last release and as public text have it; V."""
+
+    expected: Floats
+    usual: Floats
+    spread: float
+
+    def pairs(self, now: tuple[Floats, Floats], then: tuple[Floats, Floats], scale: float) -> Pairs:
+        """Counts and noise of now, and of then in other units."""
+        counts = scale * np.where(np.isfinite(then[1]), then[0], 0.0)
+        return Pairs(*now, counts, scale * then[1], self.expected, self.usual, self.spread)
+
+
 def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tuple[Measured, Drift]:
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
-    total = scale * carried.total
-    expected = (1 - PUBLIC_PART) * scale * carried.expected + PUBLIC_PART * total * public.prior
-    changed = np.zeros(public.prior.size, bool)
-    words = None
-    if measured.word_counts is not None and measured.word_noise is not None and carried.word_counts is not None:
-        words = _pairs(
-            (measured.word_counts, measured.word_noise),
-            (carried.word_counts, carried.word_noise),
-            scale,
-            public.per_word(expected),
-        )
-        word_moves = moves(words, [np.ones(words.now.size, bool)])
-        changed = public.per_ngram((word_moves.changed > CHANGED).astype(np.float64)) > 0
-    pairs = _pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale, expected)
+    about = _about(carried, public, scale)
+    words, changed = _words(measured, carried, public, about, scale), np.zeros(public.prior.size, bool)
+    made = measured
+    if words is not None:
+        found = moves(words, [np.ones(words.now.size, bool)])
+        changed = public.per_ngram((found.changed > CHANGED).astype(np.float64)) > 0
+        counts, noise = averaged(words, found)
+        made = replace(made, word_counts=counts, word_noise=noise)
+    pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed])
+    if not pairs.kept(found.drift):
+        return measured, Drift(found.drift, 1.0, 1.0)
     counts, noise = averaged(pairs, found)
     if carried.whole:
-        measured = replace(measured, total=total, total_noise=doubt * carried.total)
-    made = replace(measured, counts=counts, noise=noise)
-    if words is not None:
-        word_counts, word_noise = averaged(words, word_moves)
-        made = replace(made, word_counts=word_counts, word_noise=word_noise)
-    known = np.isfinite(carried.noise)
-    gained = float(np.median((measured.noise / noise)[known] ** 2)) if known.any() else 1.0
-    return made, Drift(found.drift, float(found.changed[known].mean()) if known.any() else 1.0, gained)
+        made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
+    return replace(made, counts=counts, noise=noise), _told(pairs, found, noise)
 
 
-def _pairs(now: tuple[Floats, Floats], then: tuple[Floats, Floats | None], scale: float, expected: Floats) -> Pairs:
-    counts, doubt = then
-    if doubt is None:
-        raise ValueError("counts come with their noise")
-    return Pairs(*now, scale * np.where(np.isfinite(doubt), counts, 0.0), scale * doubt, expected)
+def _told(pairs: Pairs, found: Moves, noise: Floats) -> Drift:
+    """In three numbers, over what is carried."""
+    known = np.isfinite(pairs.doubt)
+    if not known.any():
+        return Drift(found.drift, 1.0, 1.0)
+    gained = float(np.median((pairs.noise / noise)[known] ** 2))
+    return Drift(found.drift, float(found.changed[known].mean()), gained)
+
+
+def _about(carried: Carried, public: PublicNgrams, scale: float) -> About:
+    """What is expected of this release's n-grams."""
+    usual = scale * carried.total * public.prior
+    expected = (1 - PUBLIC_PART) * scale * carried.expected + PUBLIC_PART * usual
+    return About(expected, usual, _spread(carried.expected, public.prior))
+
+
+def _words(measured: Measured, carried: Carried, public: PublicNgrams, about: About, scale: float) -> Pairs | None:
+    """Those that were measured now and then."""
+    if measured.word_counts is None or measured.word_noise is None:
+        return None
+    if carried.word_counts is None or carried.word_noise is None:
+        return None
+    own = replace(about, expected=public.per_word(about.expected), usual=public.per_word(about.usual))
+    return own.pairs((measured.word_counts, measured.word_noise), (carried.word_counts, carried.word_noise), scale)
+
+
+def _spread(expected: Floats, prior: Floats) -> float:
+    """V: variance of log θ/π over what people write, as the last release has it."""
+    known = expected > 0
+    if not known.any():
+        return LEAST_SPREAD
+    lifts, weights = np.log(expected[known] / prior[known]), expected[known] / float(expected[known].sum())
+    return max(float(weights @ (lifts - weights @ lifts) ** 2), LEAST_SPREAD)
 
 
 def _scale(measured: Measured, carried: Carried) -> tuple[float, float]:
@@ -185,8 +241,8 @@ def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
     own = 1 / pairs.noise**2
     mean, square = np.zeros_like(pairs.now), np.zeros_like(pairs.now)
     for drift, likely in zip(found.drifts, found.likely, strict=True):
-        trust = 1 / pairs.moved(drift)
-        each = (own * pairs.now + trust * pairs.then) / (own + trust)
+        then, trust = pairs.shown(drift)
+        each = (own * pairs.now + trust * then) / (own + trust)
         mean += likely * each
         square += likely * (each**2 + 1 / (own + trust))
     return mean, np.sqrt(np.maximum(square - mean**2, 0.25 * _least(pairs)))
