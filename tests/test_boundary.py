@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "experiments": LEAVES | {"public", "private", "privacy", "released", "mechanisms", "audit"},
     "web": LEAVES | {"public", "privacy", "released", "inference"},  # releases, public text, and plans made of them
     "cli": LEAVES
-    | {"web", "public", "private", "engines", "privacy", "released", "mechanisms", "audit", "experiments"},
+    | {"web", "public", "private", "engines", "privacy", "released", "inference", "mechanisms", "audit", "experiments"},
 }
 
 

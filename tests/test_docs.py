@@ -62,6 +62,7 @@ def transcripts(page):
         "docs/tutorial.md",
         "docs/howto/choose-public-text.md",
         "docs/howto/discover.md",
+        "docs/howto/publish-every-week.md",
         "docs/howto/what-changed.md",
     ],
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from bayesgram.audit.utility import kl_divergence as kl_divergence
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
+    from bayesgram.inference.again import infer as infer
     from bayesgram.mechanisms.base import release as release
     from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
@@ -62,6 +63,7 @@ _HOMES = {
     "audit.text": ["evaluate_text"],
     "audit.utility": ["kl_divergence"],
     "errors": ["BayesgramError", "UsageError"],
+    "inference.again": ["infer"],
     "mechanisms.base": ["release"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],

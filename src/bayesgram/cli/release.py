@@ -48,6 +48,13 @@ def release(
         Path | None,
         typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
     ] = None,
+    previous: Annotated[
+        Path | None,
+        typer.Option(
+            help="A release that this one follows: its prior, at no cost (docs/howto/publish-every-week.md).",
+            show_default=False,
+        ),
+    ] = None,
     engine: options.Engine = EngineName.LOCAL,
     master: options.Master = None,
     force: options.Force = False,
@@ -79,7 +86,7 @@ def release(
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.released.release import CONTENTS, largest_size
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab])
+    check_free(output, force=force, contents=CONTENTS, inputs=[counts, vocab, *([previous] if previous else [])])
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
@@ -98,6 +105,7 @@ def release(
         k=k,
         suppressed=suppressed,
     )
+    chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     with spark.opened(counts, vocab, engine, master) as (user_counts, vocabulary):
         book = None if ledger is None else Ledger.open(ledger)

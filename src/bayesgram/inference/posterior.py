@@ -7,8 +7,9 @@ may leave equality and how much of public text to keep, so that the answer moves
 signal it is public text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -270,3 +271,18 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
 def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
     return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights)
+
+
+def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[str, Any]:
+    """The learnt weights of several sources, by order, for the card."""
+    if len(names) == 1:
+        return {}
+    return {
+        "source_weights": {
+            order: {
+                name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
+                for name, weight, deviation in zip(names, each.weights.weights, each.weights.deviations, strict=True)
+            }
+            for order, each in found.items()
+        }
+    }

@@ -4,6 +4,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.measurements import Measurements
+from bayesgram.released.previous import Previous
 from bayesgram.released.release import Release
 
 
@@ -55,6 +57,7 @@ class Mechanism(ABC):
     guarantee: ClassVar[Guarantee]
     statement: ClassVar[str]
     several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
+    previous: Previous | None = None  # the release that this one follows
     hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
     @abstractmethod
@@ -72,8 +75,17 @@ class Mechanism(ABC):
         raise NotImplementedError
 
     def settings(self) -> dict[str, Any]:
-        """The public knobs, as the card shows them."""
-        return {name.name: getattr(self, name.name) for name in fields(self)}  # type: ignore[arg-type]
+        """The public knobs, as the card shows them; what it follows has a place of its own there."""
+        names = [each.name for each in fields(self) if each.name != "previous"]  # type: ignore[arg-type]
+        return {name: getattr(self, name) for name in names}
+
+    def after(self, previous: "Previous | Release | str | Path | None") -> "Mechanism":
+        """The same mechanism, with an earlier release as its prior."""
+        if previous is None:
+            return self
+        raise UsageError(
+            f"mechanism={self.name}: only posterior can follow another release; leave --previous out, or use posterior."
+        )
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """(ε, δ) as the card will claim it; a budget that won't do is refused here, before anything is read."""
@@ -115,6 +127,8 @@ class Mechanism(ABC):
             seeded=chance.noise.seeded and epsilon is not None,
             measured=None if outcome.measured is None else outcome.measured.described,
         )
+        if self.previous is not None:
+            card = replace(card, chain=self.previous.followed_by(card))
         discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
         return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
 
@@ -129,12 +143,16 @@ def release(
     ledger: Ledger | None = None,
     output: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
+    previous: "Previous | Release | str | Path | None" = None,
 ) -> Release:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
+
+    `previous` is a release that this one follows: its prior. It is public, and costs nothing more.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
     """
+    mechanism = mechanism.after(previous)
     if ledger is None:
         return mechanism.release(counts, vocabulary, budget, seed=seed)
     if seed is not None:

@@ -5,16 +5,16 @@ percent of the budget measure how much users write, so that the clip norm Λ fit
 few what clipping takes away. Everything after the noise is post-processing, in `inference`.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
-from bayesgram.inference.keeping import kept
+from bayesgram.inference.keeping import join, kept
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
 from bayesgram.inference.measuring import (
     AMOUNT_SHARE,
@@ -32,7 +32,7 @@ from bayesgram.inference.measuring import (
 )
 from bayesgram.inference.mixing import kinds_of, likely_weights
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import Inferred
+from bayesgram.inference.posterior import sources_told
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -41,6 +41,9 @@ from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, USER_UNITS, Bin
 from bayesgram.private.clip import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.card import DRIFT
+from bayesgram.released.previous import Previous
+from bayesgram.released.release import Release
 
 
 @dataclass(frozen=True)
@@ -55,10 +58,21 @@ class Posterior(Mechanism):
     )
 
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
+    previous: Previous | None = None  # a release that this one follows; public
 
     def __post_init__(self) -> None:
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
+
+    def after(self, previous: "Previous | Release | str | Path | None") -> "Posterior":
+        """With an earlier release as the prior, or the one it has."""
+        return self if previous is None else replace(self, previous=Previous.of(previous))
+
+    def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
+        """Also that the earlier release is of use."""
+        super().check_inputs(counts, vocabulary)
+        if self.previous is not None:
+            self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
@@ -78,13 +92,27 @@ class Posterior(Mechanism):
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
-        found = infer_orders(noisy, parts)
+        joined, drift = self._joined(noisy, parts)
+        found = infer_orders(joined, parts)
         by_order = dict(zip((str(part.order) for part in parts), found, strict=True))
         totals = {order: round(each.total, 1) for order, each in by_order.items()}
         models = ", ".join(dict.fromkeys(each.model for each in found))
         theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
-        said = {"model": models, "expected_counts": totals, **_sources(vocabulary.source_names, by_order), **details}
-        return Outcome(theta, said, deviation, kept(noisy, parts))
+        said = {
+            "model": models,
+            "expected_counts": totals,
+            **sources_told(vocabulary.source_names, by_order),
+            **drift,
+            **details,
+        }
+        return Outcome(theta, said, deviation, kept(noisy, parts, None if self.previous is None else joined))
+
+    def _joined(self, noisy: list[Measured], parts: list[Vocabulary]) -> tuple[list[Measured], dict[str, Any]]:
+        """What was measured, together with what the release before carries over, and what the card says of that."""
+        if self.previous is None:
+            return noisy, {}
+        joined, drifts = join(noisy, parts, self.previous.release)
+        return joined, {DRIFT: {order: asdict(drift) for order, drift in drifts.items()}}
 
     def measure(
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
@@ -151,21 +179,6 @@ def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float,
     noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
     found, noise = noisy * (asked.clip_norm * asked.shape / UNITS), asked.shape * asked.clip_norm * sigma
     return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
-
-
-def _sources(names: Sequence[str], found: dict[str, Inferred]) -> dict[str, Any]:
-    """The learnt weights of several sources, by order, for the card."""
-    if len(names) == 1:
-        return {}
-    return {
-        "source_weights": {
-            order: {
-                name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
-                for name, weight, deviation in zip(names, each.weights.weights, each.weights.deviations, strict=True)
-            }
-            for order, each in found.items()
-        }
-    }
 
 
 @dataclass(frozen=True, eq=False)

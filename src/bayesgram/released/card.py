@@ -4,14 +4,16 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
+from bayesgram.released.chain import Chain, together
 from bayesgram.released.origins import grown_by
 from bayesgram.released.sources import DETAIL, sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
 PROTECTS = "everything one user ever wrote (neighbours: add or remove one user)"
-LATER = ("command", "expected_users", "measured")  # what cards of earlier versions lack
+LATER = ("command", "expected_users", "measured", "chain", "inferred")  # what cards of earlier versions lack
 LONGEST_LIST = 10  # that a person is shown; card.json has all
+DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
@@ -39,6 +41,8 @@ class Card:
     ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
     command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
     measured: dict[str, Any] | None = None  # the file of noisy measurements; None: none were kept
+    chain: dict[str, Any] | None = None  # the releases that it follows; None: none
+    inferred: dict[str, Any] | None = None  # from which release's measurements; None: from its own
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     software: str = field(default=f"bayesgram {VERSION}")
 
@@ -98,6 +102,35 @@ class Card:
         return grown_by(self.vocabulary)
 
     @property
+    def promised(self) -> dict[str, Any]:
+        """What a chain's hash covers of this release."""
+        told = {"epsilon": self.epsilon, "delta": self.delta, "guarantee": self.guarantee.name, "seeded": self.seeded}
+        return {**told, "measured": (self.measured or {}).get("sha256", "")}
+
+    @property
+    def follows(self) -> str | None:
+        """The releases before this one, and what all promise together, in a sentence; None where it follows none."""
+        if self.chain is None:
+            return None
+        links = Chain.from_json(self.chain).links
+        claims = [(link.epsilon, link.delta, link.guarantee) for link in links]
+        own = (self.epsilon or 0.0, self.delta or 0.0, self.guarantee.name)
+        named = links[-1].name if len(links) == 1 else f"{len(links)} releases, the last of them {links[-1].name}"
+        return f"follows {named}; all {len(links) + 1} together: {together([*claims, own])}"
+
+    @property
+    def inferred_again(self) -> str | None:
+        """Whose measurements it was inferred from with other public text, in a sentence; None where from its own."""
+        if self.inferred is None:
+            return None
+        told = self.inferred
+        public = " and ".join(told["public_text"])
+        numbers = f"{told['measured']:,} n-grams were measured, {told['not_measured']:,} were not"
+        return (
+            f"from the measurements of {told['from']}, with {public} as public text; {numbers}; nothing more was spent"
+        )
+
+    @property
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
         listed = f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
@@ -120,6 +153,10 @@ class Card:
         ]
         if self.sources:
             lines.append(f"Sources:    {self.sources}")
+        if self.inferred_again:
+            lines.append(f"Inferred:   {self.inferred_again}")
+        if self.follows:
+            lines.append(f"Chain:      {self.follows}")
         if self.ledger:
             lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
         return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
@@ -154,7 +191,7 @@ def _check_numbers(values: dict[str, Any]) -> None:
 
 
 def _listed(values: dict[str, Any]) -> str:
-    short = {name: value for name, value in values.items() if name != DETAIL and not _is_long(value)}
+    short = {name: value for name, value in values.items() if name not in {DETAIL, DRIFT} and not _is_long(value)}
     return ", ".join(f"{name} = {_shown(value)}" for name, value in short.items())
 
 

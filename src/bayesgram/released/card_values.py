@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON
+from bayesgram.released.chain import Chain
 from bayesgram.released.origins import are_described
 
 _LARGEST = 1e300
@@ -32,6 +33,8 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and {"population", "entry"} <= set(ledger)))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
+    _require("chain", _is_chain(values.get("chain")))
+    _require("inferred", _is_inferred(values.get("inferred")))
     _require("sources", _has_sources(details or {}))
 
 
@@ -56,6 +59,27 @@ def _is_vocabulary(told: dict[str, Any]) -> bool:
     if not all(type(number) is int and number >= 0 for number in whole):
         return False
     return all(isinstance(each, str) for each in texts) and are_described(told)
+
+
+def _is_chain(told: object) -> bool:
+    """The releases that it follows, where there are any: refused where they are not what links are."""
+    return told is None or (isinstance(told, dict) and bool(Chain.from_json(told).links))
+
+
+def _is_inferred(told: object) -> bool:
+    """From which measurements, where they are another release's."""
+    if told is None:
+        return True
+    if not isinstance(told, dict):
+        return False
+    names, numbers = told.get("public_text"), [told.get(name) for name in ("measured", "not_measured", "ignored")]
+    if not (isinstance(names, list) and names and all(map(_is_printable, [told.get("from"), *names]))):
+        return False
+    return all(type(number) is int and number >= 0 for number in numbers)
+
+
+def _is_printable(value: object) -> bool:
+    return isinstance(value, str) and value.isprintable()
 
 
 def _has_totals(details: dict[str, Any]) -> bool:

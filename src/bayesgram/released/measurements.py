@@ -2,7 +2,8 @@
 
 On disk: measured.parquet in the release folder, a row for each number that was asked of private text: `kind`, `order`
 (of the n-grams it is about), `text` ("" for a total), `count` (noisy) and `noise` (its standard deviation). Where
-clipping was measured, `left` is the part of an n-gram that it leaves, and the file's metadata have the rest.
+clipping was measured, `left` is the part of an n-gram that it leaves, and the file's metadata have the rest. Where a
+release follows another, `carried_count` and `carried_noise` are what it and all before it say together, in its units.
 Does not infer anything.
 """
 
@@ -23,6 +24,7 @@ from bayesgram.text.tokens import buffers
 
 FILE = "measured.parquet"
 NGRAM, WORD, TOTAL, LOST_WORD, LOST_TOTAL = KINDS = ("ngram", "word", "total", "lost word", "lost total")
+CARRIED = ("carried_count", "carried_noise")
 METADATA = "bayesgram.clipping"
 MOST_ORDERS = 6
 LARGEST = 1e300
@@ -39,6 +41,7 @@ class Block:
     counts: Floats
     noise: Floats
     left: Floats | None = None  # the part of each that clipping leaves, where it is known
+    carried: tuple[Floats, Floats] | None = None  # counts and noise, together with earlier releases
 
     @classmethod
     def single(cls, kind: str, order: int, count: float, noise: float) -> "Block":
@@ -57,6 +60,7 @@ class Measurements:
     noise: Floats
     left: Floats | None = None  # 1 for what is no n-gram
     clipping: tuple[float, float] | None = None  # what it takes of all text, and how unevenly; None: not measured
+    carried: tuple[Floats, Floats] | None = None  # counts and noise, together with earlier releases; None: none before
 
     def __post_init__(self) -> None:
         if not self._is_sound():
@@ -69,18 +73,23 @@ class Measurements:
         kinds = np.repeat(np.array([KINDS.index(block.kind) for block in blocks], np.int32), sizes)
         orders = np.repeat(np.array([block.order for block in blocks], np.int32), sizes)
         counts, noise = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("counts", "noise"))
-        left = None
+        left = carried = None
         if any(block.left is not None for block in blocks):
             left = np.concatenate([np.ones(b.counts.size) if b.left is None else b.left for b in blocks])
-        return cls(kinds, orders, pa.concat_arrays([block.texts for block in blocks]), counts, noise, left, clipping)
+        if any(block.carried is not None for block in blocks):
+            pairs = [block.carried or (block.counts, block.noise) for block in blocks]
+            carried = np.concatenate([count for count, _ in pairs]), np.concatenate([doubt for _, doubt in pairs])
+        texts = pa.concat_arrays([block.texts for block in blocks])
+        return cls(kinds, orders, texts, counts, noise, left, clipping, carried)
 
     def block(self, kind: str, order: int) -> Block | None:
         """The measurements of one kind and order, in the order of the file; None where there are none."""
         rows = self._rows(kind, order)
         if not rows.any():
             return None
-        left = None if self.left is None else self.left[rows]
-        return Block(kind, order, self.texts.filter(pa.array(rows)), self.counts[rows], self.noise[rows], left)
+        texts, left = self.texts.filter(pa.array(rows)), None if self.left is None else self.left[rows]
+        carried = None if self.carried is None else (self.carried[0][rows], self.carried[1][rows])
+        return Block(kind, order, texts, self.counts[rows], self.noise[rows], left, carried)
 
     def ngrams(self, order: int) -> tuple[pa.LargeStringArray, Floats, Floats]:
         """N-grams of an order, their noisy counts, and the standard deviations of these."""
@@ -98,7 +107,7 @@ class Measurements:
     @cached_property
     def ngram_orders(self) -> list[int]:
         """Of which there are n-grams, the shortest first."""
-        return sorted(set(self.orders[self.kinds == KINDS.index(NGRAM)].tolist()))
+        return sorted(set(self.orders[self.is_kind(NGRAM)].tolist()))
 
     @cached_property
     def digest(self) -> str:
@@ -108,14 +117,14 @@ class Measurements:
         for numbers in (self.kinds, self.orders, offsets - offsets[0]):
             made.update(numbers.astype("<i8").tobytes())
         made.update(data[offsets[0] : offsets[-1]].tobytes())
-        for values in (self.counts, self.noise, np.zeros(0) if self.left is None else self.left):
+        for values in (self.counts, self.noise, np.zeros(0) if self.left is None else self.left, *(self.carried or ())):
             made.update(values.astype("<f8").tobytes())
         return made.hexdigest()
 
     @property
     def described(self) -> dict[str, Any]:
         """What a card says of them."""
-        numbers = {kind: int((self.kinds == at).sum()) for at, kind in enumerate(KINDS)}
+        numbers = {kind: int(self.is_kind(kind).sum()) for kind in KINDS}
         rows = {kind: number for kind, number in numbers.items() if number}
         return {"file": FILE, "rows": rows, "sha256": self.digest}
 
@@ -125,6 +134,8 @@ class Measurements:
         columns = {"kind": kinds, "order": self.orders, "text": self.texts, "count": self.counts, "noise": self.noise}
         if self.left is not None:
             columns["left"] = self.left
+        if self.carried is not None:
+            columns |= dict(zip(CARRIED, self.carried, strict=True))
         table = pa.table(columns).replace_schema_metadata({METADATA: json.dumps(self.clipping)})
         pq.write_table(table, folder / FILE, compression="zstd")
 
@@ -137,10 +148,17 @@ class Measurements:
         stated = json.loads((table.schema.metadata or {}).get(METADATA.encode(), b"null"))
         clipping = None if stated is None else tuple(stated)
         numbers = _numbers(table, "count"), _numbers(table, "noise")
-        return cls(kinds, _whole(table, "order"), _texts(table), *numbers, left, clipping)
+        there = CARRIED[0] in table.column_names
+        carried = (_numbers(table, CARRIED[0]), _numbers(table, CARRIED[1])) if there else None
+        return cls(kinds, _whole(table, "order"), _texts(table), *numbers, left, clipping, carried)
+
+    def is_kind(self, kind: str) -> Bools:
+        """Which rows are of a kind."""
+        rows: Bools = self.kinds == KINDS.index(kind)
+        return rows
 
     def _rows(self, kind: str, order: int) -> Bools:
-        rows: Bools = (self.kinds == KINDS.index(kind)) & (self.orders == order)
+        rows: Bools = self.is_kind(kind) & (self.orders == order)
         return rows
 
     def _is_sound(self) -> bool:
@@ -148,9 +166,10 @@ class Measurements:
         columns = [self.orders, self.texts, self.counts, self.noise, self.counts if self.left is None else self.left]
         if not self.kinds.size or any(len(column) != self.kinds.size for column in columns):
             return False
-        if not (1 <= self.orders.min() <= self.orders.max() <= MOST_ORDERS and (np.abs(self.counts) < LARGEST).all()):
+        pairs = [(self.counts, self.noise), *([] if self.carried is None else [self.carried])]
+        if not 1 <= self.orders.min() <= self.orders.max() <= MOST_ORDERS:
             return False
-        if not ((self.noise > 0) & (self.noise < LARGEST)).all():  # also refuses NaN
+        if not all(_are_noisy(*pair, self.kinds.size) for pair in pairs):
             return False
         if self.left is not None and not ((self.left > 0) & (self.left <= 1 + ROUNDING)).all():
             return False
@@ -159,6 +178,13 @@ class Measurements:
     def _totals_are_single(self) -> bool:
         totals = [self._rows(kind, order) for kind in (TOTAL, LOST_TOTAL) for order in range(1, MOST_ORDERS + 1)]
         return all(rows.sum() <= 1 for rows in totals)
+
+
+def _are_noisy(counts: Floats, noise: Floats, size: int) -> bool:
+    """Finite numbers, each with its noise."""
+    if counts.size != size or noise.size != size:
+        return False
+    return bool(((np.abs(counts) < LARGEST) & (noise > 0) & (noise < LARGEST)).all())  # also refuses NaN
 
 
 def _is_clipping(values: object) -> bool:

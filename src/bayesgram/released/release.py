@@ -20,6 +20,7 @@ from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
+from bayesgram.released.chain import Chain
 from bayesgram.released.measurements import FILE as MEASURED
 from bayesgram.released.measurements import Measurements
 from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
@@ -103,12 +104,18 @@ class Release:
             deviations = _numbers(table, "standard_deviation") if known else None
             discovered = _discovered(table, card)
             measured = _measured(folder, card)
+            linked = card.chain is None or Chain.from_json(card.chain).fits(card.promised)
         except UsageError:
             raise
         except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise unreadable(path, error) from None
             raise BayesgramError(f"{path}: the release is damaged; release again.") from None
+        if not linked:
+            raise BayesgramError(
+                f"{path}: the chain on its card does not hold: a link was changed or is missing. Get the release anew"
+                " from where it was published."
+            )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
         sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
         if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN

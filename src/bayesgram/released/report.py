@@ -435,6 +435,7 @@ def _facts(card: Card) -> dict[str, str]:
     """Mechanism, settings, vocabulary and software."""
     told = {"mechanism": card.mechanism, **_plain(card.settings), **_plain(card.details)}
     told |= {"vocabulary": card.vocabulary_sentence, "tokenizer": str(card.vocabulary["tokenizer"])}
+    told |= {name: said for name, said in (("chain", card.follows), ("inferred", card.inferred_again)) if said}
     return {**told, "fingerprint": str(card.vocabulary["fingerprint"]), "software": card.software}
 
 

@@ -46,6 +46,8 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "not_covered": list(view.not_covered),
         "assumes": list(card.assumes),
         "composition": card.composition,
+        "chain": card.follows,
+        "inferred": card.inferred_again,
         "ledger": _ledger(card),
         "command": None if card.command is None else printable(card.command),
         "vocabulary": card.vocabulary_sentence,

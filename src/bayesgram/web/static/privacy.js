@@ -108,6 +108,8 @@ function described(told) {
     ["What is not covered", list(told.not_covered)],
     told.assumes.length ? ["What it rests on", list(told.assumes)] : null,
     ["With other releases", told.composition],
+    told.chain ? ["Chain", told.chain] : null,
+    told.inferred ? ["Inferred", told.inferred] : null,
     ["Vocabulary", told.vocabulary],
     ["Ledger", told.ledger ?? NO_LEDGER],
     ["Command", told.command ? el("pre", {}, told.command) : NO_COMMAND],

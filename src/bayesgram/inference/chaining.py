@@ -1,0 +1,247 @@
+"""The release before as the prior of this one: what was measured then, as far as it still holds, beside what is now.
+
+In:  measurements of one order, and what earlier releases carry over.   Out: measurements of the same n-grams with less
+noise, for `infer`, and how far people have drifted.
+
+What was carried, m with noise p, is rescaled to this release's total; since then an n-gram has moved by N(0, (λτ)²), λ
+being what is expected of it, and by chance. So y − m has the variance noise² + p² + (λτ)² + 2λ: τ, and the part of the
+n-grams that have changed by more than that, are the likeliest ones. N-grams of words that have changed have a part of
+their own. Every n-gram then weighs how far it may have moved by its own y and m, and the two are averaged by their
+precision.
+
+Who drifts forgets: of what set people apart from public text, of variance V in log-frequencies, the part ρ = 1 − τ²/2V
+is still there, and m shows that much of what is now. So m counts as π + (m − π)/ρ, with noise to match; where nothing
+is alike any more ρ is 0, and y stays as it is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bayesgram.arrays import Bools, Floats
+from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.pooling import SPREAD
+
+DRIFTS: Floats = np.exp2(np.arange(0, 8.5, 0.5)) / 100  # τ from 1% to a factor of e and more
+USUAL_DRIFT, DRIFT_DEVIATION = 0.1, 1.5  # of log τ, before anything is seen
+CHANGES: Floats = np.exp2(
+    np.arange(-1.0, 5.0)
+)  # by how much an n-gram moves that has changed, over what is expected of it
+PARTS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])  # of the n-grams that have changed
+USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
+PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
+SAMPLED = 2.0  # variance over mean of what people happen to write, then and now
+LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
+LEAST_KEPT = 0.3  # of ρ: what shows less is not worth its noise
+SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
+CHANGED = 0.5  # probability from which a word's n-grams are looked at by themselves
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """What earlier releases say of the n-grams of one order, in the units of the last one's total."""
+
+    counts: Floats
+    noise: Floats  # infinite for an n-gram that was not measured
+    expected: Floats  # what the last release expects; 0 where it has none
+    total: float  # of what it expects, of all of its n-grams
+    whole: bool  # whether its n-grams are the same
+    word_counts: Floats | None = None
+    word_noise: Floats | None = None
+
+
+@dataclass(frozen=True)
+class Drift:
+    """What has happened to people's text since the last release."""
+
+    drift: float  # τ: standard deviation of log-frequencies
+    changed: float  # the part of the n-grams that have changed by more
+    information: float  # 1/noise² of what is known now, over that of this release alone: median over the n-grams
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """Two measurements of the same things, in the same units: now, and carried over."""
+
+    now: Floats
+    noise: Floats
+    then: Floats
+    doubt: Floats  # infinite where nothing is carried
+    expected: Floats
+    usual: Floats  # as public text has it
+    spread: float  # V: variance of log-frequencies against public text
+
+    def moved(self, drift: float) -> Floats:
+        """Variance of what is carried as it is, if log-frequencies have moved by so much."""
+        variance: Floats = self.doubt**2 + (self.expected * drift) ** 2 + SAMPLED * self.expected
+        return variance
+
+    def shown(self, drift: float) -> tuple[Floats, Floats]:
+        """What is carried as a measurement of what is now, and the precision of that."""
+        kept = 1 - drift**2 / (2 * self.spread)
+        if kept < LEAST_KEPT:
+            return self.then, np.zeros_like(self.then)
+        new = self.spread * (1 - kept**2)  # variance that has come since
+        variance = (self.doubt**2 + self.expected**2 * new + SAMPLED * self.expected) / kept**2
+        return self.usual + (self.then - self.usual) / kept, 1 / variance
+
+    def likelihoods(self, drifts: Floats) -> Floats:
+        """Log-likelihood of y − m for each drift (drifts × things); 0 where nothing is carried."""
+        known = np.isfinite(self.doubt)
+        found = np.zeros((drifts.size, self.now.size))
+        off = self.now[known] - self.then[known]
+        for row, drift in zip(found, drifts, strict=True):
+            variance = self.noise[known] ** 2 + self.moved(drift)[known]
+            row[known] = -0.5 * (off**2 / variance + np.log(variance))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Moves:
+    """How far each thing may have moved: probabilities of each drift (drifts × things)."""
+
+    drifts: Floats  # the first is the usual one, the others are changes
+    likely: Floats
+    drift: float
+    parts: list[float]  # that have changed, by group
+
+    @property
+    def changed(self) -> Floats:
+        """The probability that a thing has changed."""
+        changed: Floats = 1 - self.likely[0]
+        return changed
+
+
+@dataclass(frozen=True, eq=False)
+class About:
+    """What is expected of things, as the last release and as public text have it; V."""
+
+    expected: Floats
+    usual: Floats
+    spread: float
+
+    def pairs(self, now: tuple[Floats, Floats], then: tuple[Floats, Floats], scale: float) -> Pairs:
+        """Counts and noise of now, and of then in other units."""
+        counts = scale * np.where(np.isfinite(then[1]), then[0], 0.0)
+        return Pairs(*now, counts, scale * then[1], self.expected, self.usual, self.spread)
+
+
+def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tuple[Measured, Drift]:
+    """Both together, by their precision, where people have drifted as far as is likely."""
+    scale, doubt = _scale(measured, carried)
+    about = _about(carried, public, scale)
+    words, changed = _words(measured, carried, public, about, scale), np.zeros(public.prior.size, bool)
+    made = measured
+    if words is not None:
+        found = moves(words, [np.ones(words.now.size, bool)])
+        changed = public.per_ngram((found.changed > CHANGED).astype(np.float64)) > 0
+        counts, noise = averaged(words, found)
+        made = replace(made, word_counts=counts, word_noise=noise)
+    pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
+    found = moves(pairs, [~changed, changed])
+    counts, noise = averaged(pairs, found)
+    if carried.whole:
+        made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
+    return replace(made, counts=counts, noise=noise), _told(pairs, found, noise)
+
+
+def _told(pairs: Pairs, found: Moves, noise: Floats) -> Drift:
+    """In three numbers, over what is carried."""
+    known = np.isfinite(pairs.doubt)
+    if not known.any():
+        return Drift(found.drift, 1.0, 1.0)
+    gained = float(np.median((pairs.noise / noise)[known] ** 2))
+    return Drift(found.drift, float(found.changed[known].mean()), gained)
+
+
+def _about(carried: Carried, public: PublicNgrams, scale: float) -> About:
+    """What is expected of this release's n-grams."""
+    usual = scale * carried.total * public.prior
+    expected = (1 - PUBLIC_PART) * scale * carried.expected + PUBLIC_PART * usual
+    return About(expected, usual, _spread(carried.expected, public.prior))
+
+
+def _words(measured: Measured, carried: Carried, public: PublicNgrams, about: About, scale: float) -> Pairs | None:
+    """Those that were measured now and then."""
+    if measured.word_counts is None or measured.word_noise is None:
+        return None
+    if carried.word_counts is None or carried.word_noise is None:
+        return None
+    own = replace(about, expected=public.per_word(about.expected), usual=public.per_word(about.usual))
+    return own.pairs((measured.word_counts, measured.word_noise), (carried.word_counts, carried.word_noise), scale)
+
+
+def _spread(expected: Floats, prior: Floats) -> float:
+    """V: variance of log θ/π over what people write, as the last release has it."""
+    known = expected > 0
+    if not known.any():
+        return LEAST_SPREAD
+    lifts, weights = np.log(expected[known] / prior[known]), expected[known] / float(expected[known].sum())
+    return max(float(weights @ (lifts - weights @ lifts) ** 2), LEAST_SPREAD)
+
+
+def _scale(measured: Measured, carried: Carried) -> tuple[float, float]:
+    """How many times as much was written as before, and the standard deviation of that.
+
+    By the n-grams, each of which may have moved, and where all are the same also by their total.
+    """
+    first = max(measured.total, 1.0) / carried.total
+    weights = 1 / (measured.noise**2 + (SPREAD * first * carried.expected) ** 2)
+    seen = float((weights * measured.counts * carried.expected).sum())
+    size = float((weights * carried.expected**2).sum())
+    if carried.whole:
+        trust = (carried.total / measured.total_noise) ** 2
+        seen, size = seen + trust * measured.total / carried.total, size + trust
+    doubt = 1 / np.sqrt(size)
+    return float(max(seen / size, SIGNAL * doubt)), float(doubt)
+
+
+def moves(pairs: Pairs, groups: Sequence[Bools]) -> Moves:
+    """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
+    usual, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
+    sums = [_by_part(usual[:, group], changes[group]) for group in groups]  # drifts × parts, for each
+    best = sum(each.max(axis=1) for each in sums) - 0.5 * (np.log(DRIFTS / USUAL_DRIFT) / DRIFT_DEVIATION) ** 2
+    at = int(np.argmax(best))
+    parts = [float(PARTS[np.argmax(each[at])]) for each in sums]
+    drifts = np.concatenate([DRIFTS[at : at + 1], CHANGES])
+    shares = np.zeros((drifts.size, pairs.now.size))
+    for group, part in zip(groups, parts, strict=True):
+        shares[0, group], shares[1:, group] = 1 - part, part / CHANGES.size
+    likely = np.log(shares) + pairs.likelihoods(drifts)
+    likely = np.exp(likely - likely.max(axis=0))
+    return Moves(drifts, likely / likely.sum(axis=0), float(DRIFTS[at]), parts)
+
+
+def _mean(logs: Floats) -> Floats:
+    """Log of the mean likelihood."""
+    most = logs.max(axis=0)
+    mean: Floats = most + np.log(np.exp(logs - most).mean(axis=0))
+    return mean
+
+
+def _by_part(usual: Floats, changes: Floats) -> Floats:
+    """Log-likelihood of a group for each drift and each part that has changed (drifts × parts)."""
+    ratios = np.exp(np.clip(changes - usual, -500, 500))
+    prior = np.log(PARTS) * USUAL_PART + np.log(1 - PARTS) * (1 - USUAL_PART)
+    gained = np.stack([np.log(1 - part + part * ratios).sum(axis=1) for part in PARTS], axis=1)
+    found: Floats = usual.sum(axis=1)[:, None] + gained + prior
+    return found
+
+
+def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
+    """Mean and standard deviation of both measurements together, over how far each thing may have moved."""
+    own = 1 / pairs.noise**2
+    mean, square = np.zeros_like(pairs.now), np.zeros_like(pairs.now)
+    for drift, likely in zip(found.drifts, found.likely, strict=True):
+        then, trust = pairs.shown(drift)
+        each = (own * pairs.now + trust * then) / (own + trust)
+        mean += likely * each
+        square += likely * (each**2 + 1 / (own + trust))
+    return mean, np.sqrt(np.maximum(square - mean**2, 0.25 * _least(pairs)))
+
+
+def _least(pairs: Pairs) -> Floats:
+    """The variance, had nothing moved."""
+    variance: Floats = 1 / (1 / pairs.noise**2 + 1 / pairs.doubt**2)
+    return variance

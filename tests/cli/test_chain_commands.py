@@ -1,0 +1,83 @@
+"""bayesgram release --previous and bayesgram infer, as people start them."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import commands
+from bayesgram.private.store import save_counts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.release import Release
+from bayesgram.released.report import ReleaseView, page
+from bayesgram.text.tokens import Tokenizer
+from bayesgram.web.cards import full
+from mechanisms.test_replay import SIZE, counts, vocabulary
+
+BUDGET = ("--epsilon", "0.5", "--delta", "1e-6")
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Counts, vocabularies, and a release."""
+    folder = tmp_path_factory.mktemp("chain")
+    vocabulary().save(folder / "vocab.parquet")
+    Vocabulary(vocabulary().ngrams, np.arange(1, SIZE + 1), 3, Tokenizer()).save(folder / "other.parquet")
+    Vocabulary(pa.array(["q q q"], pa.large_string()), np.array([5]), 3, Tokenizer()).save(folder / "apart.parquet")
+    save_counts(counts("few", vocabulary()), vocabulary(), folder / "counts")
+    commands.inside("release", "counts", "--vocab", "vocab.parquet", *BUDGET, "-o", "week-1", cwd=folder)
+    options = ("--mechanism", "laplace", "--epsilon", "1", "-o", "laplace")
+    commands.inside("release", "counts", "--vocab", "vocab.parquet", *options, cwd=folder)
+    return folder
+
+
+def release(output, *more):
+    return ("release", "counts", "--vocab", "vocab.parquet", *BUDGET, "-o", output, *more)
+
+
+def test_weeks_follow_one_another_and_every_page_says_so(work):
+    printed = commands.succeed(*release("week-2", "--previous", "week-1"), cwd=work)
+    assert "Chain:      follows week-1; all 2 together: ε = 0.7" in printed
+    assert "(PROVED) for everything one user ever wrote" in printed
+    told = json.loads(commands.succeed(*release("week-3", "--previous", "week-2", "--json"), cwd=work))
+    assert [link["name"] for link in told["card"]["chain"]["links"]] == ["week-1", "week-2"]
+    assert told["card"]["chain"]["links"][0]["guarantee"] == "PROVED"
+    assert "drift" in told["card"]["details"]
+    view = ReleaseView("week-3", Release.load(work / "week-3"))
+    assert "follows 2 releases, the last of them week-2" in page([view])
+    assert full(view)["chain"].startswith("follows 2 releases")
+
+
+def test_infer_takes_the_measurements_and_another_vocabulary(work):
+    printed = commands.succeed("infer", "week-1", "--vocab", "other.parquet", "-o", "again", cwd=work)
+    assert (
+        "Inferred:   from the measurements of week-1, with public as public text; 60 n-grams were measured" in printed
+    )
+    assert "Claims:     ε = 0.5, δ = 1e-06 (PROVED)" in printed
+    given, made = Release.load(work / "week-1"), Release.load(work / "again")
+    assert made.measured.digest == given.measured.digest
+    assert made.card.command == "bayesgram infer week-1 --vocab other.parquet --output again"
+    told = json.loads(commands.succeed("infer", "week-1", "--vocab", "vocab.parquet", "-o", "same", "--json", cwd=work))
+    assert told["card"]["inferred"]["from"] == "week-1"
+    assert np.array_equal(Release.load(work / "same").probabilities, given.probabilities)
+    assert full(ReleaseView("again", made))["inferred"] == made.card.inferred_again
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (release("x", "--previous", "laplace"), 2, "laplace: keeps no noisy measurements (mechanism laplace"),
+        (release("x", "--previous", "nowhere"), 2, "nowhere: not a release folder"),
+        (release("week-1", "--previous", "week-1", "--force"), 2, "week-1"),
+        (release("x", "--previous", "week-1", "--mechanism", "gaussian"), 2, "only posterior can follow another"),
+        (("infer", "laplace", "--vocab", "vocab.parquet", "-o", "x"), 2, "laplace: keeps no noisy measurements"),
+        (("infer", "week-1", "--vocab", "apart.parquet", "-o", "x"), 2, "measured none of the 1 n-grams"),
+        (("infer", "nowhere", "--vocab", "vocab.parquet", "-o", "x"), 2, "nowhere: not a release folder"),
+        (("infer", "week-1", "--vocab", "vocab.parquet", "-o", "laplace"), 2, "laplace"),
+    ],
+)
+def test_bad_input_is_refused_and_nothing_is_written(work, arguments, code, message):
+    assert message in commands.refused(*arguments, cwd=work, code=code)
+    assert not (work / "x").exists()
+    assert Release.load(work / "laplace").card.mechanism == "laplace"

@@ -1,0 +1,213 @@
+"""Releases that follow one another: nothing more is asked or spent, and the card tells the whole chain."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import replaying
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.inference.again import infer
+from bayesgram.mechanisms.base import Randomness, release
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.accounting import Spend, composed_epsilon
+from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import calibrate_gaussian
+from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.chain import UNSURE, together
+from bayesgram.released.measurements import FILE
+from bayesgram.released.release import Release
+from bayesgram.text.tokens import Tokenizer
+from mechanisms.test_replay import DATASETS, SIZE, counts, several, vocabulary
+
+BUDGET = Budget(0.5, 1e-6)
+
+
+@pytest.fixture(scope="module")
+def first():
+    return release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=1)
+
+
+@pytest.fixture(scope="module")
+def second(first):
+    return release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=2, previous=first)
+
+
+def test_the_same_is_asked_of_people_whatever_was_before(first, second):
+    alone = release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=2)
+    assert np.array_equal(alone.measured.counts, second.measured.counts)
+    assert np.array_equal(alone.measured.noise, second.measured.noise)
+    assert alone.measured.carried is None
+    counts_together, noise = second.measured.carried
+    assert (noise[:SIZE] < alone.measured.noise[:SIZE]).mean() > 0.9
+    assert not np.array_equal(counts_together, alone.measured.counts)
+    names = ("amount_multiplier", "noise_multiplier", "clip_norm_used", "epsilon_slack")
+    assert all(alone.card.details[name] == second.card.details[name] for name in names)
+
+
+def test_a_ledger_is_charged_the_same(first, tmp_path):
+    spent = []
+    for name, previous in (("alone", None), ("chained", first)):
+        book = Ledger.create(tmp_path / name, population="people", budget=Budget(50, 1e-3))
+        made = release(counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, ledger=book, previous=previous)
+        assert made.card.ledger["entry"] == 1
+        spent.append([entry.spend for entry in read_ledger(tmp_path / name).reservations])
+    assert spent[0] == spent[1]
+    assert len(spent[0]) == 1
+
+
+@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
+    """The release before is public: given it and the noisy answers, unrelated people give the same bytes."""
+    before = release(counts("many", public), public, Posterior(), BUDGET, seed=1)
+
+    def released(name, source):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+            release(counts(name, public), public, Posterior(), BUDGET, previous=before).save(
+                tmp_path / name, force=True
+            )
+        return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
+
+    source = replaying.WrittenDown()
+    given = released("many", source)
+    for name in DATASETS:
+        assert released(name, replaying.GivenAgain(source.answers)) == given, name
+
+
+def test_chains_of_any_length_are_on_the_card(first, second, tmp_path):
+    first.save(tmp_path / "week-1")
+    chained = release(
+        counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=3, previous=tmp_path / "week-1"
+    )
+    chained.save(tmp_path / "week-2")
+    third = release(
+        counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=4, previous=tmp_path / "week-2"
+    )
+    third.save(tmp_path / "week-3")
+    card = Release.load(tmp_path / "week-3").card
+    assert [link["name"] for link in card.chain["links"]] == ["week-1", "week-2"]
+    assert [link["measured"] for link in card.chain["links"]] == [
+        each.card.measured["sha256"] for each in (first, chained)
+    ]
+    assert card.chain["links"][1]["hash"] == chained.card.chain["hash"]
+    assert "follows 2 releases, the last of them week-2; all 3 together" in str(card)
+    assert UNSURE in str(card)  # they are seeded
+    assert second.card.chain["links"][0]["name"] == "a release"
+
+
+def test_what_links_promise_together_is_their_composition():
+    """Gaussian noise: 1/σ² adds up, so less than ε adds up."""
+    promised = together([(0.5, 1e-6, "PROVED")] * 3)
+    epsilon = float(promised.split(",")[0].removeprefix("ε = "))
+    sigma = calibrate_gaussian(BUDGET, coordinates=100, units=1 << 30).multiplier
+    exact = composed_epsilon([Spend.gaussian(sigma)] * 3, 1e-6)
+    assert exact <= epsilon <= 1.001 * exact
+    assert epsilon < 1.5
+    assert "for everything one user ever wrote" in promised
+    assert together([(0.5, 1e-6, "PROVED"), (0.5, 1e-6, "NONE")]) == UNSURE
+
+
+def edited(folder, change):
+    card = json.loads((folder / "card.json").read_text())
+    change(card)
+    (folder / "card.json").write_text(json.dumps(card))
+
+
+CHANGES = {
+    "a link is missing": lambda card: card["chain"]["links"].pop(0),
+    "a link has another ε": lambda card: card["chain"]["links"][0].update(epsilon=0.01),
+    "a link has another label": lambda card: card["chain"]["links"][1].update(guarantee="PROVED"),
+    "a link measured something else": lambda card: card["chain"]["links"][1].update(measured="0" * 64),
+    "the order of links": lambda card: card["chain"]["links"].reverse(),
+    "its own hash": lambda card: card["chain"].update(hash="0" * 64),
+    "its own ε": lambda card: card.update(epsilon=0.4),
+}
+
+
+@pytest.fixture(scope="module")
+def week_3(second, tmp_path_factory):
+    made = release(counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=5, previous=second)
+    made.save(tmp_path_factory.mktemp("chain") / "week-3")
+    return made
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_a_chain_that_was_changed_is_refused(change, week_3, tmp_path):
+    week_3.save(tmp_path / "week-3")
+    assert Release.load(tmp_path / "week-3").card.chain == week_3.card.chain
+    edited(tmp_path / "week-3", change)
+    with pytest.raises(BayesgramError, match="the chain on its card does not hold: a link was changed or is missing"):
+        Release.load(tmp_path / "week-3")
+
+
+@pytest.mark.parametrize("value", [1, [], {}, {"links": [], "hash": ""}, {"links": [{}], "hash": ""}, {"links": 1}])
+def test_a_chain_that_is_none_is_damaged(value, week_3, tmp_path):
+    week_3.save(tmp_path / "week-3")
+    edited(tmp_path / "week-3", lambda card: card.update(chain=value))
+    with pytest.raises(BayesgramError, match="the release is damaged"):
+        Release.load(tmp_path / "week-3")
+
+
+def other(ngrams):
+    return Vocabulary(pa.array(ngrams, pa.large_string()), np.full(len(ngrams), 5), 3, Tokenizer())
+
+
+def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path):
+    book = Ledger.create(tmp_path / "app.ledger", population="people", budget=Budget(50, 1e-3))
+    public, people = vocabulary(), counts("few", vocabulary())
+    laplace = release(people, public, Laplace(), Budget(1.0), seed=3)
+    week_3.save(tmp_path / "damaged")
+    data = (tmp_path / "damaged" / FILE).read_bytes()
+    (tmp_path / "damaged" / FILE).write_bytes(data[:-20])
+    week_3.save(tmp_path / "without")
+    (tmp_path / "without" / FILE).unlink()
+    elsewhere = other([f"q{i} q q" for i in range(SIZE)])
+    apart = release(counts("few", elsewhere), elsewhere, Posterior(), BUDGET, seed=1)
+    cased = replace(first, card=replace(first.card, vocabulary={**first.card.vocabulary, "tokenizer": "whitespace"}))
+    for previous, message in [
+        (laplace, "keeps no noisy measurements"),
+        (tmp_path / "damaged", "the release is damaged"),
+        (tmp_path / "without", "the release is damaged"),
+        (tmp_path / "nowhere", "not a release folder"),
+        (apart, "measured none of the"),
+        (cased, "was made with the tokenizer 'whitespace'"),
+    ]:
+        with pytest.raises(BayesgramError, match=message):
+            release(people, public, Posterior(), BUDGET, ledger=book, previous=previous)
+    with pytest.raises(UsageError, match="only posterior can follow another release"):
+        release(people, public, Gaussian(), BUDGET, ledger=book, previous=first)
+    assert not read_ledger(tmp_path / "app.ledger").reservations
+
+
+def test_a_vocabulary_may_grow(first):
+    """As it does by a discovery: what is new has this week's counts alone."""
+    public = vocabulary()
+    ngrams = pa.concat_arrays(
+        [public.ngrams[: SIZE - 10], pa.array([f"n{i} w1 w2" for i in range(10)], pa.large_string())]
+    )
+    grown = Vocabulary(ngrams, public.counts, 3, Tokenizer())
+    made = release(counts("many", grown), grown, Posterior(), BUDGET, seed=7, previous=first)
+    assert made.probabilities.sum() == pytest.approx(1)
+    carried, noise = (column[:SIZE] for column in made.measured.carried)
+    assert np.allclose(carried[SIZE - 10 :], made.measured.counts[SIZE - 10 : SIZE])
+    assert np.allclose(noise[SIZE - 10 :], made.measured.noise[SIZE - 10 : SIZE])
+
+
+def test_a_chained_release_is_inferred_again_to_the_last_bit(second, tmp_path):
+    second.save(tmp_path / "out")
+    again = infer(tmp_path / "out", vocabulary())
+    assert np.array_equal(again.probabilities, second.probabilities)
+    assert again.card.chain == second.card.chain
+
+
+def test_a_gaussian_release_can_be_followed():
+    public = vocabulary()
+    before = release(counts("many", public), public, Gaussian(), BUDGET, seed=1)
+    made = release(counts("many", public), public, Posterior(), BUDGET, seed=7, previous=before)
+    assert made.probabilities.sum() == pytest.approx(1)
