@@ -21,6 +21,10 @@ export function begin(about) {
 
 async function compare() {
   const mine = ++asked;
+  if (find("changes-first").value === find("changes-second").value) {
+    draw({ told: "Choose two releases that differ.", notes: [], tables: {} });
+    return;
+  }
   const wanted = new URLSearchParams({ first: find("changes-first").value, second: find("changes-second").value });
   find("changes-told").textContent = "Comparing …";
   try {
