@@ -88,3 +88,17 @@ def test_wrong_use_is_refused_and_writes_nothing(work, tmp_path):
     assert "a picture is a .svg or a .png" in commands.refused(
         "compare", "week-1", "week-2", "--plot", "a.gif", cwd=work
     )
+
+
+def test_a_report_has_it_as_a_section(work, tmp_path):
+    page = tmp_path / "report.html"
+    commands.inside("report", "week-1", "week-3", "--changes", "-o", str(page), cwd=work)
+    text = page.read_text(encoding="utf-8")
+    assert "<h2>What changed <bdi>from week-1 to week-3</bdi></h2>" in text
+    assert f"<tr><td><bdi>w{PHRASE}</bdi></td>" in text
+    assert "week-1, week-3: seeded: not for publication." in text
+    commands.inside("report", "week-1", "week-3", "-o", str(page), "--force", cwd=work)
+    assert "What changed <bdi>" not in page.read_text(encoding="utf-8")
+    told = commands.refused("report", "week-1", "--changes", "-o", str(tmp_path / "other.html"), cwd=work)
+    assert "1 releases: give from 2 to 60" in told
+    assert not (tmp_path / "other.html").exists()

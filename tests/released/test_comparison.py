@@ -11,7 +11,7 @@ import pytest
 
 import bayesgram as bg
 import reference
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.comparison import Change, compare
 from bayesgram.released.comparison_picture import moved
 from bayesgram.released.comparison_table import comparison_json, comparison_table, save_comparison
@@ -89,6 +89,23 @@ def test_measurements_are_compared_and_not_posteriors(weeks):
     one, two = compare(weeks[0], weeks[1]), compare(weeks[0], other)
     np.testing.assert_array_equal(one.p_values, two.p_values)
     np.testing.assert_array_equal(one.log_ratios, two.log_ratios)
+
+
+def test_a_chain_is_tested_as_if_its_releases_had_no_past():
+    """The second release of a chain has the first as its prior; given the same noise, the test is the same."""
+    first = week(1)
+    second = [week(2, phrase=4, mechanism=mechanism) for mechanism in (None, bg.Posterior(clip_norm=4).after(first))]
+    assert not np.array_equal(second[0].probabilities, second[1].probabilities)
+    alone, chained = (compare(first, each) for each in second)
+    np.testing.assert_array_equal(alone.p_values, chained.p_values)
+    np.testing.assert_array_equal(alone.log_ratios, chained.log_ratios)
+
+
+def test_ngrams_that_were_not_measured_are_noticed(weeks):
+    other = replace(weeks[1], ngrams=pa.array([*weeks[1].ngrams.to_pylist()[:-1], "strange"], pa.large_string()))
+    same = replace(weeks[0], ngrams=other.ngrams)
+    with pytest.raises(BayesgramError, match="did not measure"):
+        compare(same, other)
 
 
 def test_without_measurements_posteriors_are_compared_and_that_is_said(weeks):

@@ -99,6 +99,17 @@ def test_words_have_the_capitals_of_their_place(ask):
     assert {"YOU"} == set(found("thank YO"))
 
 
+def test_two_releases_are_compared(ask):
+    told = ask("/api/changes?first=0&second=1").json()
+    assert "false discovery rate" in told["told"].lower()
+    assert set(told["tables"]) == {"Rose", "Fell"}
+    assert any("posteriors are compared" in note for note in told["notes"])  # these releases keep no measurements
+    rows = [row for table in told["tables"].values() for row in table]
+    assert all(set(row) == {"ngram", "before", "after", "change", "fdr"} for row in rows)
+    for wrong in ("first=0&second=0", "first=0&second=99", "first=-1&second=0", "first=a&second=1"):
+        assert ask(f"/api/changes?{wrong}").status_code == 422
+
+
 def test_browsing_pages_through_all_ngrams_once(ask):
     seen, page = [], 1
     while len(seen) < (told := ask(f"/api/ngrams?order=2&sort=alphabet&size=20&page={page}").json())["total"]:
@@ -292,7 +303,7 @@ def test_the_page_loads_only_from_itself(ask):
     assert "<style" not in html
     assert " style=" not in html
     assert "onclick" not in html
-    for name in ("page.js", "keyboard.js", "browse.js", "privacy.js", "plan.js", "charts.js", "dom.js"):
+    for name in ("page.js", "keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js", "charts.js", "dom.js"):
         script = ask(f"/{name}").text
         assert "innerHTML" not in script
         assert "http" not in script.replace("http://www.w3.org/2000/svg", "")

@@ -169,6 +169,16 @@ def test_browsing_sorts_and_turns_pages(opened):
     playwright.expect(caption).to_have_text("No n-gram contains that.")
 
 
+def test_two_releases_are_compared(opened):
+    page = opened("changes")
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=30_000)
+    playwright.expect(page.locator("#changes-notes")).to_contain_text("posteriors are compared")
+    page.locator("#changes-first").select_option(index=2)
+    playwright.expect(page.locator("#changes-told")).to_have_text("Choose two releases that differ.")
+    page.locator("#changes-first").select_option(index=1)
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=30_000)
+
+
 def test_the_trade_off_is_read_by_keyboard(opened):
     page = opened("privacy")
     dots = page.locator("#trade-figure svg [tabindex]")
@@ -196,7 +206,7 @@ def test_a_plan_is_made(opened):
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
 
 
-@pytest.mark.parametrize("part", ["keyboard", "browse", "privacy", "plan"])
+@pytest.mark.parametrize("part", ["keyboard", "browse", "changes", "privacy", "plan"])
 def test_a_phone_shows_everything_without_scrolling_sideways(opened, part):
     page = opened(part, width=360)
     playwright.expect(page.locator(f"#{part} h2")).to_be_visible()

@@ -12,6 +12,7 @@ from bayesgram.errors import UsageError
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
     from bayesgram.public.discovery import Discovery
+    from bayesgram.released.comparison import Comparison
     from bayesgram.released.release import Release
     from bayesgram.released.report import DiscoveryView, PrivatePart
 
@@ -36,6 +37,9 @@ def report(
         list[Path] | None,
         typer.Option(help="An audit folder to add, stamped likewise; may be repeated.", show_default=False),
     ] = None,
+    changes: Annotated[
+        bool, typer.Option("--changes", help="Adds what changed from release to release: see bayesgram compare.")
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -60,12 +64,20 @@ def report(
     public = None if vocab is None else matching(vocab, loaded).prior
     private = _private(loaded, public, against, audits)
     views = [ReleaseView(name, release, public) for name, release in loaded]
-    document = page(views, private, [_discovery_view(name, discovery) for name, discovery in found])
+    told = _changes(loaded) if changes else None
+    document = page(views, private, [_discovery_view(name, discovery) for name, discovery in found], told)
     with publish_file(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
-    told = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
-    console.report({**told, "private": "no" if private is None else private.warning}, json=json)
+    made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
+    console.report({**made, "private": "no" if private is None else private.warning}, json=json)
+
+
+def _changes(releases: "Named") -> "Comparison":
+    """What rose and fell over these releases, in the order they were given."""
+    from bayesgram.released.comparison import compare
+
+    return compare(*(release for _, release in releases), names=[name for name, _ in releases])
 
 
 def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import SEEDED
 from bayesgram.released.changes import Counts, Rates, distortion, false_discovery_rates, rates
@@ -198,7 +198,10 @@ class _Matched:
         total, doubt = self.release.measured.total(order)
         if total < SIGNAL * doubt:
             return None
-        rows = pc.index_in(self.ngrams.filter(pa.array(among)), texts).to_numpy(zero_copy_only=False).astype(np.int64)
+        places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
+        if places.null_count:
+            raise BayesgramError("a release has n-grams that it did not measure; it is damaged, release again.")
+        rows = places.to_numpy().astype(np.int64)
         details = self.release.card.details
         sigma = details.get("noise_multiplier")
         clip_norm = details.get("clip_norm_used", self.release.card.settings.get("clip_norm"))
@@ -209,7 +212,7 @@ def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[In
     """The rows of the n-grams that all have, release by release, and what must be said of that."""
     for (one, first), (other, second) in combinations(zip(names, releases, strict=True), 2):
         if _is_same(first, second):
-            raise UsageError(f"{one} and {other}: are the same release; give two that differ.")
+            raise UsageError(f"{one} and {other}: are the same release, or two posteriors of it; give two that differ.")
         cuts = [release.card.vocabulary["tokenizer"] for release in (first, second)]
         if cuts[0] != cuts[1]:
             raise UsageError(

@@ -22,6 +22,8 @@ from bayesgram.planning.planner import MOST_DRAWS, Planner, PlanRequest
 from bayesgram.planning.simulation import Assumed
 from bayesgram.privacy.budget import Budget
 from bayesgram.released.cache import CACHE_WEIGHT
+from bayesgram.released.comparison import Change, compare
+from bayesgram.released.report import ChangesView
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
@@ -33,9 +35,10 @@ from bayesgram.web.table import Sort
 MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
 MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
 MOST_PAGES = 10_000_000
+KEPT_COMPARISONS = 16
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
 TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
-SCRIPTS = ("page.js", "dom.js", "keyboard.js", "browse.js", "privacy.js", "plan.js", "charts.js")
+SCRIPTS = ("page.js", "dom.js", "keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js", "charts.js")
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
@@ -68,6 +71,7 @@ def build(shelf: Shelf, entry: Entry, rates: Rates | None = None) -> Guard:
     app = FastAPI(title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY)
     _add_page(app)
     _add_releases(app, shelf)
+    _add_changes(app, shelf)
     _add_keyboard(app, shelf)
     _add_plan(app, shelf)
     _add_errors(app)
@@ -145,6 +149,36 @@ def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) 
     return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
 
 
+def _add_changes(app: FastAPI, shelf: Shelf) -> None:
+    """One comparison at a time: it takes a core for a second or so; the last ones are kept."""
+    compared = lru_cache(maxsize=KEPT_COMPARISONS)(lambda first, second: _compared(shelf, first, second))
+    one = threading.Lock()
+
+    @app.get("/api/changes")
+    async def changes(first: int = 0, second: int = 1) -> Response:
+        if _item(shelf, first) is _item(shelf, second):
+            raise UsageError("From and To are the same release; choose two that differ.")
+        if not one.acquire(blocking=False):
+            return _error(503, "another comparison is being made; try again in a moment.", {"retry-after": "1"})
+        try:
+            return JSONResponse(await run_in_threadpool(compared, first, second))
+        finally:
+            one.release()
+
+
+def _compared(shelf: Shelf, first: int, second: int) -> dict[str, Any]:
+    """What rose and fell, as the report has it."""
+    views = [shelf.items[at].view for at in (first, second)]
+    view = ChangesView(compare(*(each.release for each in views), names=[each.name for each in views]))
+    tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
+    return {"told": view.found.explained, "notes": view.notes, "tables": tables}
+
+
+def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
+    before, after = change.shares
+    return {"ngram": ngram, "before": before, "after": after, "change": change.described, "fdr": change.fdr}
+
+
 def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
     @app.post("/api/predict")
     async def predict(typed: Typed) -> Response:
@@ -208,7 +242,7 @@ def _add_errors(app: FastAPI) -> None:
         return _error(500, "something went wrong inside bayesgram.")
 
 
-QUERY = ("release", "order", "sort", "page", "size", "text")
+QUERY = ("release", "first", "second", "order", "sort", "page", "size", "text")
 
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:

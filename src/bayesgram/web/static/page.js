@@ -3,10 +3,11 @@
 import { ask, find, trouble } from "./dom.js";
 import * as keyboard from "./keyboard.js";
 import * as browse from "./browse.js";
+import * as changes from "./changes.js";
 import * as privacy from "./privacy.js";
 import * as plan from "./plan.js";
 
-const PARTS = { keyboard, browse, privacy, plan };
+const PARTS = { keyboard, browse, changes, privacy, plan };
 const begun = new Set();
 
 function shown() {
