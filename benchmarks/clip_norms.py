@@ -20,8 +20,8 @@ import pyarrow as pa
 from bayesgram.arrays import Floats
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.inference.measured import PublicNgrams
-from bayesgram.planning.simulation import made_up
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.planning.simulation import made_up
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.store import load_counts
