@@ -60,6 +60,7 @@ def transcripts(page):
     [
         "README.md",
         "docs/tutorial.md",
+        "docs/howto/choose-epsilon-and-delta.md",
         "docs/howto/choose-public-text.md",
         "docs/howto/discover.md",
         "docs/howto/what-changed.md",
