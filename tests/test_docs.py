@@ -56,7 +56,14 @@ def transcripts(page):
 
 
 @pytest.mark.parametrize(
-    "page", ["README.md", "docs/tutorial.md", "docs/howto/choose-public-text.md", "docs/howto/discover.md"]
+    "page",
+    [
+        "README.md",
+        "docs/tutorial.md",
+        "docs/howto/choose-public-text.md",
+        "docs/howto/discover.md",
+        "docs/howto/publish-by-country.md",
+    ],
 )
 def test_the_transcript_is_what_happens(tmp_path, page):
     for command, expected in transcripts(ROOT / page):
