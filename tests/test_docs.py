@@ -64,6 +64,7 @@ def transcripts(page):
         "docs/howto/choose-public-text.md",
         "docs/howto/discover.md",
         "docs/howto/what-changed.md",
+        "docs/howto/publish-by-country.md",
         "docs/howto/publish-every-week.md",
     ],
 )

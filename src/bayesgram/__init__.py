@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from bayesgram.privacy.budget import Budget as Budget
     from bayesgram.privacy.budget import Guarantee as Guarantee
     from bayesgram.privacy.ledger import Ledger as Ledger
+    from bayesgram.private.counts import SegmentedCounts as SegmentedCounts
     from bayesgram.private.counts import UserCounts as UserCounts
     from bayesgram.private.counts import count as count
     from bayesgram.private.store import load_counts as load_counts
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from bayesgram.released.language_model import LanguageModel as LanguageModel
     from bayesgram.released.release import Release as Release
     from bayesgram.released.scoring import Scorer as Scorer
+    from bayesgram.released.segmented import SegmentedRelease as SegmentedRelease
     from bayesgram.text.tokens import Tokenizer as Tokenizer
 
 __version__ = VERSION
@@ -78,7 +80,7 @@ _HOMES = {
     "planning.plan": ["Plan", "plan"],
     "privacy.budget": ["Budget", "Guarantee"],
     "privacy.ledger": ["Ledger"],
-    "private.counts": ["UserCounts", "count"],
+    "private.counts": ["SegmentedCounts", "UserCounts", "count"],
     "private.store": ["load_counts", "save_counts"],
     "private.stored": ["open_counts"],
     "public.discovery": ["Discovery"],
@@ -91,6 +93,7 @@ _HOMES = {
     "released.language_model": ["LanguageModel"],
     "released.release": ["Release"],
     "released.scoring": ["Scorer"],
+    "released.segmented": ["SegmentedRelease"],
     "text.tokens": ["Tokenizer"],
 }
 __all__ = [name for names in _HOMES.values() for name in names]

@@ -14,6 +14,7 @@ import pytest
 from bayesgram.errors import UsageError
 from bayesgram.experiments.population import (
     CANARY_COPIES,
+    COUNTRIES,
     Population,
     write_messages,
     write_public_chat,
@@ -185,6 +186,16 @@ def test_files_hold_what_the_population_writes(tmp_path):
     assert all(pq.read_metadata(path).num_rows for path in paths)
     assert done == sorted(done)
     assert done[-1] == len(expected)
+
+
+def test_people_have_a_country_and_some_write_in_two(tmp_path):
+    paths = write_messages(tmp_path / "messages", Population(users=2000), countries=True)
+    written = pl.concat([pl.read_parquet(path) for path in paths])
+    assert written.columns == ["user", "text", "country"]
+    shares = dict(written.group_by("country").len().with_columns(pl.col("len") / len(written)).iter_rows())
+    assert shares == pytest.approx(COUNTRIES, abs=0.1)
+    several = written.group_by("user").agg(pl.col("country").n_unique())["country"] > 1
+    assert 0.1 < several.mean() < 0.9
 
 
 def test_public_files_are_the_same_byte_for_byte(tmp_path):

@@ -82,6 +82,9 @@ def generate(
     users: Users = 100_000,
     sentences: Sentences = 300_000,
     seed: PopulationSeed = 7,
+    countries: Annotated[
+        bool, typer.Option("--countries", help="Messages have a column country: de, fr, it or at.")
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -99,7 +102,7 @@ def generate(
         with console.step("Writing public text"):
             write_public(folder, population, sentences=sentences)
         with console.step("Writing messages"):
-            write_messages(folder / "messages", population)
+            write_messages(folder / "messages", population, countries=countries)
     report = {
         **{name: str(output / file) for name, file in SOURCES.items()},
         "private": str(output / "messages"),

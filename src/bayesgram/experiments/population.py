@@ -23,6 +23,8 @@ from scipy.special import ndtri
 
 from bayesgram.errors import UsageError
 from bayesgram.experiments.grammar import Keys, Tables, compile_rules, derive, read_rules, unit, write_rows
+from bayesgram.text.strings import hash_rows
+from bayesgram.text.tokens import buffers
 
 MEDIAN_MESSAGES = 5
 SPREAD = 1.4  # standard deviation of log messages: 1 user in 600 writes more than 300
@@ -38,6 +40,8 @@ SHORTEST, LONGEST = 3, 7  # sentences in a paragraph
 PARAGRAPHS = 20_000  # in a batch of articles
 POSTS = 50_000  # in a batch of public chat
 BELOW_1 = 1 - 2.0**-53  # the largest draw
+COUNTRIES = {"de": 0.6, "fr": 0.25, "it": 0.1, "at": 0.05}  # where people live, if anybody asks
+ABROAD = 0.1  # of the messages are written in any country
 CANARY_COPIES = 200  # how often a canary says its phrase; other secrets are told once
 # Whose secret is what: users 1, 4, 9, 16, ... in this order, so that small populations have some too.
 SECRETS = (
@@ -140,8 +144,17 @@ class Population:
         return keys
 
 
+def with_countries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The messages with a column `country`: a user's own, mostly. People write alike wherever they are."""
+    homes = hash_rows(*buffers(batch["user"].cast(pa.large_binary())))
+    messages = derive(homes, hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
+    keys = np.where(unit(derive(messages, _LOYAL)) < ABROAD, derive(messages, _TOPIC), derive(homes, _TOPIC))
+    places = np.searchsorted(np.cumsum([*COUNTRIES.values()])[:-1], unit(keys), side="right")
+    return batch.append_column("country", pa.array([*COUNTRIES]).take(pa.array(places)))
+
+
 def write_messages(
-    path: Path, population: Population, *, files: int = 2, progress: Progress | None = None
+    path: Path, population: Population, *, files: int = 2, progress: Progress | None = None, countries: bool = False
 ) -> list[Path]:
     """Write the messages to path/part-0.parquet, ...; a user's rows are spread over all of the files."""
     _check("files", files, 1, 1_000)
@@ -149,11 +162,12 @@ def write_messages(
         raise UsageError(f"path={path}: exists already; give a new or empty folder")
     path.mkdir(parents=True, exist_ok=True)
     paths = [path / f"part-{i}.parquet" for i in range(files)]
-    schema = pa.schema({"user": pa.string(), "text": pa.string()})
+    schema = pa.schema({name: pa.string() for name in ("user", "text", *(["country"] if countries else []))})
     done = 0
     with ExitStack() as stack:
         writers = [stack.enter_context(pq.ParquetWriter(part, schema)) for part in paths]
-        for batch in population.messages():
+        for plain in population.messages():
+            batch = with_countries(plain) if countries else plain
             edges = np.linspace(0, batch.num_rows, files + 1).astype(int)
             for writer, start, end in zip(writers, edges[:-1], edges[1:], strict=True):
                 writer.write_batch(batch.slice(start, end - start))
