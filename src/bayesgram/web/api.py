@@ -3,13 +3,14 @@
 Every number is checked; every string from a release or a person goes out as JSON, never as HTML.
 """
 
+import asyncio
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
@@ -24,18 +25,22 @@ from bayesgram.released.cache import CACHE_WEIGHT
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
+from bayesgram.web.download import Kind, file_name, written
 from bayesgram.web.guard import Entry, Guard, Rates
 from bayesgram.web.keyboard import suggest
 from bayesgram.web.plan import MOST_DRAWS, Planner, Wish
 from bayesgram.web.shelf import PUBLIC, Item, Shelf
-from bayesgram.web.table import Sort
+from bayesgram.web.table import OrderTable, Sort
 
 MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
 MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
 MOST_PAGES = 10_000_000
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
 TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
-SCRIPTS = ("page.js", "dom.js", "keyboard.js", "browse.js", "privacy.js", "plan.js", "charts.js")
+SCRIPTS = (
+    *("page.js", "dom.js", "address.js", "numbers.js", "charts.js"),
+    *("keyboard.js", "browse.js", "privacy.js", "plan.js"),
+)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
@@ -43,11 +48,12 @@ Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
 
 
 class Typed(BaseModel):
-    """A text, how many words to suggest, and whether the words of the text itself count."""
+    """A text, how many words to suggest, whether the words of the text itself count, and which releases to ask."""
 
     text: Text = ""
     k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5
     cache: bool = False
+    releases: list[int] | None = None  # all
 
 
 class Asked(BaseModel):
@@ -61,6 +67,17 @@ class Asked(BaseModel):
     delta: float
     size: int
     draw: int = 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which n-grams somebody looks at, and in what order."""
+
+    release: int = 0
+    order: int | None = None  # the longest
+    sort: Sort = Sort.PROBABILITY
+    text: Searched = ""
+    reverse: bool = False
 
 
 def build(shelf: Shelf, entry: Entry, rates: Rates | None = None) -> Guard:
@@ -101,7 +118,8 @@ def _add_releases(app: FastAPI, shelf: Shelf) -> None:
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         public = None if shelf.vocabulary is None else {"name": PUBLIC, "size": len(shelf.vocabulary)}
-        return {"version": VERSION, "releases": [cards.brief(item) for item in shelf.items], "public": public}
+        told = [cards.brief(item) for item in shelf.items]
+        return {"version": VERSION, "releases": told, "ranking": cards.ranking(shelf.items), "public": public}
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, Any]]:
@@ -114,16 +132,24 @@ def _add_releases(app: FastAPI, shelf: Shelf) -> None:
 
     @app.get("/api/ngrams")
     async def ngrams(
-        release: int = 0,
-        order: int | None = None,
-        sort: Sort = Sort.PROBABILITY,
-        text: Searched = "",
+        wanted: Annotated[Wanted, Depends()],
         page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
         size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
     ) -> Response:
-        item = _item(shelf, release)
-        wanted = (order or max(item.tables), sort, text, (page - 1) * size, size)
-        return JSONResponse(await run_in_threadpool(_rows, item, *wanted) if text else _rows(item, *wanted))
+        first = (page - 1) * size
+        search = run_in_threadpool(_rows, shelf, wanted, first, size) if wanted.text else None
+        return JSONResponse(_rows(shelf, wanted, first, size) if search is None else await search)
+
+    one = asyncio.Lock()  # all rows of a release at once take memory
+
+    @app.get("/api/download")
+    async def download(wanted: Annotated[Wanted, Depends()], kind: Kind = Kind.CSV) -> Response:
+        async with one:
+            content = await run_in_threadpool(_download, shelf, wanted, kind)
+        name = f"{file_name(_item(shelf, wanted.release).view.shown_name)}.{kind}"
+        return Response(
+            content, media_type=kind.media, headers={"content-disposition": f'attachment; filename="{name}"'}
+        )
 
 
 def _item(shelf: Shelf, release: int) -> Item:
@@ -132,23 +158,46 @@ def _item(shelf: Shelf, release: int) -> Item:
     return shelf.items[release]
 
 
-def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) -> dict[str, Any]:
+UNSORTED = {  # why
+    Sort.DISCOVERED: "all n-grams of this release are from public text.",
+    Sort.SURE: "this release doesn't say how sure it is.",
+}
+
+
+def _table(item: Item, wanted: Wanted) -> OrderTable:
+    """The n-grams that are asked for, if they can be sorted so."""
+    order, sort = wanted.order or max(item.tables), wanted.sort
     if order not in item.tables:
         raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
-    table = item.tables[order]
-    if sort not in table.orderings:
-        if sort is Sort.DISCOVERED:
-            raise UsageError(f"sort={sort}: all n-grams of this release are from public text.")
-        raise UsageError(f"sort={sort}: needs public text; start the page with --vocab.")
-    clean = _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
-    page = table.page(sort, clean, first, size)
+    if sort not in item.tables[order].orderings:
+        reason = UNSORTED.get(sort, "needs public text; start the page with --vocab.")
+        raise UsageError(f"sort={sort}: {reason}")
+    return item.tables[order]
+
+
+def _searched(item: Item, text: str) -> str:
+    return _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
+
+
+def _rows(shelf: Shelf, wanted: Wanted, first: int, size: int) -> dict[str, Any]:
+    item = _item(shelf, wanted.release)
+    text = _searched(item, wanted.text)
+    page = _table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
     return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
+
+
+def _download(shelf: Shelf, wanted: Wanted, kind: Kind) -> bytes:
+    item = _item(shelf, wanted.release)
+    table = _table(item, wanted)
+    return written(table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind)
 
 
 def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
     @app.post("/api/predict")
     async def predict(typed: Typed) -> Response:
-        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=CACHE_WEIGHT if typed.cache else 0.0)
+        items = None if typed.releases is None else [_item(shelf, at) for at in dict.fromkeys(typed.releases)]
+        cache = CACHE_WEIGHT if typed.cache else 0.0
+        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=cache, items=items)
         columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
         return JSONResponse({"typed": answer.typed, "columns": columns})
 
@@ -208,7 +257,7 @@ def _add_errors(app: FastAPI) -> None:
         return _error(500, "something went wrong inside bayesgram.")
 
 
-QUERY = ("release", "order", "sort", "page", "size", "text")
+QUERY = ("release", "order", "sort", "reverse", "page", "size", "text", "kind")
 
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -49,15 +49,20 @@ export async function ask(path, body = undefined, signal = undefined) {
 const posted = (body) =>
   ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-export function trouble(error) {
+// Whether the server is gone, and not only unwilling.
+export const isLost = (error) => error instanceof TypeError;
+
+// What went wrong, said where the part of the page has its answers.
+export function trouble(error, part = "") {
   if (error.name === "AbortError") return;
-  const place = find("trouble");
-  const silent = error instanceof TypeError;
-  place.textContent = silent ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
+  const place = alertOf(part);
+  place.textContent = isLost(error) ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
   place.hidden = false;
 }
 
-export const fine = () => { find("trouble").hidden = true; };
+export const fine = (part = "") => { alertOf(part).hidden = true; };
+
+const alertOf = (part) => find(part ? `${part}-trouble` : "trouble");
 
 export const later = (wait, work) => {
   let timer = 0;
