@@ -1,7 +1,7 @@
 // Look through the n-grams of a release, a page at a time; the server sorts and searches.
 
 import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, later, number, options, probability, svg, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, inList, later, number, options, probability, svg, trouble } from "./dom.js";
 
 const SIZE = 25;
 const SORTS = {
@@ -34,7 +34,7 @@ let shown = { rows: [], columns: [] };
 
 export function begin(about, values) {
   told = about;
-  options(find("browse-release"), about.releases.map((release, at) => [at, `${release.name} · ${release.claim}`]));
+  options(find("browse-release"), about.releases.map((release, at) => [at, inList(release)]));
   find("browse-form").addEventListener("submit", (event) => event.preventDefault());
   find("browse-release").addEventListener("change", () => { fit(); first(); });
   find("browse-order").addEventListener("change", first);
@@ -110,7 +110,9 @@ function draw({ total, rows }, empty = nothing()) {
   const known = { public: rows.some((row) => row.before !== null), sure: rows.some((row) => row.interval !== null) };
   const axis = scale(rows);
   const table = find("ngrams");
+  const focused = table.tHead.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   table.tHead.replaceChildren(heading(known, rows.length > 0));
+  if (focused) table.tHead.querySelector(`[data-name="${focused}"]`)?.focus(); // it was drawn anew
   table.tBodies[0].replaceChildren(...rows.map((row) => line(row, known, axis)));
   find("browse-legend").textContent = total ? legend(known, rows.some((row) => row.discovered)) : "";
   shown = { rows, known };
@@ -146,13 +148,14 @@ function head(name, kind) {
   const now = find("browse-sort").value, turned = now === other || (now === sort && reverse);
   const sorted = now === sort || now === other ? (turned ? OPPOSITE[way] : way) : null;
   const again = () => {
-    choose("browse-sort", other && now === sort ? other : sort);
-    reverse = !other && now === sort && !reverse;
+    const before = find("browse-sort").value; // which may have changed since this was drawn
+    choose("browse-sort", other && before === sort ? other : sort);
+    reverse = !other && before === sort && !reverse;
     first();
   };
   const arrow = { ascending: " ▲", descending: " ▼" }[sorted] ?? "";
   return el("th", { scope: "col", class: kind, "aria-sort": sorted },
-    el("button", { type: "button", class: "sort", onclick: again }, name, el("span", { "aria-hidden": "true" }, arrow)));
+    el("button", { type: "button", class: "sort", "data-name": name, onclick: again }, name, el("span", { "aria-hidden": "true" }, arrow)));
 }
 
 function line(row, known, axis) {

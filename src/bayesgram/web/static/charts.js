@@ -5,7 +5,7 @@ import { digits, el, svg } from "./dom.js";
 const HEIGHT = 340, LEFT = 56, RIGHT = 24, TOP = 40, BOTTOM = 48;
 const LINE = 16; // the height of a label
 const APART = 13; // dots that would cover each other are drawn so far apart
-const SHIFTS = [0, -1, 1, -2, 2, -3, 3, -4, 4, -5, 5, -6, 6, -7, 7];
+const SHIFTS = [0, -1, 1, -2, 2, -3, 3, -4, 4];
 const COLOUR_OF_DATA = "full"; // of what is neither proved nor unproved
 
 const drawings = new WeakMap(); // place: how it is drawn, and how wide it was
@@ -41,7 +41,12 @@ export function logAxis(values, from, to) {
   return { at, ticks: inside.length <= 7 ? inside : inside.filter((tick) => String(tick).match(/^1|^0\.0*1$|e/)) };
 }
 
-export function linearAxis(high, from, to, ticks) {
+// From 0 to at least the largest value, with ticks at round numbers.
+export function linearAxis(values, from, to) {
+  const most = Math.max(...values) || 1, power = 10 ** Math.floor(Math.log10(most / 4));
+  const step = [1, 2, 2.5, 5, 10].map((times) => times * power).find((each) => 4.2 * each >= most);
+  const ticks = [0, 1, 2, 3, 4].map((time) => time * step).filter((tick) => tick < most + step);
+  const high = Math.max(ticks.at(-1), 1.04 * most);
   return { at: (value) => from + ((to - from) * value) / high, ticks };
 }
 
@@ -109,26 +114,60 @@ function widthOf(text) {
   return pen.measureText(text).width;
 }
 
-// A place for every text beside its dot where it covers nothing; null where there is none for one of them.
+// The names of dots that stand above each other are a list beside them, in their order, so that no two cross. Null where
+// a list finds no place that is free: then numbers will do.
 function placed(texts, dots, width, before) {
-  const boxes = [...before, ...dots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }))];
+  const taken = [...before, ...dots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }))];
   const found = [];
-  for (const [at, { cx, cy }] of dots.entries()) {
-    if (!texts[at]) { found.push({}); continue; }
-    const room = widthOf(texts[at]);
-    const ways = SHIFTS.flatMap((shift) => [1, -1].map((side) => {
-      const left = side > 0 ? cx + 11 : cx - 11 - room, middle = cy + shift * LINE;
-      return { side, shift, left, right: left + room, top: middle - LINE / 2, bottom: middle + LINE / 2, middle };
-    }));
-    const free = ways.find((box) => box.left >= LEFT - 20 && box.right <= width && box.top >= TOP - 16
-      && box.bottom <= HEIGHT - BOTTOM + 8 && boxes.every((other) => !overlap(box, other)));
-    if (!free) return null;
-    boxes.push(free);
-    const x = free.side > 0 ? free.left : free.right, anchor = free.side > 0 ? "start" : "end";
-    const text = svg("text", { class: "name", x, y: free.middle + 4.5, "text-anchor": anchor }, texts[at]);
-    found.push({ text, leader: free.shift ? line("link", cx, cy, x - 2 * free.side, free.middle) : null });
+  for (const group of groups(dots.filter((_, at) => texts[at]))) {
+    const names = group.map((dot) => texts[dots.indexOf(dot)]);
+    const list = [1, -1].map((side) => listed(group, names, side)).find((lines) => lines.every((line_) =>
+      line_.left >= LEFT - 20 && line_.right <= width && taken.every((other) => !overlap(line_, other))));
+    if (!list) return null;
+    taken.push(...list);
+    found.push(...list);
   }
   return found;
+}
+
+// Dots whose columns touch, each group from top to bottom.
+function groups(dots) {
+  const found = [];
+  for (const dot of [...dots].sort((a, b) => a.cx - b.cx)) {
+    if (found.length && dot.cx - found.at(-1).at(-1).cx < 3 * APART) found.at(-1).push(dot);
+    else found.push([dot]);
+  }
+  return found.map((group) => group.sort((a, b) => a.cy - b.cy || a.cx - b.cx));
+}
+
+function listed(group, names, side) {
+  const edge = side > 0 ? Math.max(...group.map((dot) => dot.cx)) : Math.min(...group.map((dot) => dot.cx));
+  const x = edge + side * (group.length > 1 ? 26 : 11), anchor = side > 0 ? "start" : "end";
+  const ys = spreadOut(group.map((dot) => dot.cy), LINE, TOP, HEIGHT - BOTTOM - 6);
+  return group.map(({ cx, cy }, at) => {
+    const room = widthOf(names[at]), left = side > 0 ? x : x - room, y = ys[at];
+    const far = Math.abs(cy - y) > 3 || Math.abs(cx - x) > 12;
+    return { left, right: left + room, top: y - LINE / 2 + 1, bottom: y + LINE / 2 - 1,
+      leader: far ? svg("polyline", { class: "leader", points: `${cx},${cy} ${x - side * 14},${y} ${x - side * 3},${y}` }) : null,
+      text: svg("text", { class: "name", x, y: y + 4.5, "text-anchor": anchor }, names[at]) };
+  });
+}
+
+// Ascending places, moved as little as needed to lie a gap apart, from low to high; as bayesgram.charts does.
+function spreadOut(places, gap, low, high) {
+  const first = (pool) => {
+    const extent = (pool.length - 1) * gap, middle = pool.reduce((sum, place) => sum + place, 0) / pool.length;
+    return Math.max(low, Math.min(middle - extent / 2, high - extent));
+  };
+  const pools = [];
+  for (const place of places) {
+    pools.push([place]);
+    while (pools.length > 1 && first(pools.at(-1)) < first(pools.at(-2)) + pools.at(-2).length * gap) {
+      const later = pools.pop();
+      pools.at(-1).push(...later);
+    }
+  }
+  return pools.flatMap((pool) => pool.map((_, nth) => first(pool) + nth * gap));
 }
 
 const overlap = (one, other) => one.left < other.right && other.left < one.right && one.top < other.bottom

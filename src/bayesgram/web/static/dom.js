@@ -25,6 +25,11 @@ export const badge = (guarantee) => el("span", { class: `badge ${guarantee}` }, 
 export const label = (item) => el("span", { class: "label" }, badge(item.guarantee),
   item.grade ? [" ", el("span", { class: "grade" }, item.grade)] : null);
 
+// A release among others, as short as it can be.
+export function inList({ name, epsilon, guarantee }) {
+  return epsilon === null ? `${name} (${guarantee})` : `${name} · ε = ${digits(epsilon)} (${guarantee})`;
+}
+
 export function options(select, pairs) {
   const before = select.value;
   select.replaceChildren(...pairs.map(([value, text]) => el("option", { value }, text)));

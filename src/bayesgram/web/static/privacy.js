@@ -1,7 +1,7 @@
 // The privacy card in plain words, and what each ε bought.
 
 import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, label, number, options, probability, share, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, inList, label, number, options, probability, share, trouble } from "./dom.js";
 import { bars, chart, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
@@ -22,7 +22,7 @@ let measure = ""; // of an address, until it is known what there is to measure
 
 export async function begin(about, values) {
   ({ releases, ranking } = about);
-  options(find("card-release"), releases.map((release, at) => [at, `${release.name} · ${release.claim}`]));
+  options(find("card-release"), releases.map((release, at) => [at, inList(release)]));
   find("card-release").addEventListener("change", () => { remember(); card(); });
   find("trade-measure").addEventListener("change", () => { remember(); trade(); });
   for (const form of find("privacy").querySelectorAll("form"))
@@ -33,6 +33,7 @@ export async function begin(about, values) {
     trades = await ask("api/trade");
     options(find("trade-measure"), measures());
     find("trade-form").hidden = !measures().length;
+    choose(telling());
     choose(measure);
     trade();
   } catch (error) {
@@ -63,11 +64,15 @@ function measures() {
   const first = (each) => (each.factor === 2 ? -1 : each.factor); // the report's factor leads
   const sorted = found.sort((a, b) => first(a) - first(b)).map((each) => each.option);
   if (trades.every((item) => item.learnt === null)) return sorted;
-  return [...sorted, ["learnt", "how far the release went from public text"]];
+  return [...sorted, ["learnt", "how far it went from public text"]];
 }
 
-function measured(item) {
-  const [kind, at] = find("trade-measure").value.split(" ");
+// The first measure that tells something.
+const telling = () => measures().map(([value]) => value)
+  .find((value) => trades.some((item) => measured(item, value) >= 0.005));
+
+function measured(item, wanted = find("trade-measure").value) {
+  const [kind, at] = wanted.split(" ");
   return kind === "learnt" ? item.learnt : item.known[Number(at)]?.mass ?? null;
 }
 
@@ -85,13 +90,11 @@ function trade() {
     const values = `${item.name}, ${item.claim}: ${words(measured(item))}.`;
     return { x: item.epsilon, y: measured(item), colour: COLOURS[item.guarantee], name: item.name, values };
   }).sort((a, b) => a.x - b.x);
-  const most = learnt ? 1.15 * Math.max(...points.map((point) => point.y)) || 1 : 1;
-  const ticks = learnt ? [0, 1, 2, 3, 4].map((step) => (step * most) / 4) : [0, 0.25, 0.5, 0.75, 1];
   const draw = (width) => plane({ width, title: "Trade-off", points, readout: find("trade-readout"),
     x: (from, to) => logAxis(points.map((point) => point.x), from, to),
-    y: (from, to) => linearAxis(most, from, to, ticks),
+    y: (from, to) => linearAxis(learnt ? points.map((point) => point.y) : [1], from, to),
     xName: "ε: more is less private", yName: learnt ? "KL(release ‖ public), nats" : "share of what people write",
-    yText: learnt ? (tick) => digits(tick, 2) : share });
+    yText: learnt ? digits : share });
   figure.replaceChildren(...[chart(draw), el("figcaption", {}, CAPTION), silent(drawn)].filter(Boolean));
   find("trade-readout").textContent = points.at(-1).values;
 }
