@@ -127,9 +127,9 @@ function nothing() {
 
 function legend(known, discovered) {
   const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
-  if (known.sure) parts.push("The line is where it lies with about 95%, given noise and clipping; an arrow: it goes on.");
+  if (known.sure) parts.push("Line: where it lies with about 95%, given noise and clipping. An arrow: it goes on.");
   if (known.public && known.sure) parts.push("Clear (bold): public text's number lies outside.");
-  if (!known.public) parts.push("Start with --vocab to compare with public text.");
+  if (!known.public) parts.push("Start with its --vocab to compare with public text.");
   if (discovered) parts.push("Discovered: public text lacks it; its ○ is what public text makes likely.");
   return parts.join(" ");
 }
@@ -155,7 +155,8 @@ function head(name, kind) {
   };
   const arrow = { ascending: " ▲", descending: " ▼" }[sorted] ?? "";
   return el("th", { scope: "col", class: kind, "aria-sort": sorted },
-    el("button", { type: "button", class: "sort", "data-name": name, onclick: again }, name, el("span", { "aria-hidden": "true" }, arrow)));
+    el("button", { type: "button", class: "sort", "data-name": name, onclick: again }, name,
+      el("span", { "aria-hidden": "true" }, arrow)));
 }
 
 function line(row, known, axis) {
@@ -210,7 +211,8 @@ function offer(total) {
   find("taken").textContent = "";
   find("copy").textContent = shown.rows.length === 1 ? "Copy this row" : `Copy these ${shown.rows.length} rows`;
   find("all-rows").textContent = `Download all ${number(total)}:`;
-  for (const kind of KINDS) find(`download-${kind}`).href = `api/download?${new URLSearchParams({ ...wanted(), kind })}`;
+  for (const kind of KINDS)
+    find(`download-${kind}`).href = `api/download?${new URLSearchParams({ ...wanted(), kind })}`;
 }
 
 async function copy() {

@@ -114,10 +114,11 @@ function widthOf(text) {
   return pen.measureText(text).width;
 }
 
-// The names of dots that stand above each other are a list beside them, in their order, so that no two cross. Null where
-// a list finds no place that is free: then numbers will do.
+// The names of dots that stand above each other are a list beside them, in their order, so that no two cross. Null
+// where a list finds no place that is free: then numbers will do.
 function placed(texts, dots, width, before) {
-  const taken = [...before, ...dots.map(({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 }))];
+  const around = ({ cx, cy }) => ({ left: cx - 7, right: cx + 7, top: cy - 7, bottom: cy + 7 });
+  const taken = [...before, ...dots.map(around)];
   const found = [];
   for (const group of groups(dots.filter((_, at) => texts[at]))) {
     const names = group.map((dot) => texts[dots.indexOf(dot)]);
@@ -147,8 +148,9 @@ function listed(group, names, side) {
   return group.map(({ cx, cy }, at) => {
     const room = widthOf(names[at]), left = side > 0 ? x : x - room, y = ys[at];
     const far = Math.abs(cy - y) > 3 || Math.abs(cx - x) > 12;
+    const bent = `${cx},${cy} ${x - side * 14},${y} ${x - side * 3},${y}`;
     return { left, right: left + room, top: y - LINE / 2 + 1, bottom: y + LINE / 2 - 1,
-      leader: far ? svg("polyline", { class: "leader", points: `${cx},${cy} ${x - side * 14},${y} ${x - side * 3},${y}` }) : null,
+      leader: far ? svg("polyline", { class: "leader", points: bent }) : null,
       text: svg("text", { class: "name", x, y: y + 4.5, "text-anchor": anchor }, names[at]) };
   });
 }

@@ -58,6 +58,8 @@ function compare(places) {
   find("chosen").textContent = `${compared.length} of ${releases.length} releases side by side`;
   find("choices").replaceChildren(...releases.map(choice));
   find("whisker-legend").hidden = !compared.some((at) => releases[at].intervals);
+  const labels = new Set(sources.map((source) => source.guarantee ?? "public"));
+  for (const each of document.querySelectorAll("[data-label]")) each.hidden = !labels.has(each.dataset.label);
   mark(marked);
   suggest();
 }
@@ -157,12 +159,12 @@ function bar(word, most) {
     svg("rect", { class: "likely", x: 0, y: 2, width: x(word.probability), height: 5 })];
   if (word.low !== null) {
     parts.push(svg("line", { x1: x(word.low), y1: 4.5, x2: x(word.high), y2: 4.5 }), cap(x(word.low)));
-    parts.push(word.high > most ? svg("svg", { class: "beyond", x: "100%" }, svg("path", { d: "M-6 0.5 L-1 4.5 L-6 8.5" }))
-      : cap(x(word.high)));
+    parts.push(word.high > most ? arrow() : cap(x(word.high)));
   }
   return svg("svg", { height: 9, "aria-hidden": "true" }, parts);
 }
 
+const arrow = () => svg("svg", { class: "beyond", x: "100%" }, svg("path", { d: "M-6 0.5 L-1 4.5 L-6 8.5" }));
 const cap = (x) => svg("line", { x1: x, y1: 1, x2: x, y2: 8 });
 
 function tell() {

@@ -8,7 +8,7 @@ const PLAIN = /^(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i;
 
 const without = (given) => Number(given.replaceAll(",", ""));
 
-// The number, or an Error that names the field. Where a whole number is wanted, a comma can only stand between thousands.
+// The number, or an Error that names the field. In a whole number, a comma can only stand between thousands.
 export function typedNumber(name, text, { whole = false } = {}) {
   const given = text.replaceAll("−", "-").replace(BETWEEN, "");
   if (!whole && DOUBTFUL.test(given)) {

@@ -47,9 +47,10 @@ export function restore(values) {
   }
 }
 
-export const remember = () => {
-  if (!find("plan-form").hidden) keep("plan", Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value])));
-};
+export function remember() {
+  if (find("plan-form").hidden) return; // without public text
+  keep("plan", Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value])));
+}
 
 const wish = () => Object.fromEntries(Object.entries(FIELDS).map(([name, { name: words, whole }]) =>
   [name, typedNumber(words, field(name).value, { whole })]));

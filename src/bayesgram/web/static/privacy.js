@@ -157,7 +157,8 @@ function sources(told) {
   if (!told.sources) return [];
   const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
   return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
-    el("figure", {}, chart((width) => weights(told.source_weights, width, readout)), el("figcaption", {}, WEIGHTS)), readout];
+    el("figure", {}, chart((width) => weights(told.source_weights, width, readout)),
+      el("figcaption", {}, WEIGHTS)), readout];
 }
 
 function discovered(told) {
@@ -177,6 +178,6 @@ function histogram(told) {
   if (!told.norms.length) return [];
   const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
   return [el("figure", {}, chart((width) => bars(told.norms, told.norm_doubt, width, readout)),
-    el("figcaption", {}, "Users by the norm of their counts, noisy. Full bars count in full, hollow ones are scaled down.")),
+    el("figcaption", {}, "Users by the norm of their counts, noisy. Full bars count in full, hollow ones less.")),
   readout];
 }
