@@ -6,7 +6,7 @@ Every number is checked; every string from a release or a person goes out as JSO
 import asyncio
 import threading
 from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Annotated, Any
 
@@ -114,12 +114,13 @@ def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
 
 def _add_releases(app: FastAPI, shelf: Shelf) -> None:
     told = lru_cache(maxsize=len(shelf.items))(lambda at: cards.full(shelf.items[at].view))
+    ranking = lru_cache(maxsize=1)(lambda: cards.ranking(shelf.items))
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         public = None if shelf.vocabulary is None else {"name": PUBLIC, "size": len(shelf.vocabulary)}
-        told = [cards.brief(item) for item in shelf.items]
-        return {"version": VERSION, "releases": told, "ranking": cards.ranking(shelf.items), "public": public}
+        brief = [cards.brief(item) for item in shelf.items]
+        return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, Any]]:
@@ -136,9 +137,8 @@ def _add_releases(app: FastAPI, shelf: Shelf) -> None:
         page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
         size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
     ) -> Response:
-        first = (page - 1) * size
-        search = run_in_threadpool(_rows, shelf, wanted, first, size) if wanted.text else None
-        return JSONResponse(_rows(shelf, wanted, first, size) if search is None else await search)
+        rows = partial(_rows, shelf, wanted, (page - 1) * size, size)
+        return JSONResponse(await run_in_threadpool(rows) if wanted.text else rows())
 
     one = asyncio.Lock()  # all rows of a release at once take memory
 
@@ -146,10 +146,9 @@ def _add_releases(app: FastAPI, shelf: Shelf) -> None:
     async def download(wanted: Annotated[Wanted, Depends()], kind: Kind = Kind.CSV) -> Response:
         async with one:
             content = await run_in_threadpool(_download, shelf, wanted, kind)
-        name = f"{file_name(_item(shelf, wanted.release).view.shown_name)}.{kind}"
-        return Response(
-            content, media_type=kind.media, headers={"content-disposition": f'attachment; filename="{name}"'}
-        )
+        name = f"{file_name(shelf.items[wanted.release].view.shown_name)}.{kind}"
+        saved = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=kind.media, headers=saved)
 
 
 def _item(shelf: Shelf, release: int) -> Item:
