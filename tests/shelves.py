@@ -99,6 +99,24 @@ def weak_releases(words):
     return [("eps-5", release(words, 5.0)), ("eps-100", release(words, 100.0)), ("eps-1", release(words, 1.0))]
 
 
+def many_releases(words):
+    """Fourteen, with names of all lengths, at two ε; two of them promise nothing."""
+    kinds = ["posterior", "gaussian", "laplace-max_total-10", "laplace-max_total-100", "laplace-public-max_total-10"]
+    made = [
+        (
+            f"{kind}-epsilon-{epsilon:g}",
+            release(words, epsilon, sure=0.05 if kind == "posterior" else None, mechanism=kind),
+        )
+        for epsilon in (0.1, 1.0)
+        for kind in kinds
+    ]
+    for epsilon in (0.1, 1.0):
+        paper = release(words, epsilon, sure=None, mechanism="paper", guarantee=Guarantee.EMPIRICAL)
+        made.append((f"paper-{epsilon:g}", paper))
+    none = {"sure": None, "mechanism": "k-anonymity", "guarantee": Guarantee.NONE}
+    return [*made, ("made-none", release(words, 0.1, **none)), ("k", release(words, 1.0, **none))]
+
+
 def shelf(*, public=True, made=releases):
     """All of it in memory."""
     words = vocabulary()

@@ -53,6 +53,7 @@ dd ul { margin: 0; padding-left: 1.1rem }
 .stamp { color: var(--bad); font-weight: 700; letter-spacing: .04em; text-transform: uppercase; margin: 0 0 .4rem }
 svg { display: block; width: 100%; max-width: 40rem; min-width: 28rem; height: auto; font: 12px system-ui, sans-serif }
 svg text { fill: var(--ink); unicode-bidi: isolate } svg .dimmed { fill: var(--dim) }
+svg .name { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
 svg .grid { stroke: var(--line) } svg .link { stroke: var(--mute); stroke-width: 1.5 }
 svg .whisker { stroke: var(--dim); stroke-width: 1.5 } svg .dashed { stroke: var(--dim); stroke-dasharray: 4 3 }
 svg .good { fill: var(--good) } svg .bad { fill: var(--bad) } svg .half { fill: var(--half) }

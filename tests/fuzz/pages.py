@@ -21,6 +21,7 @@ SEEDS = [
     f'POST /api/predict\nhost: localhost\n\n{{"text": "thank you {TYPED}", "k": 3}}',
     f"POST /api/plan\nhost: localhost\n\n{json.dumps({**PLAN, 'size': 9**9})}",
     f"GET /api/ngrams?release=0&order=2&sort=moved&text={TYPED}&page=1&size=5\nhost: 127.0.0.1:80\n\n",
+    f"GET /api/download?release=1&sort=sure&reverse=true&text={TYPED}&kind=csv\nhost: localhost\n\n",
     "GET /api/card?release=1\nhost: localhost\ncookie: bayesgram_token=x\nauthorization: Bearer x\n\n",
     "GET /page.js\nhost: [::1]\norigin: http://localhost\nsec-fetch-site: none\ncontent-length: 0\n\n",
 ]

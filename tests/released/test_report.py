@@ -313,6 +313,20 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
         assert words not in Page(plain).text
 
 
+def test_an_infinite_kl_is_drawn_as_such_and_no_two_names_touch():
+    kls = [None, 0.5, 0.51, 0.52, 3.0]
+    scores = [Score(f"r{at}", "posterior", "PROVED", 1.0, 1e-7, 3, kl) for at, kl in enumerate(kls)]
+    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.5), *scores])
+    drawn = str(part.drawing)
+    assert "r0: ∞</title>" in drawn
+    heights = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>(r\d|∞|public text alone)</text>', drawn)}
+    assert heights["r0"] == heights["∞"] == min(heights.values())
+    names = sorted(height for name, height in heights.items() if name != "∞")
+    assert len(names) == 6
+    assert all(second - first >= 13.9 for first, second in pairwise(names))
+    assert "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+
+
 def test_one_release_has_no_curve_of_utility():
     assert PrivatePart(WARNING, everything_private().scores[:2]).drawing is None
     assert everything_private().drawing is not None

@@ -1,18 +1,32 @@
 """What the page asks for, asked politely and otherwise."""
 
+import io
 import json
 from functools import cache
 from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgram.planning import planner
 from bayesgram.private.clip import UNITS
+from bayesgram.web.api import SCRIPTS
 from bayesgram.web.guard import HEADERS, Entry, Rates
-from shelves import IMAGE, SCRIPT, asker, releases_of_sources, shelf, weak_releases
+from shelves import (
+    IMAGE,
+    SCRIPT,
+    asker,
+    grown_releases,
+    many_releases,
+    releases_of_sources,
+    shelf,
+    weak_releases,
+)
 
 FREE = Rates(rate=1e9, burst=1e9)
 PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
@@ -303,7 +317,7 @@ def test_the_page_loads_only_from_itself(ask):
     assert "<style" not in html
     assert " style=" not in html
     assert "onclick" not in html
-    for name in ("page.js", "keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js", "charts.js", "dom.js"):
+    for name in SCRIPTS:
         script = ask(f"/{name}").text
         assert "innerHTML" not in script
         assert "http" not in script.replace("http://www.w3.org/2000/svg", "")
@@ -314,3 +328,60 @@ def test_a_failure_inside_is_one_sentence(monkeypatch):
     monkeypatch.setattr("bayesgram.web.cards.brief", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (500, {"error": "something went wrong inside bayesgram."})
+
+
+def test_the_best_is_proved_protects_and_tells_most(ask):
+    assert ask("/api/about").json()["ranking"] == [1, 0, 2]
+    assert asker(rates=FREE, made=weak_releases)("/api/about").json()["ranking"] == [2, 0, 1]
+    told = asker(rates=FREE, made=many_releases)("/api/about").json()
+    names = [told["releases"][at]["name"] for at in told["ranking"]]
+    assert names[:3] == ["posterior-epsilon-1", "posterior-epsilon-0.1", "gaussian-epsilon-1"]
+    assert names[-4:] == ["paper-1", "paper-0.1", "k", "made-none"]
+
+
+def test_only_the_releases_asked_for_suggest(ask):
+    told = ask("/api/predict", {"text": "thank ", "releases": [1, 1]}).json()
+    assert [column["name"] for column in told["columns"]] == ["public text", "eps-1"]
+    assert ask("/api/predict", {"text": "thank ", "releases": [3]}).status_code == 422
+
+
+@pytest.mark.parametrize("sort", ["moved", "probability", "public", "sure", "alphabet"])
+def test_every_order_goes_the_other_way_too(ask, sort):
+    there, back = (ask(f"/api/ngrams?sort={sort}&size=100&reverse={way}").json()["rows"] for way in ("false", "true"))
+    assert there == back[::-1]
+
+
+def test_sorted_by_how_sure_it_is_and_by_public_text(ask):
+    rows = ask("/api/ngrams?release=1&sort=sure&size=100").json()["rows"]
+    doubt = [(row["interval"][1] - row["interval"][0]) / row["after"] for row in rows]
+    assert all(first <= second + 1e-12 for first, second in pairwise(doubt))
+    before = [row["before"] for row in ask("/api/ngrams?release=1&sort=public&size=100").json()["rows"]]
+    assert before == sorted(before, reverse=True)
+    told = ask("/api/ngrams?release=2&sort=sure").json()["error"]
+    assert told == "sort=sure: this release doesn't say how sure it is."
+
+
+@pytest.mark.parametrize("text", ["", "YOU"])
+def test_downloads_are_what_is_shown_all_of_it(ask, text):
+    wanted = f"release=1&sort=lifted&reverse=true&order=2&text={text}"
+    rows = ask(f"/api/ngrams?{wanted}&size=100").json()["rows"]
+    csv, parquet, plain = (ask(f"/api/download?{wanted}&kind={kind}") for kind in ("csv", "parquet", "json"))
+    assert csv.headers["content-disposition"] == 'attachment; filename="eps-1.csv"'
+    found = plain.json()
+    assert pq.read_table(io.BytesIO(parquet.content)).to_pylist() == found
+    assert pa.csv.read_csv(io.BytesIO(csv.content)).num_rows == len(rows) == len(found)
+    for row, own in zip(rows, found, strict=True):
+        assert (own["public"], own["probability"]) == (row["before"], row["after"])
+        assert [own["low"], own["high"]] == row["interval"]
+    assert pq.read_schema(io.BytesIO(parquet.content)).metadata[b"bayesgram.claim"].decode().endswith("(PROVED)")
+
+
+def test_downloads_have_what_a_release_knows(ask):
+    assert list(ask("/api/download?release=2&kind=json").json()[0]) == ["ngram", "public", "probability"]
+    grown = asker(rates=FREE, made=grown_releases, public=False)(
+        "/api/download?kind=json&sort=discovered&order=1"
+    ).json()
+    assert [(row["ngram"], row["origin"]) for row in grown] == [("so", "discovered")]
+    name = ask("/api/download?release=2&kind=csv").headers["content-disposition"]
+    assert name == 'attachment; filename="k-script-alert-1-script.csv"'
+    assert ask("/api/download?kind=exe").json()["error"] == "out of range or of the wrong kind: kind."

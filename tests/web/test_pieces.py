@@ -55,16 +55,16 @@ def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
 
 
 @pytest.mark.parametrize("given", [{}, {"tokenizer": "words"}, {"tokenizer": "file:none.json"}])
-@pytest.mark.parametrize("vocab", [None, Path("vocab.parquet")])
+@pytest.mark.parametrize("vocab", [None, [Path("vocab.parquet")]])
 def test_without_its_file_the_page_says_what_it_needs(folder, monkeypatch, given, vocab):
     monkeypatch.chdir(folder)
     with pytest.raises(UsageError, match=r"^text is cut by a tokenizer\.json here .*: say --tokenizer file:PATH"):
-        serve([Path("out")], vocab=vocab, port=0, **given)
+        serve(["out"], vocab=vocab, port=0, **given)
 
 
 def test_with_its_file_there_is_a_page(folder, monkeypatch):
     monkeypatch.chdir(folder)
     served = []
     monkeypatch.setattr("bayesgram.web.server.run", lambda guard, *_, **__: served.append(guard))
-    serve([Path("out")], vocab=Path("vocab.parquet"), port=0, tokenizer="file:bytes.json")
+    serve(["out"], vocab=[Path("vocab.parquet")], port=0, tokenizer="file:bytes.json")
     assert len(served) == 1

@@ -15,6 +15,7 @@ import pytest
 from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
+from shelves import release as release_with
 from shelves import releases, vocabulary
 
 
@@ -25,6 +26,11 @@ def folder(tmp_path_factory):
     words.save(path / "vocab.parquet")
     replace(words, counts=words.counts + 1).save(path / "recounted.parquet")
     Vocabulary(words.ngrams[:5], words.counts[:5], 1, words.tokenizer).save(path / "other.parquet")
+    (path / "empty").mkdir()
+    (path / "old").mkdir()
+    (path / "again").mkdir()
+    release_with(replace(words, counts=words.counts + 1), 1.0).save(path / "again" / "recounted")
+    release_with(words, 1.0).save(path / "old" / "weak")
     for name, release in zip(("weak", "strong"), releases(words), strict=False):
         release[1].save(path / name)
     return path
@@ -82,13 +88,60 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
             {"vocab": "recounted.parquet"},
             "weak: was made with another vocabulary than recounted.parquet, which has the same n-grams with",
         ),
-        ({"releases": ["weak"] * 13}, "13 releases: give 1 to 12."),
+        (
+            {"releases": ["a=weak", "a=strong"]},
+            "weak and strong: both are called 'a'; give one another name (NAME=PATH).",
+        ),
+        (
+            {"releases": ["empty"]},
+            "empty: neither a release folder (no card.json) nor a folder with releases in it; make",
+        ),
+        ({"releases": ["=weak"]}, "=weak: not a release folder"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, monkeypatch, arguments, words):
     monkeypatch.chdir(folder)
     given = {"releases": ["weak"], **arguments}
-    vocab = Path(given["vocab"]) if "vocab" in given else None
+    vocab = [Path(given["vocab"])] if "vocab" in given else None
     with pytest.raises(UsageError) as error:
-        serve([Path(path) for path in given["releases"]], vocab=vocab, port=given.get("port", 0))
+        serve(given["releases"], vocab=vocab, port=given.get("port", 0))
     assert str(error.value).startswith(words)
+
+
+def served(monkeypatch, folder, *releases, **given):
+    """What the command would show."""
+    shown = []
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr("bayesgram.web.api.build", lambda shelf, _: shown.append(shelf))
+    monkeypatch.setattr("bayesgram.web.server.run", lambda *_, **__: None)
+    serve(list(releases), port=0, **given)
+    return shown[0]
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        (["."], ["strong", "weak"]),
+        (["weak", "strong"], ["weak", "strong"]),
+        (["./weak/", "strong"], ["weak", "strong"]),
+        (["mine=weak", "."], ["mine", "strong"]),
+        (["all=."], ["all/strong", "all/weak"]),
+        (["weak", "old/weak"], ["weak", "old/weak"]),
+        (["weak", "weak"], ["weak"]),
+    ],
+)
+def test_folders_of_releases_and_names(monkeypatch, folder, given, names):
+    shelf = served(monkeypatch, folder, *given)
+    assert [item.view.name for item in shelf.items] == names
+
+
+def test_releases_of_several_vocabularies(monkeypatch, folder, capsys):
+    paths = [folder / "vocab.parquet", folder / "recounted.parquet"]
+    plain = served(monkeypatch, folder, "weak", "again/recounted", vocab=paths[:1])
+    assert [item.view.public is None for item in plain.items] == [False, True]
+    told = " ".join(capsys.readouterr().err.split())
+    assert "recounted: made with another vocabulary, so without public text to compare with; give theirs too" in told
+    both = served(monkeypatch, folder, "weak", "again/recounted", vocab=paths)
+    first, second = (item.view.public for item in both.items)
+    assert (first != second).any()
+    assert "another vocabulary" not in capsys.readouterr().err

@@ -132,12 +132,14 @@ def _panel(measure: Measure, judged: Sequence[Judged], found: Sequence[Family]) 
         alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour)
         for values in (_means(measure, found), _points(measure, found))
     )
+    rules, names = _across(measure, judged, domain, ends[0], y)
     layers = [
-        *_across(measure, judged, domain, ends[0], y),
+        *rules,
         lines.transform_filter("datum.proved").mark_line(strokeWidth=2),
         lines.transform_filter("!datum.proved").mark_line(strokeWidth=2, strokeDash=[5, 3]),
         dots.transform_filter("!datum.graded").mark_point(filled=True, size=46, opacity=1),
         dots.transform_filter("datum.graded").mark_point(size=46, fill="white", strokeWidth=2, opacity=1),
+        *names,  # last, so that no line runs through them
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
@@ -148,8 +150,8 @@ def _across(
     domain: Sequence[float],
     left: float,
     y: Any,  # noqa: ANN401
-) -> list[Any]:
-    """Models without ε: a dotted line each, with the name above its left end, moved where two would overlap."""
+) -> tuple[list[Any], list[Any]]:
+    """Models without ε: a dotted line each, and the name above its left end, moved where two would overlap."""
     import altair as alt  # noqa: PLC0415
 
     without = sorted((each for each in judged if each.claim.epsilon is None), key=measure.of)
@@ -161,13 +163,13 @@ def _across(
         for each, place in zip(without, places, strict=True)
     ]
     if not without:
-        return []
+        return [], []
     values = [{"value": measure.of(each)} for each in without]
     rules = alt.Chart(alt.InlineData(values=values)).mark_rule(strokeDash=[2, 3], color=GREY).encode(y=y)
     names = alt.Chart(alt.InlineData(values=named)).encode(x="epsilon:Q", y=y, text="text:N")
     how: dict[str, Any] = {"align": "left", "dx": 3, "fontSize": 10.5}
-    behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)  # so that no line runs through a name
-    return [rules, behind, names.mark_text(**how, color=GREY)]
+    behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)
+    return [rules], [behind, names.mark_text(**how, color=GREY)]
 
 
 def _points(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:

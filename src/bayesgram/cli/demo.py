@@ -21,7 +21,9 @@ CLOSING = """\
 KL: how far a release is from the private text; 0 is perfect. It is computed from private data: not for publication.
 PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, not a guarantee. NONE: nothing is claimed.
 {leaked} of {secrets} planted secrets can be pieced together from a release or the discovery.
-Open {pictures} and results.csv in {output}; the releases are in {output}/releases."""
+Open {pictures} and results.csv in {output}; the releases are in {output}/releases.
+Type with them, look through them and plan the next one, on a page of your own:
+  bayesgram serve {output}/releases --vocab {output}/vocab.parquet --vocab {output}/found/vocab.parquet --open"""
 PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png"
 MOST_FOUND = 12  # discovered n-grams
 

@@ -12,10 +12,14 @@ from bayesgram.cli import console, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.release import Release
     from bayesgram.web.server import Place
 
 PORT = 8765
-MOST_RELEASES = 12  # side by side
+UNKNOWN = "{names}: made with another vocabulary, so without public text to compare with; give theirs too (--vocab)."
 EXPOSED = (
     "warning: the page can be reached from other machines. Whoever has the token sees these releases, and the"
     " connection is not encrypted: for people you don't trust, put it behind a proxy with TLS or an SSH tunnel."
@@ -23,10 +27,20 @@ EXPOSED = (
 
 
 def serve(
-    releases: Annotated[list[Path], typer.Argument(metavar="RELEASE...", help="Release folders.", show_default=False)],
+    releases: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RELEASE...",
+            help="Release folders, or folders of them; NAME=PATH gives one a name.",
+            show_default=False,
+        ),
+    ],
     vocab: Annotated[
-        Path | None,
-        typer.Option(help="Their vocabulary: adds public text to compare with, and planning.", show_default=False),
+        list[Path] | None,
+        typer.Option(
+            help="Their vocabulary: adds public text to compare with, and planning; repeated where they have several.",
+            show_default=False,
+        ),
     ] = None,
     public: Annotated[
         Path | None,
@@ -51,29 +65,42 @@ def serve(
 
     Only this machine can reach it, unless --host says otherwise. It reads releases and public text, nothing else.
 
-    Example: bayesgram serve out --vocab vocab.parquet
+    Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
-    from bayesgram.cli.vocabularies import matching
+    from bayesgram.cli.named_releases import load
     from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
-    from bayesgram.released.release import Release
     from bayesgram.web.api import build
     from bayesgram.web.server import open_place, run
     from bayesgram.web.shelf import Builder
 
-    if len(releases) > MOST_RELEASES:
-        raise UsageError(f"{len(releases)} releases: give 1 to {MOST_RELEASES}.")
-    loaded = [(str(path), Release.load(path)) for path in releases]
-    if vocab is not None and public is not None:
+    if vocab and public is not None:
         raise UsageError("--vocab and --public: a public model has its vocabulary; leave --vocab out.")
-    known = public / VOCABULARY if public is not None and is_public_model(public) else vocab
+    loaded = load(releases)
+    known = [public / VOCABULARY] if public is not None and is_public_model(public) else vocab or []
     model = None if public is None else PublicModel.load(public)
-    vocabulary = None if known is None else matching(known, loaded)
+    vocabularies = _vocabularies(known, loaded)
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     place = open_place(host, port, token)
     with place.listening:
-        guard = build(Builder(console.step, vocabulary, cut, model).shelf(loaded), place.entry)
+        builder = Builder(console.step, next(iter(vocabularies), None), cut, model, others=vocabularies[1:])
+        guard = build(builder.shelf(loaded), place.entry)
         run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
+
+
+def _vocabularies(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]") -> "list[Vocabulary]":
+    """Those given, each of which belongs to a release; says which releases have none."""
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.release import check_vocabulary, fits
+
+    loaded = [Vocabulary.load(path) for path in paths]
+    for path, vocabulary in zip(paths, loaded, strict=True):
+        if not any(fits(release, vocabulary) for _, release in releases):
+            check_vocabulary(releases[0][1], vocabulary, name=releases[0][0], given=str(path))
+    without = [name for name, release in releases if not any(fits(release, each) for each in loaded)]
+    if loaded and without:
+        console.say(UNKNOWN.format(names=", ".join(without)))
+    return loaded
 
 
 def _tell(place: "Place", *, open_: bool, json: bool) -> None:

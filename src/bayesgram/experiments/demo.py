@@ -150,7 +150,7 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
             ("laplace, W = 10", Laplace(10)),
             ("laplace-public, W = 10", LaplacePublic(10)),
             ("gaussian", Gaussian()),
-            ("posterior (certified)", Posterior()),
+            ("posterior", Posterior()),
             ("paper, tuned by Algorithm 2", TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED))),
         ):
             yield name, mechanism, Budget(epsilon, 0.0 if isinstance(mechanism, Laplace) else DELTA)

@@ -10,22 +10,29 @@ from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import DETAIL, source_weights
 
 MOST_FOUND = 15  # discovered n-grams of an order
+BEYOND = 3.0  # times the largest finite KL: where an infinite one is drawn
 ORACLE = "* S and ρ chosen by looking at the private text: flattered, and not publishable"
 
 
 def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa: ANN401
-    """KL of each release on a log axis, coloured by what its guarantee is worth, one panel for each ε."""
+    """KL of each release on a log axis, coloured by what its guarantee is worth, one panel for each ε.
+
+    An infinite one stands at the right end, as an arrow.
+    """
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
-    shown = [row for row in rows if row["kl"] is not None]
+    finite = [row["kl"] for row in rows if row["kl"] is not None]
+    end, infinite = BEYOND * max(finite), len(finite) < len(rows)
     values = [
         {
             **row,
             "panel": "no ε" if row["epsilon"] is None else f"ε = {row['epsilon']:g}",
-            "public": shown[0]["kl"],
-            "label": f"{row['kl']:.3f}" if row["kl"] < 10 else f"{row['kl']:.0f}",
+            "public": rows[0]["kl"],
+            "kl": end if row["kl"] is None else row["kl"],
+            "label": _kl(row["kl"]),
+            "infinite": row["kl"] is None,
         }
-        for row in shown
+        for row in rows
     ]
     panels = list(dict.fromkeys(value["panel"] for value in values))
     chart = alt.Chart(alt.InlineData(values=values))
@@ -33,14 +40,19 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         x=alt.X(
             "kl:Q",
             title="KL(p ‖ θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
-            scale=alt.Scale(type="log"),
+            scale=alt.Scale(type="log", domainMax=1.5 * end, nice=False) if infinite else alt.Scale(type="log"),
             axis=alt.Axis(grid=False),
         ),
         y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
     )
     colour = alt.Color("guarantee:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
-    dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour)
-    labels = base.mark_text(align="left", dx=8).encode(text="label:N")
+    shape = alt.Shape(
+        "infinite:N", legend=None, scale=alt.Scale(domain=[False, True], range=["circle", "triangle-right"])
+    )
+    dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour, shape=shape)
+    text = base.encode(text="label:N")
+    behind = text.mark_text(align="left", dx=8, color="white", stroke="white", strokeWidth=4)  # no line runs through it
+    labels = behind + text.mark_text(align="left", dx=8)
     public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
     return (
         (public + dots + labels)
@@ -50,6 +62,17 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         .properties(title=alt.Title("How far each release is from the private text", subtitle=[subtitle, ORACLE]))
         .configure_view(stroke=None)
     )
+
+
+def _kl(value: float | None) -> str:
+    """A label.
+
+    >>> _kl(0.12345), _kl(76.5), _kl(None)
+    ('0.123', '76', '∞')
+    """
+    if value is None:
+        return "∞"
+    return f"{value:.3f}" if value < 10 else f"{value:.0f}"
 
 
 def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401

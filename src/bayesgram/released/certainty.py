@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bayesgram.arrays import Bools, Floats
+from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.released.release import Release
 
 FACTORS = (1.1, 1.25, 1.5, 2.0, 4.0)
@@ -30,6 +30,14 @@ def interval(release: Release, row: int) -> tuple[float, float] | None:
         return None
     middle, reach = float(release.probabilities[row]), WIDTH * float(release.deviations[row])
     return max(middle - reach, 0.0), min(middle + reach, 1.0)
+
+
+def intervals(release: Release, rows: Integers) -> tuple[Floats, Floats] | None:
+    """The same of many n-grams at once: all lower ends, all upper ends."""
+    if release.deviations is None:
+        return None
+    middle, reach = release.probabilities[rows], WIDTH * release.deviations[rows]
+    return np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
 
 
 def known_within(release: Release, rows: Bools) -> list[Known]:

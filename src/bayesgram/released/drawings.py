@@ -11,6 +11,7 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
+from bayesgram.charts import spread_out
 from bayesgram.released.certainty import Known
 from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import SourceWeight
@@ -19,6 +20,7 @@ WIDTH = 560
 ROW = 20
 LABELS = 190  # room for n-grams, left of the axis
 LONGEST = 27  # characters of a label
+LABEL, TOP = 14, 14  # the height of a name in a plane, and where that begins
 BANDS = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)  # of weights over T
 
 TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>')
@@ -256,21 +258,42 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
 
 
 def utility_drawing(title: str, points: Sequence[Point], public: float | None) -> Markup:
-    """KL against ε, both logarithmic; dashed is public text alone."""
+    """KL against ε, both logarithmic; dashed is public text alone, and what is infinite stands above the axis, as ∞."""
+    top, bottom = TOP, max(250, TOP + LABEL * len(points))
     across = LogAxis.around([point.epsilon for point in points], 60, WIDTH - 150)
-    levels = [point.kl for point in points] + ([public] if public else [])
-    down = LogAxis.around(levels, 250, 14)
+    levels = [point.kl for point in points if math.isfinite(point.kl)] + ([public] if public else [])
+    down = LogAxis.around(levels, bottom, top + 2 * ROW)
     parts = [LINE.format(60, down.at(tick), WIDTH - 150, down.at(tick), "grid") for tick in down.ticks]
     parts += [TEXT.format(52, down.at(tick) + 4, "end", "dimmed", f"{tick:g}") for tick in down.ticks]
-    parts += [TEXT.format(across.at(tick), 268, "middle", "dimmed", f"ε = {tick:g}") for tick in across.ticks]
-    if public:
-        parts.append(LINE.format(60, down.at(public), WIDTH - 150, down.at(public), "dashed"))
-        parts.append(TEXT.format(WIDTH - 144, down.at(public) + 4, "start", "dimmed", "public text alone"))
-    for point in points:
-        x, y = across.at(point.epsilon), down.at(point.kl)
-        parts.append(DOT.format(x, y, point.colour, f"{point.name}: {point.kl:.4g}"))
-        parts.append(TEXT.format(x + 8, y + 4, "start", "", short(point.name)))
-    return svg(276, title, parts)
+    parts += [TEXT.format(across.at(tick), bottom + 18, "middle", "dimmed", f"ε = {tick:g}") for tick in across.ticks]
+    if any(math.isinf(point.kl) for point in points):
+        parts += [LINE.format(60, top, WIDTH - 150, top, "grid"), TEXT.format(52, top + 4, "end", "dimmed", "∞")]
+    places = [(across.at(each.epsilon), top if math.isinf(each.kl) else down.at(each.kl)) for each in points]
+    line = [(WIDTH - 154.0, down.at(public))] if public else []
+    heights = _label_heights([*places, *line], bottom)
+    for x, y in line:
+        parts.append(LINE.format(60, y, x, y, "dashed"))
+        parts.append(TEXT.format(x + 10, heights[-1] + 4, "start", "dimmed", "public text alone"))
+    for point, (x, y), height in zip(points, places, heights, strict=False):
+        parts.append(DOT.format(x, y, point.colour, f"{point.name}: {point.kl:.4g}".replace("inf", "∞")))
+        if abs(height - y) > LABEL / 3:
+            parts.append(LINE.format(x, y, x + 9, height, "link"))
+        parts.append(TEXT.format(x + 10, height + 4, "start", "name", short(point.name)))
+    return svg(bottom + 26, title, parts)
+
+
+def _label_heights(places: Sequence[tuple[float, float]], bottom: float) -> list[float]:
+    """Where the names go beside these dots: names that would touch are moved apart."""
+    heights = [y for _, y in places]
+    order = sorted(range(len(places)), key=lambda at: places[at][0])
+    while order:
+        first, *rest = order
+        near = [first, *(at for at in rest if places[at][0] - places[first][0] < LABELS)]
+        near.sort(key=lambda at: places[at][1])
+        moved = spread_out([places[at][1] for at in near], LABEL, bottom)
+        heights = [moved[near.index(at)] if at in near else own for at, own in enumerate(heights)]
+        order = [at for at in order if at not in near]
+    return heights
 
 
 def square_drawing(title: str, traces: Sequence[Trace], axes: tuple[str, str]) -> Markup:

@@ -135,14 +135,21 @@ class Release:
         return loaded
 
 
+def fits(release: Release, vocabulary: Fingerprinted) -> bool:
+    """Whether a release was made with these public n-grams and counts; early ones don't say which counts."""
+    stated = release.card.vocabulary
+    alike = stated["fingerprint"] == vocabulary.fingerprint
+    counts = stated.get("prior_fingerprint", vocabulary.prior_fingerprint)
+    return bool(alike and counts == vocabulary.prior_fingerprint)
+
+
 def check_vocabulary(
     release: Release, vocabulary: Fingerprinted, *, name: str = "the release", given: str = "the vocabulary"
 ) -> None:
     """Refuse public n-grams, or counts of them, that a release was not made with."""
-    stated = release.card.vocabulary
-    alike = stated["fingerprint"] == vocabulary.fingerprint
-    if alike and stated.get("prior_fingerprint", vocabulary.prior_fingerprint) == vocabulary.prior_fingerprint:
+    if fits(release, vocabulary):
         return
+    alike = release.card.vocabulary["fingerprint"] == vocabulary.fingerprint
     other = "the same n-grams with other public counts" if alike else "other n-grams"
     raise UsageError(
         f"{name}: was made with another vocabulary than {given}, which has {other}; give the vocabulary it was made"

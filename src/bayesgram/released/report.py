@@ -5,6 +5,7 @@ Out: HTML that stands alone (report.html beside this file is its template). Comp
 does not read private data, and stamps what was computed from it. Jinja escapes every string.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -82,14 +83,19 @@ class PrivatePart:
     audits: Sequence[Attacks] = ()
 
     @property
+    def has_infinite(self) -> bool:
+        """Whether a release rules out something that people wrote."""
+        return any(score.kl is None for score in self.scores)
+
+    @property
     def drawing(self) -> Markup | None:
         """KL against ε of the longest n-grams, where there are several."""
         longest = max((score.order for score in self.scores), default=0)
-        shown = [score for score in self.scores if score.order == longest and score.kl]
+        shown = [score for score in self.scores if score.order == longest and score.kl != 0]  # 0 has no logarithm
         points = [
-            Point(printable(score.release), score.epsilon, score.kl, COLOURS[score.guarantee])
+            Point(printable(score.release), score.epsilon, score.kl or math.inf, COLOURS[score.guarantee])
             for score in shown
-            if score.epsilon and score.kl
+            if score.epsilon
         ]
         if len(points) < 2:
             return None

@@ -3,13 +3,14 @@
 Every number is checked; every string from a release or a person goes out as JSON, never as HTML.
 """
 
+import asyncio
 import threading
-from dataclasses import asdict
-from functools import lru_cache
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
 from importlib.resources import files
 from typing import Annotated, Any
 
-from fastapi import FastAPI, Query, Request
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel, Field
@@ -27,10 +28,11 @@ from bayesgram.released.report import ChangesView
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
+from bayesgram.web.download import Kind, file_name, written
 from bayesgram.web.guard import Entry, Guard, Rates
 from bayesgram.web.keyboard import suggest
 from bayesgram.web.shelf import PUBLIC, Item, Shelf
-from bayesgram.web.table import Sort
+from bayesgram.web.table import OrderTable, Sort
 
 MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
 MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
@@ -38,7 +40,10 @@ MOST_PAGES = 10_000_000
 KEPT_COMPARISONS = 16
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
 TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
-SCRIPTS = ("page.js", "dom.js", "keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js", "charts.js")
+SCRIPTS = (
+    *("page.js", "dom.js", "address.js", "numbers.js", "charts.js"),
+    *("keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js"),
+)
 TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
@@ -46,11 +51,12 @@ Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
 
 
 class Typed(BaseModel):
-    """A text, how many words to suggest, and whether the words of the text itself count."""
+    """A text, how many words to suggest, whether the words of the text itself count, and which releases to ask."""
 
     text: Text = ""
     k: Annotated[int, Field(ge=1, le=MOST_WORDS)] = 5
     cache: bool = False
+    releases: list[int] | None = None  # all
 
 
 class Asked(BaseModel):
@@ -64,6 +70,17 @@ class Asked(BaseModel):
     delta: float
     size: int
     draw: int = 0
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which n-grams somebody looks at, and in what order."""
+
+    release: int = 0
+    order: int | None = None  # the longest
+    sort: Sort = Sort.PROBABILITY
+    text: Searched = ""
+    reverse: bool = False
 
 
 def build(shelf: Shelf, entry: Entry, rates: Rates | None = None) -> Guard:
@@ -101,11 +118,13 @@ def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
 
 def _add_releases(app: FastAPI, shelf: Shelf) -> None:
     told = lru_cache(maxsize=len(shelf.items))(lambda at: cards.full(shelf.items[at].view))
+    ranking = lru_cache(maxsize=1)(lambda: cards.ranking(shelf.items))
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         public = None if shelf.vocabulary is None else {"name": PUBLIC, "size": len(shelf.vocabulary)}
-        return {"version": VERSION, "releases": [cards.brief(item) for item in shelf.items], "public": public}
+        brief = [cards.brief(item) for item in shelf.items]
+        return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, Any]]:
@@ -118,16 +137,22 @@ def _add_releases(app: FastAPI, shelf: Shelf) -> None:
 
     @app.get("/api/ngrams")
     async def ngrams(
-        release: int = 0,
-        order: int | None = None,
-        sort: Sort = Sort.PROBABILITY,
-        text: Searched = "",
+        wanted: Annotated[Wanted, Depends()],
         page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
         size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
     ) -> Response:
-        item = _item(shelf, release)
-        wanted = (order or max(item.tables), sort, text, (page - 1) * size, size)
-        return JSONResponse(await run_in_threadpool(_rows, item, *wanted) if text else _rows(item, *wanted))
+        rows = partial(_rows, shelf, wanted, (page - 1) * size, size)
+        return JSONResponse(await run_in_threadpool(rows) if wanted.text else rows())
+
+    one = asyncio.Lock()  # all rows of a release at once take memory
+
+    @app.get("/api/download")
+    async def download(wanted: Annotated[Wanted, Depends()], kind: Kind = Kind.CSV) -> Response:
+        async with one:
+            content = await run_in_threadpool(_download, shelf, wanted, kind)
+        name = f"{file_name(shelf.items[wanted.release].view.shown_name)}.{kind}"
+        saved = {"content-disposition": f'attachment; filename="{name}"'}
+        return Response(content, media_type=kind.media, headers=saved)
 
 
 def _item(shelf: Shelf, release: int) -> Item:
@@ -136,16 +161,31 @@ def _item(shelf: Shelf, release: int) -> Item:
     return shelf.items[release]
 
 
-def _rows(item: Item, order: int, sort: Sort, text: str, first: int, size: int) -> dict[str, Any]:
+UNSORTED = {  # why
+    Sort.DISCOVERED: "all n-grams of this release are from public text.",
+    Sort.SURE: "this release doesn't say how sure it is.",
+}
+
+
+def _table(item: Item, wanted: Wanted) -> OrderTable:
+    """The n-grams that are asked for, if they can be sorted so."""
+    order, sort = wanted.order or max(item.tables), wanted.sort
     if order not in item.tables:
         raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
-    table = item.tables[order]
-    if sort not in table.orderings:
-        if sort is Sort.DISCOVERED:
-            raise UsageError(f"sort={sort}: all n-grams of this release are from public text.")
-        raise UsageError(f"sort={sort}: needs public text; start the page with --vocab.")
-    clean = _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
-    page = table.page(sort, clean, first, size)
+    if sort not in item.tables[order].orderings:
+        reason = UNSORTED.get(sort, "needs public text; start the page with --vocab.")
+        raise UsageError(f"sort={sort}: {reason}")
+    return item.tables[order]
+
+
+def _searched(item: Item, text: str) -> str:
+    return _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
+
+
+def _rows(shelf: Shelf, wanted: Wanted, first: int, size: int) -> dict[str, Any]:
+    item = _item(shelf, wanted.release)
+    text = _searched(item, wanted.text)
+    page = _table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
     return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
 
 
@@ -179,10 +219,18 @@ def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
     return {"ngram": ngram, "before": before, "after": after, "change": change.described, "fdr": change.fdr}
 
 
+def _download(shelf: Shelf, wanted: Wanted, kind: Kind) -> bytes:
+    item = _item(shelf, wanted.release)
+    table = _table(item, wanted)
+    return written(table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind)
+
+
 def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
     @app.post("/api/predict")
     async def predict(typed: Typed) -> Response:
-        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=CACHE_WEIGHT if typed.cache else 0.0)
+        items = None if typed.releases is None else [_item(shelf, at) for at in dict.fromkeys(typed.releases)]
+        cache = CACHE_WEIGHT if typed.cache else 0.0
+        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=cache, items=items)
         columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
         return JSONResponse({"typed": answer.typed, "columns": columns})
 
@@ -242,7 +290,7 @@ def _add_errors(app: FastAPI) -> None:
         return _error(500, "something went wrong inside bayesgram.")
 
 
-QUERY = ("release", "first", "second", "order", "sort", "page", "size", "text")
+QUERY = ("release", "first", "second", "order", "sort", "reverse", "page", "size", "text", "kind")
 
 
 def _error(status: int, reason: str, headers: dict[str, str] | None = None) -> JSONResponse:

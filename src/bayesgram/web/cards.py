@@ -1,15 +1,36 @@
 """The privacy cards and what the releases trade for their ε, in the words of the report. Released data only."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.norms import norm_bins
 from bayesgram.released.report import ReleaseView, printable
+from bayesgram.released.weakness import Grade
 from bayesgram.web.shelf import Item
+
+LABELS = tuple(Guarantee)  # the better, the earlier
+GRADES = (None, *Grade)  # the worse, the later
+
+
+def ranking(items: Sequence[Item]) -> list[int]:
+    """Places from the best release on: first what is proved and protects, then what knows most of what people write.
+
+    Of those that don't say how sure they are, a larger ε stands for more knowledge.
+    """
+    keys = [_worth(item.view) for item in items]
+    return sorted(range(len(items)), key=lambda place: keys[place])
+
+
+def _worth(view: ReleaseView) -> tuple[int, int, bool, float, float]:
+    card, known = view.card, view.orders[-1].known
+    mass = sum(each.mass for each in known)  # within any of the factors
+    return LABELS.index(card.guarantee), GRADES.index(card.grade), not known, -mass, -(card.epsilon or 0.0)
 
 
 def brief(item: Item) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 What is typed stays in memory for one answer: it is not kept and not logged.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayesgram.released.certainty import interval
@@ -39,12 +40,15 @@ class Answer:
     columns: list[Column]
 
 
-def suggest(shelf: Shelf, text: str, how_many: int, *, cache: float = 0.0) -> Answer:
-    """Public text first, then the releases in the order given; `cache` is how much the text's own words count."""
+def suggest(
+    shelf: Shelf, text: str, how_many: int, *, cache: float = 0.0, items: Sequence[Item] | None = None
+) -> Answer:
+    """Public text first, then the releases asked for, or all; `cache` is how much the text's own words count."""
     cut: dict[Tokenizer, tuple[list[list[str]], str]] = {}
     columns, typed = [], ""
+    asked = shelf.items if items is None else items
     models = [] if shelf.public_model is None else [(PUBLIC, shelf.public_model, None)]
-    for name, model, item in [*models, *((item.view.shown_name, item.model, item) for item in shelf.items)]:
+    for name, model, item in [*models, *((item.view.shown_name, item.model, item) for item in asked)]:
         if model.tokenizer not in cut:
             cut[model.tokenizer] = model.tokenizer.unfinished(text)
         sentences, typed = cut[model.tokenizer]

@@ -15,7 +15,7 @@ from bayesgram.arrays import Floats
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.release import Release
+from bayesgram.released.release import Release, fits
 from bayesgram.released.report import ReleaseView
 from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.web.table import Index, OrderTable
@@ -48,9 +48,10 @@ class Builder:
     """Loads a shelf release by release; says what it is doing."""
 
     step: Step
-    vocabulary: Vocabulary | None = None
+    vocabulary: Vocabulary | None = None  # what is planned with, and typed with as public text
     tokenizer: Tokenizer | None = None  # brings the file of releases whose text is cut by a tokenizer.json
     public: PublicModel | None = None  # what releases move, where it is given
+    others: Sequence[Vocabulary] = ()  # of releases that were made with another one
     _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
 
     def shelf(self, releases: Sequence[tuple[str, Release]]) -> Shelf:
@@ -62,14 +63,20 @@ class Builder:
         return Shelf([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
 
     def _item(self, name: str, release: Release) -> Item:
-        public = None if self.vocabulary is None else self.vocabulary.prior
+        own = next((each for each in self._vocabularies if fits(release, each)), None)
+        public = None if own is None else own.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
-            moved = LanguageModel.from_release if self.public is None else self.public.moved_by
-            model = self._tried(moved(release))
+            moves = self.public if own is self.vocabulary else None  # one of another vocabulary stays as it is
+            model = LanguageModel.from_release(release) if moves is None else moves.moved_by(release)
+            model = self._tried(model)
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
             tables = self._tables(release, public)
         return Item(view, model, tables)
+
+    @property
+    def _vocabularies(self) -> list[Vocabulary]:
+        return [*([] if self.vocabulary is None else [self.vocabulary]), *self.others]
 
     def _public(self, vocabulary: Vocabulary) -> LanguageModel:
         if self.public is not None:

@@ -30,11 +30,10 @@ class Sort(StrEnum):
     LIFTED = "lifted"
     LOWERED = "lowered"
     PROBABILITY = "probability"
+    PUBLIC = "public"  # probability in public text
+    SURE = "sure"  # the narrowest interval for its probability first
     ALPHABET = "alphabet"
     DISCOVERED = "discovered"  # those alone, by probability
-
-
-NEED_PUBLIC = frozenset({Sort.MOVED, Sort.LIFTED, Sort.LOWERED})
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,16 +102,25 @@ class OrderTable:
         }
         if self.public is not None:
             moved = _moved(self.public[rows], self.release.probabilities[rows])
-            up_or_down = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
-            found = {sort: np.argsort(keys, kind="stable") for sort, keys in up_or_down.items()} | found
+            keys = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
+            keys[Sort.PUBLIC] = -self.public[rows]
+            found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
+        if self.release.deviations is not None:
+            doubt = self.release.deviations[rows] / np.maximum(self.release.probabilities[rows], SMALLEST)
+            found[Sort.SURE] = np.argsort(doubt, kind="stable")
         if self.release.discovered is not None:
             likely = found[Sort.PROBABILITY]
             found[Sort.DISCOVERED] = likely[self.release.discovered[rows[likely]]]
         return {sort: rows[places].astype(np.int32) for sort, places in found.items()}
 
-    def page(self, sort: Sort, text: str, first: int, size: int) -> Page:
-        """The n-grams that contain a text, from the first-th on."""
-        rows = self._found(sort, text) if text else self.orderings[sort]
+    def rows(self, sort: Sort, text: str, *, reverse: bool = False) -> Ids:
+        """Where the n-grams are that contain a text, in order or the other way round."""
+        found = self._found(sort, text) if text else self.orderings[sort]
+        return found[::-1] if reverse else found
+
+    def page(self, sort: Sort, text: str, first: int, size: int, *, reverse: bool = False) -> Page:
+        """Those n-grams, from the first-th on."""
+        rows = self.rows(sort, text, reverse=reverse)
         return Page(rows.size, [self._row(int(row)) for row in rows[first : first + size]])
 
     @cached_property

@@ -1,6 +1,7 @@
 // Look through the n-grams of a release, a page at a time; the server sorts and searches.
 
-import { ask, digits, el, find, fine, later, number, options, probability, svg, trouble } from "./dom.js";
+import { keep, placeOf } from "./address.js";
+import { ask, digits, el, find, fine, inList, later, number, options, probability, svg, trouble } from "./dom.js";
 
 const SIZE = 25;
 const SORTS = {
@@ -8,76 +9,127 @@ const SORTS = {
   lifted: "lifted most by private text",
   lowered: "lowered most by private text",
   probability: "probability",
+  public: "probability in public text",
+  sure: "how sure it is",
   alphabet: "alphabet",
   discovered: "discovered only, by probability",
 };
+// What a click on a heading sorts by, which way that goes, and what a second click makes of it.
+const HEADINGS = {
+  "n-gram": { sort: "alphabet", way: "ascending" },
+  public: { sort: "public", way: "descending" },
+  released: { sort: "probability", way: "descending" },
+  change: { sort: "lifted", way: "descending", other: "lowered" },
+  interval: { sort: "sure", way: "ascending" },
+};
+const KINDS = ["csv", "json", "parquet"];
+const OPPOSITE = { ascending: "descending", descending: "ascending" };
+const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 
-let releases = [];
+let told = { releases: [], ranking: [] };
 let page = 1;
+let reverse = false;
 let asked = 0;
+let shown = { rows: [], columns: [] };
 
-export function begin(about) {
-  releases = about.releases;
-  options(find("browse-release"), releases.map((release, at) => [at, `${release.name} · ${release.claim}`]));
-  fit();
+export function begin(about, values) {
+  told = about;
+  options(find("browse-release"), about.releases.map((release, at) => [at, inList(release)]));
   find("browse-form").addEventListener("submit", (event) => event.preventDefault());
   find("browse-release").addEventListener("change", () => { fit(); first(); });
   find("browse-order").addEventListener("change", first);
-  find("browse-sort").addEventListener("change", first);
+  find("browse-sort").addEventListener("change", () => { reverse = false; first(); });
   find("browse-text").addEventListener("input", later(150, first));
-  find("earlier").addEventListener("click", () => turn(page - 1));
-  find("later").addEventListener("click", () => turn(page + 1));
-  first();
+  find("previous").addEventListener("click", () => turn(page - 1));
+  find("next").addEventListener("click", () => turn(page + 1));
+  find("copy").addEventListener("click", copy);
+  restore(values);
 }
 
-const release = () => releases[Number(find("browse-release").value)];
+export function restore(values) {
+  find("browse-release").value = placeOf(values.get("release"), told);
+  fit();
+  choose("browse-order", values.get("order"));
+  choose("browse-sort", values.get("sort"));
+  reverse = values.has("reverse");
+  find("browse-text").value = values.get("text") ?? "";
+  turn(Math.max(1, Math.floor(Number(values.get("page"))) || 1));
+}
+
+function choose(id, value) {
+  const select = find(id);
+  select.value = [...select.options].some((option) => option.value === value) ? value : select.options[0].value;
+}
+
+export const remember = () => keep("browse", { release: release().name, order: find("browse-order").value,
+  sort: find("browse-sort").value, reverse: reverse ? "yes" : "", text: find("browse-text").value,
+  page: page > 1 ? page : "" });
+
+const release = () => told.releases[Number(find("browse-release").value)];
 
 function fit() {
   const orders = [...release().orders].reverse();
-  options(find("browse-order"), orders.map((order) => [order, order === 1 ? "1 word" : `${order} words`]));
+  options(find("browse-order"), orders.map((order) => [order, words(order)]));
   find("order-field").hidden = release().orders.length === 1;
-  options(find("browse-sort"), release().sorts.map((sort) => [sort, SORTS[sort]]));
+  options(find("browse-sort"), Object.entries(SORTS).filter(([sort]) => release().sorts.includes(sort)));
 }
+
+const words = (order) => (Number(order) === 1 ? "1 word" : `${order} words`);
 
 const first = () => turn(1);
 
+const wanted = () => ({ release: find("browse-release").value, order: find("browse-order").value,
+  sort: find("browse-sort").value, text: find("browse-text").value, reverse });
+
 async function turn(to) {
   const mine = ++asked;
-  const wanted = new URLSearchParams({ release: find("browse-release").value, order: find("browse-order").value,
-    sort: find("browse-sort").value, text: find("browse-text").value, page: to, size: SIZE });
   try {
-    const answer = await ask(`api/ngrams?${wanted}`);
+    const answer = await ask(`api/ngrams?${new URLSearchParams({ ...wanted(), page: to, size: SIZE })}`);
     if (mine !== asked) return;
+    const last = Math.max(1, Math.ceil(answer.total / SIZE));
+    if (to > last) { turn(last); return; } // an address that is older than the release
     page = to;
     draw(answer);
-    fine();
+    remember();
+    fine("browse");
   } catch (error) {
-    if (mine === asked) trouble(error);
+    if (mine !== asked) return;
+    draw({ total: 0, rows: [] }, ""); // what was shown answers another question
+    trouble(error, "browse");
   }
 }
 
-function draw({ total, rows }) {
+function draw({ total, rows }, empty = nothing()) {
   const pages = Math.max(1, Math.ceil(total / SIZE));
   const from = (page - 1) * SIZE;
-  const shown = `${number(from + 1)}–${number(from + rows.length)} of ${number(total)} n-grams`;
-  const none = find("browse-text").value ? "No n-gram contains that." : "None of this length was discovered.";
-  find("browse-caption").textContent = total ? shown : none;
-  find("where").textContent = `page ${number(page)} of ${number(pages)}`;
-  find("earlier").disabled = page <= 1;
-  find("later").disabled = page >= pages;
+  const range = `${number(from + 1)}–${number(from + rows.length)} of ${number(total)} n-grams`;
+  find("browse-caption").textContent = total ? range : empty;
+  find("where").textContent = total ? `page ${number(page)} of ${number(pages)}` : "";
+  find("previous").disabled = !total || page <= 1;
+  find("next").disabled = !total || page >= pages;
   const known = { public: rows.some((row) => row.before !== null), sure: rows.some((row) => row.interval !== null) };
   const axis = scale(rows);
   const table = find("ngrams");
+  const focused = table.tHead.contains(document.activeElement) ? document.activeElement.dataset.name : null;
   table.tHead.replaceChildren(heading(known, rows.length > 0));
+  if (focused) table.tHead.querySelector(`[data-name="${focused}"]`)?.focus(); // it was drawn anew
   table.tBodies[0].replaceChildren(...rows.map((row) => line(row, known, axis)));
-  find("browse-legend").textContent = legend(known, rows.some((row) => row.discovered));
+  find("browse-legend").textContent = total ? legend(known, rows.some((row) => row.discovered)) : "";
+  shown = { rows, known };
+  offer(total);
+}
+
+function nothing() {
+  const text = find("browse-text").value, which = `of ${words(find("browse-order").value)} in ${release().name}`;
+  const kind = find("browse-sort").value === "discovered" ? "discovered n-gram" : "n-gram";
+  return text ? `No ${kind} ${which} contains “${text}”.` : `There is no ${kind} ${which}.`;
 }
 
 function legend(known, discovered) {
   const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
-  if (known.sure) parts.push("The line is where it lies with about 95%, given noise and clipping.");
-  if (known.public && known.sure) parts.push("Clear: public text's number lies outside.");
-  if (!known.public) parts.push("Start with --vocab to compare with public text.");
+  if (known.sure) parts.push("Line: where it lies with about 95%, given noise and clipping. An arrow: it goes on.");
+  if (known.public && known.sure) parts.push("Clear (bold): public text's number lies outside.");
+  if (!known.public) parts.push("Start with its --vocab to compare with public text.");
   if (discovered) parts.push("Discovered: public text lacks it; its ○ is what public text makes likely.");
   return parts.join(" ");
 }
@@ -86,22 +138,38 @@ function heading(known, any) {
   const names = [["n-gram", ""], known.public && ["public", "less"], ["released", ""], known.public && ["change", ""],
     known.sure && ["interval", "less"], known.public && known.sure && ["clear", "less"]];
   if (!any) return el("tr");
-  return el("tr", {}, names.filter(Boolean).map(([name, kind]) => el("th", { scope: "col", class: kind }, name)),
-    el("th", { scope: "col" }, el("span", { class: "unseen" }, "drawing")));
+  return el("tr", {}, names.filter(Boolean).map(([name, kind]) => head(name, kind)),
+    el("th", { scope: "col", class: "drawn" }, el("span", { class: "unseen" }, "drawing")));
+}
+
+function head(name, kind) {
+  const { sort, way, other } = HEADINGS[name] ?? {};
+  if (!release().sorts.includes(sort)) return el("th", { scope: "col", class: kind }, name);
+  const now = find("browse-sort").value, turned = now === other || (now === sort && reverse);
+  const sorted = now === sort || now === other ? (turned ? OPPOSITE[way] : way) : null;
+  const again = () => {
+    const before = find("browse-sort").value; // which may have changed since this was drawn
+    choose("browse-sort", other && before === sort ? other : sort);
+    reverse = !other && before === sort && !reverse;
+    first();
+  };
+  const arrow = { ascending: " ▲", descending: " ▼" }[sorted] ?? "";
+  return el("th", { scope: "col", class: kind, "aria-sort": sorted },
+    el("button", { type: "button", class: "sort", "data-name": name, onclick: again }, name,
+      el("span", { "aria-hidden": "true" }, arrow)));
 }
 
 function line(row, known, axis) {
   const times = row.before > 0 ? row.after / row.before : null;
-  const way = times === null || row.clear === false ? "" : times > 1 ? "up" : "down";
   const sure = row.interval ? row.interval.map(probability).join(" to ") : "–";
   const mark = row.discovered ? [" ", el("span", { class: "discovered" }, "discovered")] : null;
   return el("tr", {}, el("td", {}, el("bdi", {}, row.ngram), mark),
-    known.public ? el("td", { class: "less" }, probability(row.before)) : null,
+    known.public ? el("td", { class: "less" }, row.before === null ? "–" : probability(row.before)) : null,
     el("td", {}, probability(row.after)),
-    known.public ? el("td", { class: way }, factor(times)) : null,
+    known.public ? el("td", { class: row.clear ? "clear" : "" }, factor(times)) : null,
     known.sure ? el("td", { class: "less" }, sure) : null,
     known.public && known.sure ? el("td", { class: "less" }, row.clear ? "yes" : "no") : null,
-    el("td", {}, drawing(row, axis)));
+    el("td", { class: "drawn" }, drawing(row, axis)));
 }
 
 function factor(times) {
@@ -109,27 +177,63 @@ function factor(times) {
   return times >= 1 ? `× ${digits(times)}` : `÷ ${digits(1 / times)}`;
 }
 
-// One logarithmic axis for all rows of a page.
+// One logarithmic axis for all rows of a page, in parts of a hundred.
 function scale(rows) {
   const known = rows.filter((row) => row.interval);
   const ends = known.flatMap(({ interval, after }) => [Math.max(interval[0], after / 20), interval[1]]);
   const values = [...rows.flatMap((row) => [row.after, row.before]), ...ends].filter((value) => value > 0);
-  if (!values.length) return () => 0;
+  if (!values.length) return { at: () => 0, has: () => true };
   const low = Math.log(Math.min(...values)), high = Math.log(Math.max(...values));
   const inside = (value) => Math.min(high, Math.max(low, Math.log(Math.max(value, 1e-300))));
-  return (value) => 6 + (148 * (inside(value) - low)) / (high - low || 1);
+  return { at: (value) => 4 + (92 * (inside(value) - low)) / (high - low || 1),
+    has: (value) => Math.log(Math.max(value, 1e-300)) >= low - 1e-9 };
 }
 
 function drawing(row, axis) {
-  const stroke = (kind, [x1, y1, x2, y2]) => svg("line", { class: kind, x1, y1, x2, y2 });
-  const parts = [stroke("grid", [6, 10, 154, 10])];
-  if (row.before !== null) parts.push(stroke("link", [axis(row.before), 10, axis(row.after), 10]));
+  const x = (value) => `${axis.at(value)}%`;
+  const stroke = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
+  const parts = [stroke("grid", "4%", 10, "96%", 10)];
+  if (row.before !== null) parts.push(stroke("link", x(row.before), 10, x(row.after), 10));
   if (row.interval) {
-    const [low, high] = row.interval.map(axis);
-    parts.push(...[[low, 10, high, 10], [low, 6, low, 14], [high, 6, high, 14]].map((ends) => stroke("whisker", ends)));
+    const [low, high] = row.interval;
+    parts.push(stroke("whisker", x(low), 10, x(high), 10), stroke("whisker", x(high), 6, x(high), 14));
+    parts.push(axis.has(low) ? stroke("whisker", x(low), 6, x(low), 14)
+      : svg("svg", { class: "beyond", x: x(low) }, svg("path", { class: "whisker", d: "M5 5 L0 10 L5 15" })));
   }
-  if (row.before !== null) parts.push(svg("circle", { class: "hollow", cx: axis(row.before), cy: 10, r: 3.6 }));
-  const colour = row.before === null || row.after >= row.before ? "good" : "bad";
-  parts.push(svg("circle", { class: colour, cx: axis(row.after), cy: 10, r: 4 }));
-  return svg("svg", { viewBox: "0 0 160 20", "aria-hidden": "true" }, parts);
+  if (row.before !== null) parts.push(svg("circle", { class: "hollow", cx: x(row.before), cy: 10, r: 3.6 }));
+  parts.push(svg("circle", { class: COLOURS[release().guarantee], cx: x(row.after), cy: 10, r: 4 }));
+  return svg("svg", { height: 20, "aria-hidden": "true" }, parts);
+}
+
+// The rows of this page for the clipboard, all of them as files.
+function offer(total) {
+  find("take").hidden = !total;
+  find("taken").textContent = "";
+  find("copy").textContent = shown.rows.length === 1 ? "Copy this row" : `Copy these ${shown.rows.length} rows`;
+  find("all-rows").textContent = `Download all ${number(total)}:`;
+  for (const kind of KINDS)
+    find(`download-${kind}`).href = `api/download?${new URLSearchParams({ ...wanted(), kind })}`;
+}
+
+async function copy() {
+  const { rows, known } = shown;
+  const ends = (row) => (row.interval ? row.interval : ["", ""]);
+  const lines = [["ngram", ...(known.public ? ["public"] : []), "probability", ...(known.sure ? ["low", "high"] : [])],
+    ...rows.map((row) => [row.ngram, ...(known.public ? [row.before ?? ""] : []), row.after,
+      ...(known.sure ? ends(row) : [])])];
+  const done = await copied(lines.map((cells) => cells.join("\t")).join("\n"));
+  find("taken").textContent = done ? `Copied ${rows.length} rows, to be pasted as a table.`
+    : "The browser doesn't let this page copy; download them.";
+}
+
+// Without TLS, beyond this machine, browsers have the old way alone.
+async function copied(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true, () => false);
+  const area = el("textarea", { class: "unseen" });
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  return done;
 }

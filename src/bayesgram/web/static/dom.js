@@ -25,6 +25,11 @@ export const badge = (guarantee) => el("span", { class: `badge ${guarantee}` }, 
 export const label = (item) => el("span", { class: "label" }, badge(item.guarantee),
   item.grade ? [" ", el("span", { class: "grade" }, item.grade)] : null);
 
+// A release among others, as short as it can be.
+export function inList({ name, epsilon, guarantee }) {
+  return epsilon === null ? `${name} (${guarantee})` : `${name} · ε = ${digits(epsilon)} (${guarantee})`;
+}
+
 export function options(select, pairs) {
   const before = select.value;
   select.replaceChildren(...pairs.map(([value, text]) => el("option", { value }, text)));
@@ -49,15 +54,20 @@ export async function ask(path, body = undefined, signal = undefined) {
 const posted = (body) =>
   ({ method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
 
-export function trouble(error) {
+// Whether the server is gone, and not only unwilling.
+export const isLost = (error) => error instanceof TypeError;
+
+// What went wrong, said where the part of the page has its answers.
+export function trouble(error, part = "") {
   if (error.name === "AbortError") return;
-  const place = find("trouble");
-  const silent = error instanceof TypeError;
-  place.textContent = silent ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
+  const place = alertOf(part);
+  place.textContent = isLost(error) ? "The server doesn't answer. Is `bayesgram serve` still running?" : error.message;
   place.hidden = false;
 }
 
-export const fine = () => { find("trouble").hidden = true; };
+export const fine = (part = "") => { alertOf(part).hidden = true; };
+
+const alertOf = (part) => find(part ? `${part}-trouble` : "trouble");
 
 export const later = (wait, work) => {
   let timer = 0;

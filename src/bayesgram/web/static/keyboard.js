@@ -1,70 +1,143 @@
 // Type, and see the next words from each release side by side.
 
-import { ask, el, find, fine, label, later, percent, svg, trouble } from "./dom.js";
+import { keep } from "./address.js";
+import { ask, el, find, fine, isLost, label, later, options, percent, svg, trouble } from "./dom.js";
 
 const HOW_MANY = 5;
 const SENT = 1000; // characters: more can't matter to a model of n-grams, and hardly to the words of the text
+const SIDE_BY_SIDE = 4; // releases at first, the best ones, where there are more
+const AGAIN = 3000; // milliseconds, after which a lost server is asked again
 
+const NOTHING = { before: null, typed: "", columns: [] };
 let asked = 0;
-let chosen = 0;
-let last = { typed: "", columns: [] };
-let places = [];
+let last = NOTHING;
+let publicText = [];
+let releases = [];
+let ranking = [];
+let compared = []; // places of releases
+let marked = ""; // the name of the column whose words the keys put in
+let columns = [];
 
-export function begin(about) {
-  const sources = [...(about.public ? [{ name: about.public.name, guarantee: null }] : []), ...about.releases];
-  chosen = sources.length - 1;
-  places = sources.map(column);
-  find("columns").replaceChildren(...places.map((place) => place.box));
+export function begin(about, values) {
+  publicText = about.public ? [{ name: about.public.name, guarantee: null }] : [];
+  ({ releases, ranking } = about);
+  find("chooser").hidden = releases.length < 2;
   find("fresh-legend").hidden = !about.public;
-  find("whisker-legend").hidden = !about.releases.some((release) => release.intervals);
   const text = find("text");
   text.addEventListener("input", later(40, suggest));
+  document.addEventListener("selectionchange", later(80, moved));
   text.addEventListener("keydown", pressed);
   find("cache").addEventListener("change", suggest);
-  mark();
+  find("marked").addEventListener("change", () => mark(find("marked").value));
+  find("all").addEventListener("click", () => compare(releases.map((_, at) => at)));
+  find("best").addEventListener("click", () => compare(best()));
+  restore(values);
+}
+
+const best = () => ranking.slice(0, releases.length > SIDE_BY_SIDE ? SIDE_BY_SIDE : undefined).sort((a, b) => a - b);
+
+export function restore(values) {
+  const wanted = new Set(values.getAll("show"));
+  const found = releases.flatMap((release, at) => (wanted.has(release.name) ? [at] : []));
+  marked = values.get("marked") ?? "";
+  compare(found.length ? found : best());
+}
+
+export function remember() {
+  const usual = compared.join() === best().join();
+  keep("keyboard", { show: usual ? [] : compared.map((at) => releases[at].name), marked });
+}
+
+// Which releases have a column; the best of them is marked, unless somebody marked another one.
+function compare(places) {
+  compared = places;
+  const sources = [...publicText, ...compared.map((at) => releases[at])];
+  columns = sources.map(column);
+  find("columns").replaceChildren(...columns.map((each) => each.box));
+  options(find("marked"), sources.map((source) => [source.name, source.name]));
+  find("chosen").textContent = `${compared.length} of ${releases.length} releases side by side`;
+  find("choices").replaceChildren(...releases.map(choice));
+  find("whisker-legend").hidden = !compared.some((at) => releases[at].intervals);
+  const labels = new Set(sources.map((source) => source.guarantee ?? "public"));
+  for (const each of document.querySelectorAll("[data-label]")) each.hidden = !labels.has(each.dataset.label);
+  mark(marked);
   suggest();
 }
 
-function column(source, at) {
-  const list = el("ol", { "aria-label": `Suggestions of ${source.name}` });
-  const radio = el("input", { type: "radio", name: "chosen", onchange: () => { chosen = at; mark(); } });
-  const worth = source.guarantee ? label(source) : el("span", { class: "badge public" }, "prior");
-  const claim = source.guarantee ? source.claim.replace(/ \([A-Z]+(, [a-z]+)?\)$/, "") : "without private text";
-  const box = el("article", { class: `column${source.guarantee ? "" : " public"}` },
-    el("h3", {}, el("label", {}, radio, " ", el("bdi", {}, source.name)), worth),
-    el("p", { class: "claim" }, source.guarantee ? `${source.mechanism} · ${claim}` : claim), list);
-  return { box, list, radio, public: !source.guarantee };
+function choice(release, at) {
+  const others = compared.filter((place) => place !== at), alone = compared.length === 1;
+  const toggled = (event) => compare((event.target.checked ? [...compared, at] : others).sort((a, b) => a - b));
+  const box = el("input", { type: "checkbox", value: at, checked: compared.includes(at), onchange: (event) => {
+    toggled(event);
+    find("choices").querySelector(`[value="${at}"]`).focus(); // it was drawn anew
+  } });
+  box.disabled = alone && compared[0] === at; // one stays
+  return el("li", {}, el("label", {}, box, " ", el("bdi", {}, release.name)), " ", label(release),
+    el("span", { class: "claim" }, claim(release)));
 }
 
-function mark() {
-  places.forEach((place, at) => {
-    place.radio.checked = at === chosen;
-    place.box.classList.toggle("chosen", at === chosen);
-  });
+// What is claimed, broken only where that reads well.
+function claim(source) {
+  if (!source.guarantee) return ["without private text"];
+  const [epsilon, delta] = source.claim.replace(/ \([A-Z]+(, [a-z]+)?\)$/, "").split(/(?<=,) /);
+  const whole = (text) => el("span", { class: "label" }, text);
+  return [whole(source.mechanism), " · ", whole(epsilon), ...(delta ? [" ", whole(delta)] : [])];
+}
+
+function column(source) {
+  const list = el("ol", { "aria-label": `Suggestions of ${source.name}` });
+  // By keyboard, the choice of a column is the one beside the text: these would be many stops away.
+  const radio = el("input", { type: "radio", name: "chosen", tabindex: -1, onchange: () => mark(source.name) });
+  const worth = source.guarantee ? label(source) : el("span", { class: "badge public" }, "prior");
+  const box = el("article", { class: `column ${source.guarantee ?? "public"}` },
+    el("h3", {}, el("label", {}, radio, " ", el("bdi", {}, source.name))),
+    el("div", { class: "worth" }, worth, el("p", { class: "claim" }, claim(source))), list);
+  return { name: source.name, box, list, radio };
+}
+
+function mark(name) {
+  marked = columns.some((each) => each.name === name) && name !== bestShown() ? name : "";
+  find("marked").value = chosen().name;
+  for (const each of columns) {
+    each.radio.checked = each === chosen();
+    each.box.classList.toggle("chosen", each === chosen());
+  }
+  remember();
   tell();
 }
 
+const bestShown = () => releases[ranking.find((at) => compared.includes(at))].name;
+const chosen = () => columns.find((each) => each.name === (marked || bestShown()));
+
+const before = () => find("text").value.slice(0, find("text").selectionStart);
+
+const moved = () => { if (document.activeElement === find("text") && before() !== last.before) suggest(); };
+
 async function suggest() {
-  const turn = ++asked;
+  const turn = ++asked, said = before();
   try {
-    const said = { text: find("text").value.slice(-SENT), k: HOW_MANY, cache: find("cache").checked };
-    const answer = await ask("api/predict", said);
+    const wish = { text: said.slice(-SENT), k: HOW_MANY, cache: find("cache").checked, releases: compared };
+    const answer = await ask("api/predict", wish);
     if (turn !== asked) return; // a later keystroke was faster
-    last = answer;
+    last = { ...answer, before: said };
     draw();
-    fine();
+    fine("keyboard");
   } catch (error) {
-    if (turn === asked) trouble(error);
+    if (turn !== asked) return;
+    last = NOTHING; // what was suggested for another text is no suggestion
+    for (const each of columns) each.list.replaceChildren(el("li", { class: "none" }, "no answer"));
+    trouble(error, "keyboard");
+    if (isLost(error)) setTimeout(() => { if (turn === asked) suggest(); }, AGAIN);
   }
 }
 
 function draw() {
   const all = last.columns.flatMap((found) => found.words);
   const most = Math.max(0.02, ...all.map((word) => Math.min(1, word.probability * 1.15)));
-  const usual = new Set((places[0].public ? last.columns[0].words : all).map((word) => word.word));
+  const usual = new Set((publicText.length ? last.columns[0].words : all).map((word) => word.word));
   last.columns.forEach((found, at) => {
     const rows = found.words.map((word, place) => el("li", {}, button(word, place + 1, most, !usual.has(word.word))));
-    places[at].list.replaceChildren(...(rows.length ? rows : [nothing()]));
+    columns[at].list.replaceChildren(...(rows.length ? rows : [nothing()]));
   });
   tell();
 }
@@ -81,36 +154,45 @@ function button(word, key, most, fresh) {
 }
 
 function bar(word, most) {
-  const x = (value) => Math.min(100, (100 * value) / most);
-  const [low, high] = [x(word.low), x(word.high)];
-  const whisker = word.low === null ? [] : [[low, 4.5, high, 4.5], [low, 1, low, 8], [high, 1, high, 8]];
-  return svg("svg", { viewBox: "0 0 100 9", preserveAspectRatio: "none", "aria-hidden": "true" },
-    svg("rect", { class: "track", x: 0, y: 2, width: 100, height: 5 }),
-    svg("rect", { class: "likely", x: 0, y: 2, width: x(word.probability), height: 5 }),
-    whisker.map(([x1, y1, x2, y2]) => svg("line", { x1, y1, x2, y2 })));
+  const x = (value) => `${Math.min(100, (100 * value) / most)}%`;
+  const parts = [svg("rect", { class: "track", x: 0, y: 2, width: "100%", height: 5 }),
+    svg("rect", { class: "likely", x: 0, y: 2, width: x(word.probability), height: 5 })];
+  if (word.low !== null) {
+    parts.push(svg("line", { x1: x(word.low), y1: 4.5, x2: x(word.high), y2: 4.5 }), cap(x(word.low)));
+    parts.push(word.high > most ? arrow() : cap(x(word.high)));
+  }
+  return svg("svg", { height: 9, "aria-hidden": "true" }, parts);
 }
 
+const arrow = () => svg("svg", { class: "beyond", x: "100%" }, svg("path", { d: "M-6 0.5 L-1 4.5 L-6 8.5" }));
+const cap = (x) => svg("line", { x1: x, y1: 1, x2: x, y2: 8 });
+
 function tell() {
-  const found = last.columns[chosen];
+  const found = last.columns[columns.indexOf(chosen())];
   if (!found) return;
   const words = found.words.map((word, at) => `${at + 1} ${word.word}`).join(", ");
   find("heard").textContent = `${found.name}: ${words || "nothing"}`;
 }
 
+// At the caret, in place of the word being typed; as if it had been typed, so that it can be undone.
 function put(word) {
-  const text = find("text");
-  const kept = text.value.slice(0, text.value.length - last.typed.length);
-  text.value = word.adds === null ? `${kept}${word.word} ` : `${text.value}${word.adds}`;
+  const text = find("text"), end = text.selectionEnd;
+  const kept = [...before()].length - [...last.typed].length; // characters, some of which JavaScript counts as two
+  const start = word.adds === null ? [...before()].slice(0, kept).join("").length : text.selectionStart;
+  const spaced = /^\s/.test(text.value.slice(end));
+  const added = word.adds ?? (spaced ? word.word : `${word.word} `);
   text.focus();
-  text.setSelectionRange(text.value.length, text.value.length);
+  text.setSelectionRange(start, end);
+  if (!document.execCommand("insertText", false, added)) text.setRangeText(added, start, end, "end");
+  if (word.adds === null && spaced) text.setSelectionRange(text.selectionEnd + 1, text.selectionEnd + 1);
   suggest();
 }
 
-function pressed(event) {
-  const key = Number(event.key);
-  const plain = !event.ctrlKey && !event.altKey && !event.metaKey && !event.isComposing;
-  const word = last.columns[chosen]?.words[key - 1];
-  if (!plain || !find("keys").checked || !(key >= 1 && key <= HOW_MANY) || !word) return;
+async function pressed(event) {
+  const key = Number(event.key), plain = !event.ctrlKey && !event.altKey && !event.metaKey && !event.isComposing;
+  const wanted = () => last.columns[columns.indexOf(chosen())]?.words[key - 1];
+  if (!plain || !find("keys").checked || !(key >= 1 && key <= HOW_MANY) || !wanted()) return;
   event.preventDefault();
-  put(word);
+  if (last.before !== before()) await suggest(); // somebody types faster than the answers come
+  if (wanted()) put(wanted());
 }

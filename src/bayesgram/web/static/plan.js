@@ -1,15 +1,27 @@
 // Plan a release: simulations come in one by one, and the picture grows.
 
+import { keep } from "./address.js";
+import { fitted, logAxis, plane } from "./charts.js";
 import { ask, digits, el, find, fine, number, share, trouble } from "./dom.js";
-import { logAxis, plane } from "./charts.js";
+import { typedNumber } from "./numbers.js";
 
 const AROUND = [0.1, 0.3, 1, 3]; // ε drawn beside the one that is asked for
 const DRAWS = 3;
-const NAMES = { users: "Users", ngrams_a_user: "N-grams a user writes", epsilon: "ε", delta: "δ",
-  size: "N-grams in the vocabulary" };
+// What is typed or chosen: which field it is, and what it is called.
+const FIELDS = {
+  users: { id: "users", name: "Users", whole: true },
+  epsilon: { id: "epsilon", name: "ε" },
+  delta: { id: "delta", name: "δ" },
+  size: { id: "size", name: "N-grams in the vocabulary", whole: true },
+  ngrams_a_user: { id: "amount", name: "N-grams a user writes" },
+  unevenness: { id: "unevenness", name: "Users write" },
+  difference: { id: "difference", name: "Private text is" },
+};
 let stop = new AbortController();
 
-export async function begin() {
+const field = (name) => find(`plan-${FIELDS[name].id}`);
+
+export async function begin(_about, values) {
   try {
     const bounds = await ask("api/plan");
     if (!bounds.possible) {
@@ -19,34 +31,35 @@ export async function begin() {
     }
     find("plan-size").value = number(Math.min(10000, bounds.largest));
   } catch (error) {
-    trouble(error);
+    trouble(error, "plan");
   }
+  restore(values);
   find("plan-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
   find("plan-stop").addEventListener("click", () => stop.abort());
 }
 
-const given = (name) => Number(find(`plan-${name}`).value.replaceAll(",", "").trim() || NaN);
-
-function wish() {
-  const asked = {
-    users: given("users"),
-    ngrams_a_user: given("amount"),
-    unevenness: given("unevenness"),
-    difference: given("difference"),
-    epsilon: given("epsilon"),
-    delta: given("delta"),
-    size: given("size"),
-  };
-  for (const [name, words] of Object.entries(NAMES))
-    if (!Number.isFinite(asked[name])) throw new Error(`${words}: give a number.`);
-  if (!Number.isInteger(asked.size)) throw new Error("N-grams in the vocabulary: give a whole number.");
-  return asked;
+export function restore(values) {
+  for (const [name, value] of values) {
+    if (!(name in FIELDS)) continue;
+    const before = field(name).value;
+    field(name).value = value;
+    if (!field(name).value) field(name).value = before; // no such choice
+  }
 }
+
+export function remember() {
+  if (find("plan-form").hidden) return; // without public text
+  keep("plan", Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value])));
+}
+
+const wish = () => Object.fromEntries(Object.entries(FIELDS).map(([name, { name: words, whole }]) =>
+  [name, typedNumber(words, field(name).value, { whole })]));
 
 async function simulate() {
   stop.abort();
   stop = new AbortController();
   const mine = stop;
+  remember();
   working(true);
   try {
     const asked = wish();
@@ -58,9 +71,9 @@ async function simulate() {
         found.get(epsilon).push(await ask("api/plan", { ...asked, epsilon, draw }, mine.signal));
         show(asked, found);
       }
-    fine();
+    fine("plan");
   } catch (error) {
-    trouble(error);
+    trouble(error, "plan");
     if (find("plan-sentence").textContent === "Simulating …") find("plan-sentence").textContent = "";
   } finally {
     if (mine === stop) working(false);
@@ -100,14 +113,14 @@ function show(asked, found) {
   const points = done.map(([epsilon, draws]) => {
     const { mean, low, high } = range(draws, "kl");
     const band = draws.length > 1 ? { low, high } : {};
-    const look = epsilon === asked.epsilon ? { colour: "good", name: "yours" } : { colour: "mute", name: "" };
+    const look = { colour: "good", name: epsilon === asked.epsilon ? "yours" : "" };
     const span = draws.length > 1 ? `, ${digits(low, 2)} to ${digits(high, 2)}` : "";
     const values = `ε = ${digits(epsilon)}: KL about ${digits(mean, 2)}${span}.`;
     return { x: epsilon, y: mean, ...band, ...look, values };
   });
   const levels = [...points.flatMap((point) => [point.y, point.low, point.high]), alone].filter((level) => level > 0);
-  find("plan-figure").replaceChildren(plane({
-    title: "Expected KL against ε", points, joined: true, readout: find("plan-readout"),
+  fitted(find("plan-chart"), (width) => plane({
+    width, title: "Expected KL against ε", points, joined: true, readout: find("plan-readout"),
     x: (from, to) => logAxis(points.map((point) => point.x), from, to),
     y: (from, to) => logAxis(levels, from, to),
     xName: "ε: more is less private", yName: "expected KL, lower is better",

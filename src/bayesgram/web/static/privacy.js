@@ -1,7 +1,8 @@
 // The privacy card in plain words, and what each ε bought.
 
-import { ask, digits, el, find, fine, label, number, options, probability, share, trouble } from "./dom.js";
-import { bars, linearAxis, logAxis, plane, weights } from "./charts.js";
+import { keep, placeOf } from "./address.js";
+import { ask, digits, el, find, fine, inList, label, number, options, probability, share, trouble } from "./dom.js";
+import { bars, chart, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
@@ -11,28 +12,49 @@ const NOTHING = "Nothing to draw: these releases don't say how sure they are. St
 const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
 const NO_COMMAND = "not noted: made from Python, or by an earlier version";
 const WEIGHTS = "Weights with which the public sources, mixed, fit the noisy counts best. They are learnt after the "
-  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Grey may be noise.";
+  + "noise: inside the ε of the release. Whiskers and ± are two standard deviations. Hollow bars may be noise.";
 const DISCOVERED = "Many people write these n-grams, and public text lacks them. They were found in people's own text, at "
   + "an ε of its own, which adds up with this release's.";
 let trades = [];
 let releases = [];
+let ranking = [];
+let measure = ""; // of an address, until it is known what there is to measure
 
-export async function begin(about) {
-  releases = about.releases;
-  options(find("card-release"), releases.map((release, at) => [at, `${release.name} · ${release.claim}`]));
-  find("card-release").addEventListener("change", card);
-  find("trade-measure").addEventListener("change", trade);
+export async function begin(about, values) {
+  ({ releases, ranking } = about);
+  options(find("card-release"), releases.map((release, at) => [at, inList(release)]));
+  find("card-release").addEventListener("change", () => { remember(); card(); });
+  find("trade-measure").addEventListener("change", () => { remember(); trade(); });
   for (const form of find("privacy").querySelectorAll("form"))
     form.addEventListener("submit", (event) => event.preventDefault());
-  card();
+  glance();
+  restore(values);
   try {
     trades = await ask("api/trade");
     options(find("trade-measure"), measures());
+    find("trade-form").hidden = !measures().length;
+    choose(telling());
+    choose(measure);
     trade();
-    glance();
   } catch (error) {
-    trouble(error);
+    trouble(error, "privacy");
   }
+}
+
+export function restore(values) {
+  find("card-release").value = placeOf(values.get("release"), { releases, ranking });
+  measure = values.get("measure") ?? "";
+  if (trades.length) { choose(measure); trade(); }
+  remember();
+  card();
+}
+
+export const remember = () => keep("privacy", { release: releases[Number(find("card-release").value)].name,
+  measure: find("trade-measure").value || measure });
+
+function choose(wanted) {
+  const select = find("trade-measure");
+  if ([...select.options].some((option) => option.value === wanted)) select.value = wanted;
 }
 
 function measures() {
@@ -42,11 +64,15 @@ function measures() {
   const first = (each) => (each.factor === 2 ? -1 : each.factor); // the report's factor leads
   const sorted = found.sort((a, b) => first(a) - first(b)).map((each) => each.option);
   if (trades.every((item) => item.learnt === null)) return sorted;
-  return [...sorted, ["learnt", "how far the release went from public text"]];
+  return [...sorted, ["learnt", "how far it went from public text"]];
 }
 
-function measured(item) {
-  const [kind, at] = find("trade-measure").value.split(" ");
+// The first measure that tells something.
+const telling = () => measures().map(([value]) => value)
+  .find((value) => trades.some((item) => measured(item, value) >= 0.005));
+
+function measured(item, wanted = find("trade-measure").value) {
+  const [kind, at] = wanted.split(" ");
   return kind === "learnt" ? item.learnt : item.known[Number(at)]?.mass ?? null;
 }
 
@@ -54,6 +80,7 @@ function trade() {
   const learnt = find("trade-measure").value === "learnt";
   const drawn = trades.filter((item) => item.epsilon && measured(item) !== null);
   const figure = find("trade-figure");
+  find("trade-readout").hidden = !drawn.length;
   if (!drawn.length) {
     figure.replaceChildren(el("p", { class: "dim" }, NOTHING));
     return;
@@ -63,14 +90,12 @@ function trade() {
     const values = `${item.name}, ${item.claim}: ${words(measured(item))}.`;
     return { x: item.epsilon, y: measured(item), colour: COLOURS[item.guarantee], name: item.name, values };
   }).sort((a, b) => a.x - b.x);
-  const most = learnt ? 1.15 * Math.max(...points.map((point) => point.y)) || 1 : 1;
-  const ticks = learnt ? [0, 1, 2, 3, 4].map((step) => (step * most) / 4) : [0, 0.25, 0.5, 0.75, 1];
-  figure.replaceChildren(...[plane({ title: "Trade-off", points, readout: find("trade-readout"),
+  const draw = (width) => plane({ width, title: "Trade-off", points, readout: find("trade-readout"),
     x: (from, to) => logAxis(points.map((point) => point.x), from, to),
-    y: (from, to) => linearAxis(most, from, to, ticks),
+    y: (from, to) => linearAxis(learnt ? points.map((point) => point.y) : [1], from, to),
     xName: "ε: more is less private", yName: learnt ? "KL(release ‖ public), nats" : "share of what people write",
-    yText: learnt ? (tick) => digits(tick, 2) : share }),
-  el("figcaption", {}, CAPTION), silent(drawn)].filter(Boolean));
+    yText: learnt ? digits : share });
+  figure.replaceChildren(...[chart(draw), el("figcaption", {}, CAPTION), silent(drawn)].filter(Boolean));
   find("trade-readout").textContent = points.at(-1).values;
 }
 
@@ -94,9 +119,10 @@ async function card() {
   try {
     const told = await ask(`api/card?release=${find("card-release").value}`);
     find("card").replaceChildren(...described(told));
-    fine();
+    fine("privacy");
   } catch (error) {
-    trouble(error);
+    find("card").replaceChildren(); // another release's card is no answer
+    trouble(error, "privacy");
   }
 }
 
@@ -135,7 +161,8 @@ function sources(told) {
   if (!told.sources) return [];
   const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
   return [el("h3", {}, "Which public text your people write like"), el("p", {}, told.sources),
-    el("figure", {}, weights(told.source_weights, readout), el("figcaption", {}, WEIGHTS)), readout];
+    el("figure", {}, chart((width) => weights(told.source_weights, width, readout)),
+      el("figcaption", {}, WEIGHTS)), readout];
 }
 
 function discovered(told) {
@@ -154,7 +181,7 @@ function discovered(told) {
 function histogram(told) {
   if (!told.norms.length) return [];
   const readout = el("p", { class: "readout", role: "status", "aria-live": "polite" });
-  return [el("figure", {}, bars(told.norms, told.norm_doubt, readout),
-    el("figcaption", {}, "Users by the norm of their counts, noisy. Green counts in full, grey is scaled down.")),
+  return [el("figure", {}, chart((width) => bars(told.norms, told.norm_doubt, width, readout)),
+    el("figcaption", {}, "Users by the norm of their counts, noisy. Full bars count in full, hollow ones less.")),
   readout];
 }
