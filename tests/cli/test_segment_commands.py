@@ -69,7 +69,7 @@ def test_each_folder_is_taken_wherever_a_release_is(work, out):
     assert "country = de" in page
     succeed("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
     succeed("predict", "out/fr", "the", cwd=work)
-    told = refused("predict", "out", "the", cwd=work)
+    told = refused("report", "out", "-o", "none.html", cwd=work)
     assert "holds a release for each segment; give one of them, such as out/all" in told
 
 

@@ -31,7 +31,7 @@ from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.version import VERSION
 
-FORMAT, SEGMENTED_FORMAT = 1, 2
+FORMAT, WITHOUT_SEGMENTS = 2, 1
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 ROWS_AT_ONCE = 1 << 20
@@ -81,7 +81,7 @@ def unwritten_counts(
 ) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
-        "format": FORMAT if segments is None else SEGMENTED_FORMAT,
+        "format": WITHOUT_SEGMENTS if segments is None else FORMAT,
         "software": f"bayesgram {VERSION}",
         "vocabulary": {
             "fingerprint": vocabulary.fingerprint,
@@ -219,7 +219,7 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     """The size and the fingerprint of the vocabulary that a counts folder says it was made with."""
     try:
         meta = read_json(folder / META)
-        check_format(folder, "a counts folder", meta["format"], SEGMENTED_FORMAT)
+        check_format(folder, "a counts folder", meta["format"], FORMAT)
         size, fingerprint = _made_with(meta["vocabulary"])
         _check_segments(folder, meta)
     except FileNotFoundError:
@@ -248,7 +248,7 @@ def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
 
 def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
     """Segments are named, and well, in their own format and only there."""
-    if (meta["format"] == SEGMENTED_FORMAT) != (segments_of(folder) is not None):
+    if (meta["format"] == FORMAT) != (segments_of(folder) is not None):
         raise ValueError("a format without its segments")
 
 
