@@ -210,6 +210,10 @@ def test_a_plan_is_made(opened):
     playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases", timeout=30_000)
     playwright.expect(page.locator("#plan-stop")).to_be_hidden(timeout=30_000)
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
+    page.get_by_label("ε", exact=True).fill("1,500")
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("1,500 may be 1.5 or 1500")
+    playwright.expect(page.locator("#plan-figure svg")).to_have_count(0)  # it answered another question
 
 
 @pytest.mark.parametrize("part", ["keyboard", "browse", "changes", "privacy", "plan"])

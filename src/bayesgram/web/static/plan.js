@@ -60,6 +60,7 @@ async function simulate() {
   stop = new AbortController();
   const mine = stop;
   remember();
+  clear();
   working(true);
   try {
     const asked = wish();
@@ -78,6 +79,14 @@ async function simulate() {
   } finally {
     if (mine === stop) working(false);
   }
+}
+
+// What was found for another wish is no answer to this one.
+function clear() {
+  fine("plan");
+  fitted(find("plan-chart"), () => []);
+  for (const id of ["plan-sentence", "plan-warnings", "plan-readout"]) find(id).replaceChildren();
+  find("plan-notes").hidden = true;
 }
 
 function working(busy) {
