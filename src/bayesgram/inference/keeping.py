@@ -129,7 +129,7 @@ def carried_over(release: Release, part: Vocabulary) -> Carried | None:
     if not ((at >= 0) & (own >= 0)).any():
         return None
     counts, noise = ngrams.carried or (ngrams.counts, ngrams.noise)
-    total = _expected_total(release, part.order)
+    total = _carried_total(release.measured, part.order)
     expected = only(total * release.probabilities[release.orders == part.order], own, 0.0)
     whole = len(part) == len(ngrams.texts) == len(listed) and bool((at >= 0).all())
     found = Carried(only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole)
@@ -141,12 +141,10 @@ def carried_over(release: Release, part: Vocabulary) -> Carried | None:
     return replace(found, word_counts=counts[at], word_noise=noise[at])
 
 
-def _expected_total(release: Release, order: int) -> float:
-    """Of what clipping leaves of the n-grams of an order; as measured, where the mechanism does not say."""
-    told = release.card.details.get("expected_counts", {}).get(str(order))
-    if told is None and release.measured is not None:
-        told = release.measured.total(order)[0]
-    return max(float(told or 0.0), 1.0)
+def _carried_total(measured: Measurements, order: int) -> float:
+    """Of the n-grams of an order, in the units of what is carried."""
+    asked = _joined(measured, TOTAL, order)
+    return max(measured.total(order)[0] if asked is None else float(asked.counts[0]), 1.0)
 
 
 def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
