@@ -21,8 +21,8 @@ from bayesgram.inference.planning import Assumed
 from bayesgram.pages import STYLE
 from bayesgram.privacy.budget import Budget
 from bayesgram.released.cache import CACHE_WEIGHT
+from bayesgram.released.changes_view import ChangesView
 from bayesgram.released.comparison import Change, compare
-from bayesgram.released.report import ChangesView
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards

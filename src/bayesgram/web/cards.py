@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from bayesgram.released.card import Card
+from bayesgram.released.changes_view import printable
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.norms import norm_bins
-from bayesgram.released.report import ReleaseView, printable
+from bayesgram.released.report import ReleaseView
 from bayesgram.web.shelf import Item
 
 

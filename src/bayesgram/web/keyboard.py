@@ -6,7 +6,7 @@ What is typed stays in memory for one answer: it is not kept and not logged.
 from dataclasses import dataclass
 
 from bayesgram.released.certainty import interval
-from bayesgram.released.report import printable
+from bayesgram.released.changes_view import printable
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.shelf import PUBLIC, Item, Shelf
