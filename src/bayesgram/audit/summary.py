@@ -16,9 +16,10 @@ from bayesgram.audit.utility import kl_divergence
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.privacy.budget import MAX_EPSILON
+from bayesgram.released.changes_view import printable
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
-from bayesgram.released.report import Attacks, Score, printable
+from bayesgram.released.report import Attacks, Score
 
 COLOURS = ("bad", "half")
 FINDING = ("attack", "neighbour", "caught", "sentence")

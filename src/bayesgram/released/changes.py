@@ -131,7 +131,7 @@ def rates(releases: Sequence[Counts]) -> Rates:
         found = found.repooled()
         scales[1:] += [_scale_step(found, at, frequency) for at in range(1, len(releases))]
         if fitting:
-            found = _with_drift(_with_sampling(found, least, bound), least)
+            found = _with_drift(_with_sampling(found, bound), least)
         spread = found.sampling, found.drift
         found = replace(_rates(releases, scales, frequency, spread), pooled=found.pooled)
     return found.repooled().repooled()
@@ -167,13 +167,16 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     return step
 
 
-def _with_sampling(found: Rates, least: float, bound: float) -> Rates:
-    """With κ as the n-grams tell it that have much of it, and little of what may be drift; its bound if few do."""
+def _with_sampling(found: Rates, bound: float) -> Rates:
+    """With κ as the n-grams tell it that have much of it, and little of what may be drift; its bound if few do.
+
+    As if there were no drift: what may be either is chance as far as that goes, also where clip norms differ.
+    """
     own = found.chance.mean(axis=0) * found.pooled
     weights = found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
     if _effective(weights) < ENOUGH:
         return replace(found, sampling=1.0)
-    parts = replace(found, drift=least).taken(weights > 0)
+    parts = replace(found, drift=0.0).taken(weights > 0)
     return replace(found, sampling=_smallest("sampling", parts, (0.0, bound), weights[weights > 0]))
 
 

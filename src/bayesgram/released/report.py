@@ -21,7 +21,8 @@ from bayesgram.pages import head
 from bayesgram.released import drawings
 from bayesgram.released.card import Card
 from bayesgram.released.certainty import Known, interval, known_within
-from bayesgram.released.comparison import Change, Comparison
+from bayesgram.released.changes_view import ChangesView, printable
+from bayesgram.released.comparison import Comparison
 from bayesgram.released.drawings import Band, Mark, Point, Trace, found_bands, percent
 from bayesgram.released.meaning import not_covered, what_epsilon_means
 from bayesgram.released.moved import Moved, most_moved
@@ -31,7 +32,7 @@ from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL, SourceWeight, source_weights
 from bayesgram.version import VERSION
 
-MOST_MOVED, MOST_FREQUENT, MOST_FOUND, MOST_CHANGED = 12, 15, 40, 15
+MOST_MOVED, MOST_FREQUENT, MOST_FOUND = 12, 15, 40
 COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}
 SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
 
@@ -402,36 +403,6 @@ class Clipping:
         return drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt) if bins else None
 
 
-@dataclass(frozen=True, eq=False)
-class ChangesView:
-    """What changed between the releases of a page, as it tells it."""
-
-    found: Comparison
-
-    @property
-    def over(self) -> str:
-        """Between which."""
-        first, last = (printable(self.found.names[at]) for at in (0, -1))
-        return f"from {first} to {last}" if len(self.found.names) == 2 else f"over {len(self.found.names)} releases"
-
-    @property
-    def tables(self) -> dict[str, list[tuple[Change, str, str]]]:
-        """What rose and what fell, the surest first: the change, the n-gram, and between which releases."""
-        made: dict[str, list[tuple[Change, str, str]]] = {"Rose": [], "Fell": []}
-        for change in self.found.changes:
-            made["Rose" if change.z >= 0 else "Fell"].append(self._row(change))
-        return {name: rows[:MOST_CHANGED] for name, rows in made.items()}
-
-    @property
-    def notes(self) -> list[str]:
-        """What must be said of the releases."""
-        return [printable(note) for note in self.found.notes]
-
-    def _row(self, change: Change) -> tuple[Change, str, str]:
-        names = (printable(self.found.names[at]) for at in (change.first, change.second))
-        return change, printable(change.ngram), " → ".join(names)
-
-
 def page(
     releases: Sequence[ReleaseView],
     private: PrivatePart | None = None,
@@ -457,15 +428,6 @@ def page(
         strangers=strangers,
         square=lambda traces: drawings.square_drawing("Trade-off of the strongest attacks", traces, SQUARE),
     )
-
-
-def printable(text: str) -> str:
-    """Characters that do not print, such as those that turn the direction of text, become �.
-
-    >>> printable("a" + chr(0x202E) + "b")
-    'a�b'
-    """
-    return "".join(c if c.isprintable() else "�" for c in text)
 
 
 def _mark(row: Row, colour: str) -> Mark:

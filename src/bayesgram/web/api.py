@@ -23,8 +23,8 @@ from bayesgram.planning.planner import MOST_DRAWS, Planner, PlanRequest
 from bayesgram.planning.simulation import Assumed
 from bayesgram.privacy.budget import Budget
 from bayesgram.released.cache import CACHE_WEIGHT
+from bayesgram.released.changes_view import ChangesView
 from bayesgram.released.comparison import Change, compare
-from bayesgram.released.report import ChangesView
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards

@@ -8,9 +8,10 @@ import numpy as np
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
+from bayesgram.released.changes_view import printable
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.norms import norm_bins
-from bayesgram.released.report import ReleaseView, printable
+from bayesgram.released.report import ReleaseView
 from bayesgram.released.weakness import Grade
 from bayesgram.web.shelf import Item
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from bayesgram.released.certainty import interval
-from bayesgram.released.report import printable
+from bayesgram.released.changes_view import printable
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.shelf import PUBLIC, Item, Shelf

@@ -14,9 +14,10 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.released.certainty import interval
+from bayesgram.released.changes_view import printable
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.release import Release
-from bayesgram.released.report import Row, printable
+from bayesgram.released.report import Row
 from bayesgram.released.words import Words
 from bayesgram.text.tokens import buffers
 
