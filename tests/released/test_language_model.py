@@ -139,7 +139,7 @@ def test_several_orders_need_their_totals():
 
 def test_words_alone_make_no_model():
     with pytest.raises(
-        UsageError, match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with --order 3\.$"
+        UsageError, match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with order=3\.$"
     ):
         LanguageModel.from_release(release_of({("a",): 1.0}))
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import BayesgramError
 from bayesgram.released.release import Release
@@ -15,6 +16,7 @@ from bayesgram.released.release import Release
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
 
 
+@checked
 def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     """KL(p ‖ θ) = Σ p log(p/θ), p = the unclipped private counts, normalised; infinite where θ = 0 < p.
 

@@ -25,6 +25,7 @@ from bayesgram.cli import (
     text,
 )
 from bayesgram.cli.ledger import ledger_app
+from bayesgram.cli.wording import as_options
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
@@ -95,7 +96,7 @@ def main() -> NoReturn:
     try:
         app()
     except BayesgramError as error:
-        _fail(str(error), error.exit_code)
+        _fail(as_options(str(error)), error.exit_code)
     except (MemoryError, SystemError):  # libraries that ask for memory and get none don't always say so
         _fail("out of memory: use a smaller vocabulary or a larger machine.", 1)
     except BrokenPipeError:

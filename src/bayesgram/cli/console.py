@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -26,7 +27,9 @@ def say(text: str) -> None:
 class _Sayer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Above the bar, if there is one."""
-        say(record.getMessage())
+        from bayesgram.cli.wording import as_options
+
+        say(as_options(record.getMessage()))
 
 
 def tell_what_is_logged() -> None:
@@ -65,7 +68,8 @@ class ReadingBar:
         """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
         from bayesgram.files import read_records
 
-        reader = read_records(inputs, on_progress=self._move, **arguments)
+        paths = [Path(one) for one in inputs]  # typed as such, so that messages may show them
+        reader = read_records(paths, on_progress=self._move, **arguments)
         self._left += times * reader.size
         self._size += times * reader.size
         self._progress.update(self._task, total=self._size)

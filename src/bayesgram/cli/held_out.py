@@ -108,7 +108,7 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_free(path, force=force, inputs=inputs, option="--plot")
+    check_free(path, force=force, inputs=inputs, option="`plot`")
 
 
 def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: bool) -> None:

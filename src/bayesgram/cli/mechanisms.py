@@ -96,7 +96,7 @@ def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None
     largest = 1e-4 if expected_users is None else 0.1 / expected_users
     if not proved and budget.delta > largest:
         console.say(
-            f"warning: delta={budget.delta}: with this chance all about somebody may come out;"
+            f"warning: --delta {budget.delta}: with this chance all about somebody may come out;"
             f" stay far below 1/(number of users), at most {largest:g} here."
         )
 

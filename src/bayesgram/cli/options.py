@@ -81,7 +81,7 @@ def memory(text: str) -> int:
 def size(name: str, text: str) -> int:
     """The bytes that a file may have, from 800KB, 10MB and the like.
 
-    >>> size("max size", "10MB"), size("max size", "1.5 kb")
+    >>> size("max_size", "10MB"), size("max size", "1.5 kb")
     (10000000, 1500)
     """
     found = _bytes(text, "KMG")

@@ -62,7 +62,7 @@ class ModelWish:
         if self.size is None:
             return {}
         return (
-            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model size", self.size)}
+            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model_size", self.size)}
         )
 
 

@@ -321,7 +321,7 @@ def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     if bad.by_reason and not skip:
         raise BayesgramError(
             f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or count and skip such rows with"
-            " --skip-bad-rows."
+            " skip_bad_rows=True."
         )
     return bad, rows_read
 

@@ -29,7 +29,7 @@ class Columns:
         if self.text == self.user:
             raise UsageError(
                 f"text_column={self.text!r} and user_column={self.user!r}: they must be two columns. "
-                "Change --text-column or --user-column."
+                "Change `text_column` or `user_column`."
             )
 
     @property
@@ -71,7 +71,7 @@ class Columns:
             )
 
     def _advice(self, name: str) -> str:
-        return f"Name the right one with --{'text' if name == self.text else 'user'}-column."
+        return f"Name the right one with `{'text' if name == self.text else 'user'}_column`."
 
 
 def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:

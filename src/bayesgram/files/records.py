@@ -76,7 +76,7 @@ def clean(chunk: Chunk, source: str, bad_rows: BadRows, *, skip: bool) -> Iterat
     if bad and not skip:
         row, reason = bad[0]
         raise BayesgramError(
-            f"{source}: row {row}: {reason}. Mend the row, or count and skip such rows with --skip-bad-rows."
+            f"{source}: row {row}: {reason}. Mend the row, or count and skip such rows with skip_bad_rows=True."
         )
     for _, reason in bad:
         bad_rows.add(reason)

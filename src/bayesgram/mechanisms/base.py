@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.privacy.accounting import Spend
@@ -18,6 +19,8 @@ from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.release import Release
+
+USUAL_DELTA = 1e-7
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class Mechanism(ABC):
     guarantee: ClassVar[Guarantee]
     statement: ClassVar[str]
     several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
+    usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
     hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
     @abstractmethod
@@ -85,7 +89,7 @@ class Mechanism(ABC):
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if len(vocabulary.parts) > 1 and not self.several_orders:
             raise UsageError(
-                f"mechanism={self.name}: needs a vocabulary of one order; make one with --order, or use posterior."
+                f"mechanism={self.name}: needs a vocabulary of one order; make one with one `order`, or use posterior."
             )
 
     def release(
@@ -116,12 +120,15 @@ class Mechanism(ABC):
         return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered)
 
 
+@checked
 def release(
     counts: PrivateCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = None,
     budget: Budget | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | None = None,
@@ -129,9 +136,14 @@ def release(
 ) -> Release:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
 
+    Without a mechanism it is `Posterior()`. The budget is `epsilon` and `delta` (1e-7 unless said otherwise, where the
+    mechanism uses one), or a `Budget`.
+
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
     """
+    mechanism = _default() if mechanism is None else mechanism
+    budget = budget_of(budget, epsilon, delta, usual=mechanism.usual_delta)
     if ledger is None:
         return mechanism.release(counts, vocabulary, budget, seed=seed)
     if seed is not None:
@@ -141,12 +153,12 @@ def release(
     if mechanism.guarantee is not Guarantee.PROVED:
         raise UsageError(
             f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
-            " use posterior, gaussian or laplace, or leave --ledger out."
+            " use posterior, gaussian or laplace, or leave `ledger` out."
         )
-    epsilon, delta = mechanism.check_budget(budget)
+    claimed = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
-    description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
+    description = {"mechanism": mechanism.name, "epsilon": claimed[0], "delta": claimed[1], "output": output}
     number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
     try:
         if on_reserved is not None:
@@ -157,6 +169,27 @@ def release(
         raise
     charged = {"population": ledger.population, "entry": number}
     return replace(made, card=replace(made.card, ledger=charged))
+
+
+def _default() -> Mechanism:
+    from bayesgram.mechanisms.posterior import Posterior  # noqa: PLC0415 - it imports this module
+
+    return Posterior()
+
+
+def budget_of(
+    budget: Budget | None, epsilon: float | None, delta: float | None, *, usual: float = USUAL_DELTA
+) -> Budget | None:
+    """The budget, given whole or as its two numbers."""
+    if budget is not None and (epsilon is not None or delta is not None):
+        raise UsageError("budget: holds ε and δ; give it, or epsilon and delta.")
+    if epsilon is None:
+        if delta is not None:
+            raise UsageError(f"delta={delta}: means nothing without epsilon; give both, or a budget.")
+        return budget
+    if delta is not None and not usual:
+        raise UsageError(f"delta={delta}: this mechanism needs none; leave it out.")
+    return Budget(epsilon, usual if delta is None else delta)
 
 
 def need(budget: Budget | None, mechanism: str) -> Budget:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
@@ -56,6 +57,7 @@ class Posterior(Mechanism):
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
@@ -59,10 +60,11 @@ class UserCounts(PrivateCounts):
 def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
-        raise UsageError(f"{what}: looks at single users, which only the local engine can; leave --engine spark out.")
+        raise UsageError(f"{what}: looks at single users, which only the local engine can; leave engine=spark out.")
     return counts
 
 
+@checked
 def count(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
     vocabulary: Vocabulary,

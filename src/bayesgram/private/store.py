@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
@@ -45,6 +46,7 @@ COLUMNS = list(TYPES)
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
 
 
+@checked
 def save_counts(counts: UserCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
     """Write a counts folder; it is private."""
     with counts_folder(vocabulary, path, force=force) as write:
@@ -93,6 +95,7 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
 
+@checked
 def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
     """Read a counts folder or a Parquet file of counts over a vocabulary of this size.
 

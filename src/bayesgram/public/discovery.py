@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json
@@ -70,6 +71,7 @@ class Discovery:
             vocabulary=self.vocabulary.taken(left),
         )
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
@@ -90,6 +92,7 @@ class Discovery:
         pq.write_table(pa.table(columns), file, compression="zstd")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Discovery":
         """Read a discovery's folder."""
         folder = Path(path)

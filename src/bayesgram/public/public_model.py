@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.files import Records, read_records
@@ -181,6 +182,7 @@ class PublicModel:
         parts = [part for _, part in self.vocabulary.parts]
         return np.concatenate([source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts])
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
         check_place(path, force=force)
@@ -198,6 +200,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved model into memory."""
         folder = Path(path)
@@ -258,12 +261,12 @@ def is_public_model(path: Path) -> bool:
 
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
-    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="--model")
+    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)
         ):
-            raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another --model.")
+            raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another `model`.")
 
 
 def check_order(order: int) -> int:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
@@ -180,6 +181,7 @@ class Vocabulary:
         return NgramFinder(self.ngrams, self.tokenizer)
 
     @classmethod
+    @checked
     def from_public(
         cls,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
@@ -295,6 +297,7 @@ class Vocabulary:
             )
         return made
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
         with publish_file(path, force=force) as aside:
@@ -314,6 +317,7 @@ class Vocabulary:
         pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), file, compression="zstd")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "Vocabulary":
         """Read a vocabulary; one made elsewhere says no tokenizer.
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json
@@ -61,6 +62,7 @@ class Release:
         """How many tokens each n-gram has."""
         return ngram_orders(self.ngrams)
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
@@ -75,6 +77,7 @@ class Release:
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Release":
         """Read a release folder."""
         folder = Path(path)
