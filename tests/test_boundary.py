@@ -9,7 +9,19 @@ import bayesgram
 
 SRC = Path(bayesgram.__file__).parent
 
-LEAVES = {"arguments", "arrays", "cores", "errors", "kernels", "version", "text", "files", "charts", "pages"}
+LEAVES = {
+    "arguments",
+    "arrays",
+    "notebook",
+    "cores",
+    "errors",
+    "kernels",
+    "version",
+    "text",
+    "files",
+    "charts",
+    "pages",
+}
 MAY_IMPORT = {
     "arguments": {"errors"},
     "arrays": set(),
@@ -18,6 +30,7 @@ MAY_IMPORT = {
     "version": set(),
     "kernels": set(),
     "charts": set(),
+    "notebook": {"errors"},
     "pages": {"charts"},
     "text": {"arrays", "cores", "errors", "kernels", "files"},  # scratch files
     "files": {"arrays", "cores", "errors", "kernels"},

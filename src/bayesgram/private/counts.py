@@ -18,6 +18,7 @@ from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.kernels import inlined, kernel
+from bayesgram.notebook import html
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable, hash_rows
@@ -50,6 +51,10 @@ class UserCounts(PrivateCounts):
 
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: nothing of what was counted, nor of how many people."""
+        return html(repr(self), [("note", "private: keep it where the text is kept")])
 
     def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores."""

@@ -96,12 +96,13 @@ def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
 
 
 @checked
-def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
-    """Read a counts folder or a Parquet file of counts over a vocabulary of this size.
+def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
+    """Read a counts folder or a Parquet file of counts over a vocabulary of this size; a folder says it itself.
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
-    place, fingerprint = find_counts(path, vocabulary_size)
+    size = stated_size(path) if vocabulary_size is None else vocabulary_size
+    place, fingerprint = find_counts(path, size)
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     names = StringTable()
     users, ngrams, counts = _room(path, sum(map(_rows_in, files)))
@@ -113,7 +114,7 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
                 raise _damaged(file)
             users[first:last] = _users(file, first_row, batch["user"], names)
             for column, name, bounds in (
-                (ngrams, "ngram", (0, vocabulary_size - 1)),
+                (ngrams, "ngram", (0, size - 1)),
                 (counts, "count", (1, MAX_COUNT)),
             ):
                 column[first:last] = _whole_numbers(file, first_row, batch[name], name, *bounds)
@@ -124,25 +125,45 @@ def load_counts(path: str | Path, *, vocabulary_size: int) -> UserCounts:
         users,
         ngrams,
         counts,
-        vocabulary_size=vocabulary_size,
+        vocabulary_size=size,
         vocabulary_fingerprint=fingerprint,
     )
 
 
+def stated_size(path: str | Path) -> int:
+    """The size of the vocabulary that a counts folder was made with; a file made elsewhere does not say."""
+    folder = _there(path)
+    if not folder.is_dir():
+        raise UsageError(f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary).")
+    return _made_with(folder)[0]
+
+
 def find_counts(path: str | Path, vocabulary_size: int) -> tuple[Path, str | None]:
     """The Parquet file (or a folder of them), and the vocabulary it says it was made with."""
-    folder = Path(path)
-    if not folder.exists():
+    folder = _there(path)
+    if not folder.is_dir():
+        return folder, None
+    size, fingerprint = _made_with(folder)
+    if size != vocabulary_size:
+        raise UsageError(
+            f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
+            " give the vocabulary the counts were made with."
+        )
+    return folder / COUNTS, fingerprint
+
+
+def _there(path: str | Path) -> Path:
+    if not Path(path).exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
-    return (folder / COUNTS, _fingerprint(folder, vocabulary_size)) if folder.is_dir() else (folder, None)
+    return Path(path)
 
 
-def _fingerprint(folder: Path, vocabulary_size: int) -> str:
-    """The vocabulary that a counts folder says it was made with."""
+def _made_with(folder: Path) -> tuple[int, str]:
+    """The size and the fingerprint of the vocabulary that a counts folder says it was made with."""
     try:
         meta = read_json(folder / META)
         check_format(folder, "a counts folder", meta["format"], FORMAT)
-        size, fingerprint = _made_with(meta["vocabulary"])
+        return _stated(meta["vocabulary"])
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
     except OSError as error:
@@ -151,16 +172,10 @@ def _fingerprint(folder: Path, vocabulary_size: int) -> str:
         raise
     except (KeyError, TypeError, ValueError):
         raise BayesgramError(f"{folder}: meta.json is damaged; count again with `bayesgram count`.") from None
-    if size != vocabulary_size:
-        raise UsageError(
-            f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
-            " give the vocabulary the counts were made with."
-        )
-    return fingerprint
 
 
-def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
-    """The size and the fingerprint that meta.json tells."""
+def _stated(vocabulary: dict[str, Any]) -> tuple[int, str]:
+    """What meta.json tells of a vocabulary."""
     size, fingerprint = vocabulary["size"], vocabulary["fingerprint"]
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")

@@ -25,6 +25,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
+from bayesgram.notebook import Tabular, html
 from bayesgram.public import stored
 from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
 from bayesgram.public.lists import as_list, count_list, read_list
@@ -43,8 +44,8 @@ MEMORY = 1 << 30  # bytes for n-grams that are being counted
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class Vocabulary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary(Tabular):
     """Public n-grams (tokens joined by one space) and how often public text has them."""
 
     ngrams: pa.LargeStringArray  # those of one order together, short ones first
@@ -82,6 +83,20 @@ class Vocabulary:
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
         return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({', '.join(self._told.values())})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and its first n-grams."""
+        rows = [(str(row["ngram"]), f"{row['count']:,}") for row in self.to_arrow().slice(0, 10).to_pylist()]
+        return html("Vocabulary", self._told.items(), ("n-gram", "count"), rows)
+
+    @property
+    def _told(self) -> dict[str, str]:
+        orders = ", ".join(str(part.order) for _, part in self.parts)
+        told = {"size": f"{len(self):,} n-grams of order {orders}", "tokenizer": self.tokenizer.name}
+        return {**told, "sources": " and ".join(self.source_names)} if self.sources else told
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -310,11 +325,15 @@ class Vocabulary:
             "bayesgram.tokenizer": self.tokenizer.name,
             "bayesgram.order": str(self.order),
         }
+        if self.origins is not None:
+            metadata[METADATA] = self.origins.to_json()
+        pq.write_table(self.to_arrow().replace_schema_metadata(metadata), file, compression="zstd")
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of vocab.parquet."""
         columns = {"count": self.counts, **{COUNT_OF + source.name: source.counts for source in self.sources}}
         arrays = {"ngram": self.ngrams, **{name: pa.array(counts) for name, counts in columns.items()}}
-        if self.origins is not None:
-            arrays[COLUMN], metadata[METADATA] = self.origins.column, self.origins.to_json()
-        pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), file, compression="zstd")
+        return pa.table(arrays if self.origins is None else {**arrays, COLUMN: self.origins.column})
 
     @classmethod
     @checked

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bytes, Floats, Ids
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.notebook import html
 from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
 from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
@@ -108,6 +109,12 @@ class LanguageModel:
 
     def __repr__(self) -> str:
         return f"LanguageModel(order {self.order}, {sum(self.sizes):,} n-grams)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: its size, and what it is worth."""
+        sizes = ", ".join(f"{size:,} of order {order}" for order, size in enumerate(self.sizes, 1))
+        told = {name: str(value) for name, value in self.about.items() if name in {"mechanism", "claim", "protects"}}
+        return html(repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items())
 
     @checked
     def score(self, sentence: str | Sequence[str]) -> float:

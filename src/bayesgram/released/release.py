@@ -7,26 +7,31 @@ On disk: a folder with distribution.parquet (`ngram`, `probability`, `standard_d
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import BayesgramError, UsageError, unreadable, whole_number
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
+from bayesgram.notebook import Tabular, html
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
 from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
+from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.tokens import Tokenizer
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION)
 FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
 FORMAT = 1
+SHOWN = 10  # n-grams in a notebook
 TOLERANCE = 1e-6  # of a sum of probabilities
 
 
@@ -47,8 +52,16 @@ def largest_size(ngrams: pa.LargeStringArray) -> int:
     return int(ngrams.nbytes) + 24 * len(ngrams) + (1 << 18)  # two numbers a row, Parquet's own and the card
 
 
-@dataclass(frozen=True, eq=False)
-class Release:
+class Estimate(NamedTuple):
+    """What a release says of an n-gram."""
+
+    ngram: str
+    probability: float
+    standard_deviation: float | None  # where the mechanism knows it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(Tabular):
     """θ and what it is worth. Row number = n-gram id; the probabilities of each order add up to 1."""
 
     ngrams: pa.LargeStringArray
@@ -62,17 +75,67 @@ class Release:
         """How many tokens each n-gram has."""
         return ngram_orders(self.ngrams)
 
+    def __repr__(self) -> str:
+        return f"Release({self.card.counted}, {self.card.claim})"
+
+    def __len__(self) -> int:
+        return len(self.ngrams)
+
+    def __contains__(self, ngram: object) -> bool:
+        return isinstance(ngram, str) and self._row(ngram) is not None
+
+    @checked
+    def __getitem__(self, ngram: str) -> Estimate:
+        """What it says of an n-gram, which is cut as text is: release["Thank you so!"] is that of `thank you so`."""
+        row = self._row(ngram)
+        if row is None:
+            raise UsageError(
+                f"no such n-gram among the {self.card.counted}; `in` says whether there is one, to_arrow() has all."
+            )
+        return self._estimate(row)
+
+    @checked
+    def top(self, k: int = 20, *, order: int | None = None) -> list[Estimate]:
+        """The k most probable n-grams, of the longest unless an order is given: each order adds up to 1."""
+        orders = self.orders
+        rows = np.flatnonzero(orders == (orders.max() if order is None else order))
+        if not rows.size:
+            raise UsageError(f"order={order}: the release has {self.card.counted}.")
+        whole_number("k", k, 1, 10**9, "the number of n-grams")
+        best = rows[np.argsort(-self.probabilities[rows], kind="stable")[:k]]
+        return [self._estimate(int(row)) for row in best]
+
+    def _row(self, ngram: str) -> int | None:
+        """Where an n-gram stands, as it is given or as it is cut."""
+        cut = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
+        tokens = [] if cut.kind is TokenizerKind.FILE else [token for line in cut.sentences(ngram) for token in line]
+        rows = (pc.index(self.ngrams, given).as_py() for given in (ngram, " ".join(tokens)))
+        return next((row for row in rows if row >= 0), None)
+
+    def _estimate(self, row: int) -> Estimate:
+        deviation = None if self.deviations is None else float(self.deviations[row])
+        return Estimate(self.ngrams[row].as_py(), float(self.probabilities[row]), deviation)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of distribution.parquet."""
+        columns = {"ngram": self.ngrams, "probability": self.probabilities}
+        if self.deviations is not None:
+            columns["standard_deviation"] = self.deviations
+        if self.discovered is not None:
+            columns[COLUMN] = origin_column(self.discovered)
+        return pa.table(columns)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the card, and the most probable n-grams."""
+        best = self.top(SHOWN)
+        rows = [(each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation)) for each in best]
+        return html(repr(self), self.card.told, ("n-gram", "probability", "±"), rows)
+
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            columns = {"ngram": self.ngrams, "probability": self.probabilities}
-            if self.deviations is not None:
-                columns["standard_deviation"] = self.deviations
-            if self.discovered is not None:
-                columns[COLUMN] = origin_column(self.discovered)
-            table = pa.table(columns)
-            pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
+            pq.write_table(self.to_arrow(), folder / DISTRIBUTION, compression="zstd")
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
@@ -111,6 +174,10 @@ class Release:
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
             )
         return loaded
+
+
+def _plus_minus(deviation: float | None) -> str:
+    return "–" if deviation is None else f"{deviation:.1g}"
 
 
 def check_vocabulary(
