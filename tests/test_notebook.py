@@ -62,7 +62,7 @@ def test_top_is_of_one_order(release):
     best = release.top(2)
     assert [each.ngram.count(" ") for each in best] == [2, 2]
     assert best[0].probability >= best[1].probability >= max(each.probability for each in release.top(100)[2:])
-    assert release.top(3, order=1)[0].ngram == "the"
+    assert {" " in each.ngram for each in release.top(3, order=1)} == {False}
     with pytest.raises(bg.UsageError, match=r"^order=2: the release has .* n-grams of order 1, 3\.$"):
         release.top(3, order=2)
     with pytest.raises(bg.UsageError, match=r"^k=0: the number of n-grams is a whole number from 1"):
