@@ -23,6 +23,7 @@ def audit(
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
+    expected_users: mechanisms.ExpectedUsers = None,
     attacks: Annotated[
         str | None,
         typer.Option(help=f"From {ATTACKS}.", show_default="likelihood-ratio,scale,one-run,leaks"),
@@ -39,13 +40,12 @@ def audit(
     ),
     force: options.Force = False,
     json: options.Json = False,
-    expected_users: mechanisms.ExpectedUsers = None,
+    clip_norm: mechanisms.ClipNorm = None,
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     slope: mechanisms.Slope = None,
     rho: mechanisms.Rho = None,
     sensitivity: mechanisms.SensitivityOption = None,
-    clip_norm: mechanisms.ClipNorm = None,
     k: mechanisms.K = None,
     suppressed: mechanisms.SuppressedOption = None,
 ) -> None:

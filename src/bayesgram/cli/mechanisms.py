@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from bayesgram.private.counts import UserCounts
     from bayesgram.public.vocabulary import Vocabulary
 
+DEFAULT = "Of posterior, the default, and gaussian"
 PAPER = "Of the paper's mechanism"
 OTHERS = "Of other mechanisms"
 
 ExpectedUsers = Annotated[
     int | None,
     typer.Option(
-        help="A public round figure, never the exact number: checks δ; of paper, sets C and W.",
-        rich_help_panel=PAPER,
+        help="How many users, a public round figure, never the exact number: checks δ; of paper, sets C and W.",
         show_default=False,
     ),
 ]
@@ -54,7 +54,7 @@ ClipNorm = Annotated[
     float | None,
     typer.Option(
         help="Λ of posterior and gaussian: most that a user's counts weigh.",
-        rich_help_panel=OTHERS,
+        rich_help_panel=DEFAULT,
         show_default="posterior chooses it inside the budget; gaussian 4",
     ),
 ]

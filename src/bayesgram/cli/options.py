@@ -52,7 +52,7 @@ KeepCase = Annotated[
     bool | None,
     typer.Option("--keep-case/--lower-case", help="Whether case matters.", show_default="as usual for the tokenizer"),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="ε: how much one user may show.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="Required: ε, how much one user may show.", show_default=False)]
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
 ]
