@@ -17,8 +17,8 @@ Every command prints its result on standard output and everything else (progress
 error. `--quiet` leaves progress and notes out, not warnings and errors.
 
 `--json` prints one JSON document instead, in which numbers are numbers. A command that fails prints one too, on
-standard output like a result: `{"error": "--epsilon 0.0: give a number ...", "exit_code": 2}`; the same words stand on standard
-error. (`ledger list` and `clean` print what they found, and say on standard error alone that some of it is wrong.)
+standard output like a result: `{"error": "--epsilon 0.0: give a number ...", "exit_code": 2}`; the same words stand on
+standard error. (`ledger list` and `clean` print what they found, and say on standard error alone that some of it is wrong.)
 
 | exit code | meaning |
 |---|---|
