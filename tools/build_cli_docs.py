@@ -18,7 +18,7 @@ error. `--quiet` leaves progress and notes out, not warnings and errors.
 
 `--json` prints one JSON document instead, in which numbers are numbers. A command that fails prints one too, on
 standard output like a result: `{"error": "--epsilon 0.0: give a number ...", "exit_code": 2}`; the same words stand on
-standard error. (`ledger list` and `clean` print what they found, and say on standard error alone that some of it is wrong.)
+standard error. `ledger list` and `clean` print what they found, and say on standard error alone what is wrong with it.
 
 | exit code | meaning |
 |---|---|
@@ -29,7 +29,8 @@ standard error. (`ledger list` and `clean` print what they found, and say on sta
 | 141 | whoever read the output has closed it |
 
 Completion of commands and options with the tab key: `bayesgram --install-completion` adds it to your shell (bash, zsh,
-fish or PowerShell), `bayesgram --show-completion` prints what it would add.
+fish or PowerShell), `bayesgram --show-completion` prints what it would add. In the search of this site, options are
+found without their first dashes: `clip-norm`.
 
 What `vocab` and `count` did not read they [say in a line each](files.md). No command replaces an output without
 `--force`, and what a failed or stopped run had begun to write is removed. (A run killed by SIGKILL leaves hidden
