@@ -220,7 +220,7 @@ def test_python_m_bayesgram_is_the_same():
         (("count", "messages", "--vocab", "vocab.parquet", "--user-column", "author", "--text-column", "body", "-o", "messages", "--force"), 2, "messages: holds files that are not ours, so it is not replaced; choose another --output."),
         (("tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
         (("evaluate", "messages", "--against", "counts"), 2, "messages: not a release folder (no card.json); make one with `bayesgram release`."),
-        (("demo", "--users", 0, "-o", "x"), 2, "users=0"),
+        (("demo", "--users", 0, "-o", "x"), 2, "--users 0"),
         (("nonsense",), 2, "No such command 'nonsense'"),
     ],
     ids=lambda value: "-".join(map(str, value))[:40] if isinstance(value, tuple) else "",

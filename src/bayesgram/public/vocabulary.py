@@ -27,6 +27,7 @@ from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
 from bayesgram.notebook import Tabular, html
 from bayesgram.public import stored
+from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
 from bayesgram.public.lists import as_list, count_list, read_list
 from bayesgram.public.opening import Listed, Opened, open_sources
@@ -35,7 +36,7 @@ from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_name
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
 from bayesgram.released.origins import COLUMN, METADATA, Origins, read_origins
 from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order, ngram_orders
+from bayesgram.text.ngrams import NgramCounter, NgramFinder, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
@@ -373,16 +374,6 @@ def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCou
     return TextWindows(counting)
 
 
-def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
-    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
-    for name, own in zip(names, zip(*totals, strict=True), strict=True):
-        if not any(own):
-            wanted = ", ".join(map(str, orders))
-            raise BayesgramError(
-                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
-            )
-
-
 def _top(
     sources: Sequence[Windows], tokens: StringTable, order: int, size: int, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
@@ -404,17 +395,3 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
     if by_source.sum(dtype=np.float64) >= MAX_TOTAL:
         raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
     return mixture(by_source, ngram_orders(ngrams))
-
-
-def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
-    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
-    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
-    sizes = [size] * len(orders) if isinstance(size, int) else list(size)
-    if len(sizes) != len(orders):
-        raise UsageError(
-            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
-        )
-    for each in sizes:
-        if not 1 <= each <= MAX_SIZE:
-            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
-    return dict(zip(orders, sizes, strict=True))
