@@ -8,7 +8,7 @@ import pytest
 from bayesgram.cli import console
 from bayesgram.experiments import demo
 from bayesgram.experiments.population import Population
-from commands import bayesgram, succeed
+from commands import bayesgram, refused, succeed
 
 
 @pytest.fixture(scope="module")
@@ -118,3 +118,26 @@ def test_steps_are_one_bar(capsys):
                 pass
     shown = capsys.readouterr().err
     assert "2/2" in shown
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("vocab", "none.txt"),
+        ("count", "none.jsonl", "--vocab", "none.parquet"),
+        ("discover", "none.jsonl", "--vocab", "none.parquet", "--epsilon", 1),
+        ("release", "none", "--vocab", "none.parquet", "--epsilon", 1),
+        ("review", "none"),
+        ("export", "none", "--format", "arpa"),
+        ("import", "none.arpa"),
+        ("interpolate", "none.arpa", "none-2.arpa", "--weights", "1,1"),
+        ("report", "none"),
+        ("reproduce", "all", "--counts", "none", "--vocab", "none.parquet"),
+        ("audit", "none", "--vocab", "none.parquet", "--epsilon", 1),
+        ("demo",),
+        ("generate",),
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
+    assert "nowhere does not exist; make it first." in refused(*arguments, "-o", "nowhere/x", cwd=tmp_path)
