@@ -155,10 +155,10 @@ def release(
             f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
             " use posterior, gaussian or laplace, or leave `ledger` out."
         )
-    claimed = mechanism.check_budget(budget)
+    epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
-    description = {"mechanism": mechanism.name, "epsilon": claimed[0], "delta": claimed[1], "output": output}
+    description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
     number = ledger.reserve(spend, {**description, "vocabulary": vocabulary.fingerprint})
     try:
         if on_reserved is not None:

@@ -101,8 +101,8 @@ def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> User
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
-    size = stated_size(path) if vocabulary_size is None else vocabulary_size
-    place, fingerprint = find_counts(path, size)
+    vocabulary_size = stated_size(path) if vocabulary_size is None else vocabulary_size
+    place, fingerprint = find_counts(path, vocabulary_size)
     files = sorted(place.glob("*.parquet")) if place.is_dir() else [place]
     names = StringTable()
     users, ngrams, counts = _room(path, sum(map(_rows_in, files)))
@@ -114,7 +114,7 @@ def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> User
                 raise _damaged(file)
             users[first:last] = _users(file, first_row, batch["user"], names)
             for column, name, bounds in (
-                (ngrams, "ngram", (0, size - 1)),
+                (ngrams, "ngram", (0, vocabulary_size - 1)),
                 (counts, "count", (1, MAX_COUNT)),
             ):
                 column[first:last] = _whole_numbers(file, first_row, batch[name], name, *bounds)
@@ -125,7 +125,7 @@ def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> User
         users,
         ngrams,
         counts,
-        vocabulary_size=size,
+        vocabulary_size=vocabulary_size,
         vocabulary_fingerprint=fingerprint,
     )
 
