@@ -68,6 +68,12 @@ def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
     assert "--quiet" not in json.loads((work / "loud" / "card.json").read_text())["command"]
 
 
+def test_quiet_still_says_what_is_not_for_publication(work):
+    succeed("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "judged", cwd=work)
+    said = bayesgram("evaluate", "judged", "--against", "counts", "--quiet", cwd=work).stderr
+    assert said.startswith("These numbers are computed from private data without noise")
+
+
 def test_the_card_is_for_people(work):
     shown = succeed("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "told", cwd=work)
     for word in ("None", "slack", "multiplier"):

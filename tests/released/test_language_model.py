@@ -174,7 +174,8 @@ def test_perplexity_against_a_loop():
 
 @pytest.mark.parametrize("k", [0, -1, True, 2.5, 1001])
 def test_k_out_of_range(k):
-    with pytest.raises(UsageError, match=rf"^k={k}: the number of predictions is a whole number from 1 to 1,000\.$"):
+    told = rf"k={k}: the number of predictions is a whole number from 1 to 1,000" if type(k) is int else "k: takes a .*"
+    with pytest.raises(UsageError, match=rf"^{told}\.$"):
         LanguageModel.from_release(release_of(FISH)).predict([], k)
 
 

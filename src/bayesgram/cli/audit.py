@@ -98,5 +98,5 @@ def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     console.print_table(f"Attacks on {found.mechanism}", ("attack", "neighbour", "result", "what it gets"), rows)
     if output is not None:
         console.say(f"Written to: {output}")
-    console.say(f"These numbers are {DISCLOSURE}.")
+    console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
     console.out.print(found.line, markup=False, soft_wrap=True)

@@ -113,6 +113,7 @@ class PublicModel:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
     @classmethod
+    @checked
     def from_public(
         cls,
         vocabulary: Vocabulary,
@@ -164,6 +165,7 @@ class PublicModel:
                 models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
         return cls(models, vocabulary)
 
+    @checked
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")

@@ -219,6 +219,7 @@ class Vocabulary(Tabular):
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
+    @checked
     def of_list(
         cls,
         ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
