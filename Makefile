@@ -62,7 +62,7 @@ format: $(STAMP) ## rewrite the sources in the house format
 docs: $(STAMP)   ## this documentation as a website, into ./site
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
-	@echo "open site/index.html"
+	@echo "open site/index.html; to search it as well, serve it: python3 -m http.server --directory site"
 
 FUZZ_SECONDS ?= 300
 fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 long; what it finds is in ./fuzz-findings

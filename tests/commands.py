@@ -8,6 +8,7 @@ import pytest
 
 import starting
 from bayesgram.cli.app import app
+from bayesgram.cli.wording import as_options
 from bayesgram.errors import BayesgramError
 
 ENTRY = Path(sys.executable).parent / "bayesgram"
@@ -46,4 +47,4 @@ def refused(*arguments, cwd, code=2, secret="\0"):
         inside(*arguments, cwd=cwd)
     assert caught.value.exit_code == code, caught.value
     assert secret not in str(caught.value)
-    return str(caught.value)
+    return as_options(str(caught.value))

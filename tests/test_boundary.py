@@ -9,18 +9,32 @@ import bayesgram
 
 SRC = Path(bayesgram.__file__).parent
 
-LEAVES = {"arrays", "cores", "errors", "kernels", "version", "text", "files", "charts", "pages"}
+LEAVES = {
+    "arguments",
+    "arrays",
+    "notebook",
+    "cores",
+    "errors",
+    "kernels",
+    "version",
+    "text",
+    "files",
+    "charts",
+    "pages",
+}
 MAY_IMPORT = {
+    "arguments": {"errors"},
     "arrays": set(),
     "cores": set(),
     "errors": set(),
     "version": set(),
     "kernels": set(),
     "charts": set(),
+    "notebook": {"errors"},
     "pages": {"charts"},
     "text": {"arrays", "cores", "errors", "kernels", "files"},  # scratch files
     "files": {"arrays", "cores", "errors", "kernels"},
-    "privacy": {"arrays", "cores", "errors", "files"},  # a ledger appears whole or not at all
+    "privacy": {"arguments", "arrays", "cores", "errors", "files"},  # a ledger appears whole or not at all
     "public": LEAVES | {"released"},  # what was published is public
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},

@@ -1,12 +1,17 @@
 """Documentation is code: transcripts are run, pages are complete, links lead somewhere."""
 
 import doctest
+import gzip
 import importlib.util
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import typer
 import yaml
@@ -76,6 +81,63 @@ def test_the_transcript_is_what_happens(tmp_path, page):
         done = commands.bayesgram(*arguments, cwd=tmp_path, COLUMNS="100")
         assert done.returncode == 0, (command, done.stderr)
         assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (command, done.stdout)
+
+
+HOW_TO = sorted((ROOT / "docs" / "howto").glob("*.md"))
+SMALLER = {"--users": 300, "--sentences": 1500, "--size": 300}  # the commands are as written, the numbers smaller
+
+
+@pytest.fixture(scope="module")
+def own_files(tmp_path_factory):
+    """What a reader of the how-to pages has: public text of several kinds, private messages, and what is made of them."""
+    folder = tmp_path_factory.mktemp("own")
+    commands.inside("generate", "--users", 300, "--sentences", 1500, "-o", "data", cwd=folder)
+    lines = gzip.decompress((folder / "data" / "chat.txt.gz").read_bytes()).decode().splitlines()
+    (folder / "wiki").mkdir()
+    shutil.copy(folder / "data" / "articles.txt.gz", folder / "wiki" / "a.txt.gz")
+    (folder / "lines.txt").write_text("\n".join(lines[:300]), encoding="utf-8")
+    (folder / "public-held-out.txt").write_text("\n".join(lines[300:400]), encoding="utf-8")
+    texts = pa.table({"text": lines})
+    for name in ("wiki/b.parquet", "imdb.parquet", "held-out.parquet"):
+        pq.write_table(texts, folder / name)
+    shutil.move(folder / "data" / "messages", folder / "messages")
+    shutil.rmtree(folder / "data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(own_files, tmp_path_factory):
+    """What the tutorial ends with, for pages that begin there."""
+    folder = tmp_path_factory.mktemp("made")
+    commands.inside("vocab", own_files / "lines.txt", "--order", 3, "--size", 300, "-o", "vocab.parquet", cwd=folder)
+    commands.inside("count", own_files / "messages", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
+    (folder / "results").mkdir()
+    return folder
+
+
+BEGIN_WHERE_THE_TUTORIAL_ENDS = {"tune.md", "ledger-in-a-team.md", "after-a-failed-run.md"}
+
+
+def as_a_shell_reads(command, folder):
+    """The words of a command, with patterns expanded as a shell does."""
+    told = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, cwd=folder, check=True)
+    return [word.decode() for word in told.stdout.split(b"\0")[:-1]]
+
+
+@pytest.mark.parametrize("page", HOW_TO, ids=lambda page: page.name)
+def test_a_how_to_page_runs_as_written_from_top_to_bottom(page, own_files, made, tmp_path):
+    shutil.copytree(own_files, tmp_path, dirs_exist_ok=True)
+    if page.name in BEGIN_WHERE_THE_TUTORIAL_ENDS:
+        shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    shown = [] if "```console" in page.read_text(encoding="utf-8") else list(shown_commands(page))
+    for command in shown:
+        words = as_a_shell_reads(command, tmp_path)[1:]
+        words += ["--sentences", "1500"] if words[0] == "generate" and "--sentences" not in words else []
+        for option, number in SMALLER.items():
+            if option in words:
+                words[words.index(option) + 1] = str(min(int(words[words.index(option) + 1]), number))
+        commands.inside(*words, cwd=tmp_path)
+    assert shown or page.name in {"choose-public-text.md", "discover.md"}, "its transcript is run by another test"
 
 
 def shown_commands(page):

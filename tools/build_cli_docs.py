@@ -14,8 +14,24 @@ HEAD = """# The command line
 This page is made from the code by `python tools/build_cli_docs.py`.
 
 Every command prints its result on standard output and everything else (progress, warnings, errors) on standard
-error; `--json` prints one JSON document instead. Exit codes: 0 done, 1 a run that failed (bad data, no row to read, a
-full disk), 2 wrong use (a value out of range, a missing column, a format that is not read, an output that exists).
+error. `--quiet` leaves progress and notes out, not warnings and errors.
+
+`--json` prints one JSON document instead, in which numbers are numbers. A command that fails prints one too, on
+standard output like a result: `{"error": "--epsilon 0.0: give a number ...", "exit_code": 2}`; the same words stand on
+standard error. `ledger list` and `clean` print what they found, and say on standard error alone what is wrong with it.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a run that failed: bad data, no row to read, a full disk |
+| 2 | wrong use: a value out of range, a missing column, a format that is not read, an output that exists |
+| 129, 130, 143 | stopped by a hang-up, Ctrl-C, SIGTERM: what was begun is removed; what a ledger has spent is said |
+| 141 | whoever read the output has closed it |
+
+Completion of commands and options with the tab key: `bayesgram --install-completion` adds it to your shell (bash, zsh,
+fish or PowerShell), `bayesgram --show-completion` prints what it would add. In the search of this site, options are
+found without their first dashes: `clip-norm`.
+
 What `vocab` and `count` did not read they [say in a line each](files.md). No command replaces an output without
 `--force`, and what a failed or stopped run had begun to write is removed. (A run killed by SIGKILL leaves hidden
 folders, readable by its owner only; the next run that writes there removes them, and `bayesgram clean` shows them: see

@@ -8,7 +8,7 @@ The nouns and verbs of the command line, from Python:
 >>> private = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})
 >>> vocabulary = bg.Vocabulary.from_public(public, order=2, size=100)
 >>> counts = bg.count(private, vocabulary)
->>> release = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
+>>> release = bg.release(counts, vocabulary, epsilon=1)
 >>> print(release.card.claim)
 ε = 1, δ = 1e-07 (PROVED)
 """

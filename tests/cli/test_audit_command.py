@@ -66,12 +66,12 @@ def test_what_is_proved_passes(work):
     ("arguments", "message"),
     [
         ((), "error: epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
-        ((*CLAIM, "--attacks", "guess"), "error: attacks='guess': choose from likelihood-ratio, scale,"),
-        ((*CLAIM, "--confidence", 1), "error: confidence=1.0: give a number from 0.5 to below 1; 0.99 is usual."),
-        ((*CLAIM, "--runs", 1), "error: runs=1: the number of outputs of each dataset is a whole number from 8"),
-        ((*CLAIM, "--seed", -1), "error: seed=-1: a seed is a whole number"),
+        ((*CLAIM, "--attacks", "guess"), "error: --attacks 'guess': choose from likelihood-ratio, scale,"),
+        ((*CLAIM, "--confidence", 1), "error: --confidence 1.0: give a number from 0.5 to below 1; 0.99 is usual."),
+        ((*CLAIM, "--runs", 1), "error: --runs 1: the number of outputs of each dataset is a whole number from 8"),
+        ((*CLAIM, "--seed", -1), "error: --seed -1: a seed is a whole number"),
         ((*CLAIM, "--slope", 1), "error: --slope: not an option of the mechanism posterior"),
-        (("--mechanism", "k-anonymity"), "error: mechanism=k-anonymity: claims no ε"),
+        (("--mechanism", "k-anonymity"), "error: --mechanism k-anonymity: claims no ε"),
     ],
 )
 def test_bad_requests(work, arguments, message):

@@ -194,8 +194,8 @@ def test_python_m_bayesgram_is_the_same():
     ("arguments", "code", "message"),
     [
         (("vocab", "none.txt", "-o", "x.parquet"), 2, "none.txt: no such file"),
-        (("vocab", "public.txt", "--order", 9, "-o", "x.parquet"), 2, "order=9: an n-gram has 1 to 6 tokens."),
-        (("vocab", "public.txt", "--size", 0, "-o", "x.parquet"), 2, "size=0: a vocabulary has 1 to 100,000,000 n-grams."),
+        (("vocab", "public.txt", "--order", 9, "-o", "x.parquet"), 2, "--order 9: an n-gram has 1 to 6 tokens."),
+        (("vocab", "public.txt", "--size", 0, "-o", "x.parquet"), 2, "--size 0: a vocabulary has 1 to 100,000,000 n-grams."),
         (("vocab", "public.txt", "-o", "vocab.parquet"), 2, "vocab.parquet: exists already; choose another --output, or replace it with --force."),
         (("vocab", "public.txt", "-o", "no/such/x.parquet"), 2, "does not exist; make it first."),
         (("vocab", "messages/a.parquet", "-o", "x.parquet"), 2, "no column 'text'; the columns are 'author', 'body'. Name the right one with --text-column."),
@@ -203,24 +203,24 @@ def test_python_m_bayesgram_is_the_same():
         (("count", "public.txt", "--vocab", "vocab.parquet", "-o", "x"), 2, "plain text has no user column"),
         (("count", "messages", "--vocab", "none.parquet", "-o", "x"), 2, "none.parquet: no such vocabulary; make one with `bayesgram vocab`."),
         (("release", "counts", "--vocab", "vocab.parquet", "-o", "x"), 2, "epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0, "-o", "x"), 2, "epsilon=0.0: give a number from 1e-05 to 100;"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "nan", "-o", "x"), 2, "epsilon=nan: give a number from 1e-05 to 100;"),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1, "-o", "x"), 2, "delta=1.0: give 0, or a number from 1e-30 to below 1;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0, "-o", "x"), 2, "--epsilon 0.0: give a number from 1e-05 to 100;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "nan", "-o", "x"), 2, "--epsilon nan: give a number from 1e-05 to 100;"),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1, "-o", "x"), 2, "--delta 1.0: give 0, or a number from 1e-30 to below 1;"),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--k", 3, "-o", "x"), 2, "--k: not an option of the mechanism paper, which has --expected-users, --max-count,"),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--tune", "--rho", 0.5, "-o", "x"), 2, "--rho and --tune: --tune chooses it; leave one of them out."),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--slopes", "1", "-o", "x"), 2, "--slopes: has a meaning only with --tune; add it or leave this out."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--tune", "--slopes", "1,b", "-o", "x"), 2, "slopes='1,b': give numbers separated by commas, such as 0.001,0.01,0.1."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "paper", "--epsilon", 1, "--tune", "--slopes", "1,b", "-o", "x"), 2, "--slopes '1,b': give numbers separated by commas, such as 0.001,0.01,0.1."),
         (("release", "none", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "x"), 2, "none: no such counts; make them with `bayesgram count`."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--seed", -1, "-o", "x"), 2, "seed=-1: a seed is a whole number from 0 to 9,223,372,036,854,775,807."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--seed", -1, "-o", "x"), 2, "--seed -1: a seed is a whole number from 0 to 9,223,372,036,854,775,807."),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "magic", "--epsilon", 1, "-o", "x"), 2, "'magic' is not one of"),
         (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "laplace", "--epsilon", 1, "--delta", 0.1, "-o", "x"), 2, "--delta: laplace needs none; leave it out."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "k-anonymity", "--epsilon", 1, "-o", "x"), 2, "epsilon=1.0: k-anonymity adds no noise and can't use it; leave it out."),
-        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--max-total", 0, "--mechanism", "laplace", "-o", "x"), 2, "max_total=0: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--mechanism", "k-anonymity", "--epsilon", 1, "-o", "x"), 2, "--epsilon 1.0: k-anonymity adds no noise and can't use it; leave it out."),
+        (("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--max-total", 0, "--mechanism", "laplace", "-o", "x"), 2, "--max-total 0: W, the most occurrences from a user, is a whole number from 1 to 1,000,000."),
         (("vocab", "public.txt", "-o", "public.txt", "--force"), 2, "public.txt: would replace the input public.txt; choose another --output."),
         (("count", "messages", "--vocab", "vocab.parquet", "--user-column", "author", "--text-column", "body", "-o", "messages", "--force"), 2, "messages: holds files that are not ours, so it is not replaced; choose another --output."),
         (("tune", "counts", "--vocab", "vocab.parquet"), 2, "Missing option '--epsilon'"),
         (("evaluate", "messages", "--against", "counts"), 2, "messages: not a release folder (no card.json); make one with `bayesgram release`."),
-        (("demo", "--users", 0, "-o", "x"), 2, "users=0"),
+        (("demo", "--users", 0, "-o", "x"), 2, "--users 0"),
         (("nonsense",), 2, "No such command 'nonsense'"),
     ],
     ids=lambda value: "-".join(map(str, value))[:40] if isinstance(value, tuple) else "",
@@ -297,7 +297,7 @@ def test_a_suspicious_delta_is_warned_about(work):
     assert card["expected_users"] == 1_000_000
     assert len(card["warnings"]) == 1
     paper = bayesgram(*release_of("paper", "delta-4", "--delta", 0.01), cwd=work)
-    assert "warning: delta=0.01: with this chance all about somebody may come out" in paper.stderr
+    assert "warning: --delta 0.01: with this chance all about somebody may come out" in paper.stderr
     assert "Warning" not in paper.stdout
 
 
@@ -319,7 +319,7 @@ def test_a_comparison_tells_weak_promises_from_usual_ones(work):
 def test_a_bound_on_users_that_can_t_be_is_refused(work):
     done = bayesgram(*release_of("gaussian", "none", "--expected-users", 0), cwd=work)
     assert done.returncode == 2
-    assert "expected_users=0: a public bound on the number of users is a whole number from 1 to" in done.stderr
+    assert "--expected-users 0: a public bound on the number of users is a whole number from 1 to" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])

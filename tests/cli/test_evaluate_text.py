@@ -62,7 +62,7 @@ def test_texts_and_models_with_names(work):
 def test_tables_for_people(work, capsys):
     inside("evaluate", "out-0.5", "public", "--text", "posts=posts.txt", "--text", "r=reviews.parquet", cwd=work)
     shown = capsys.readouterr()
-    for title in ("Held-out text", "By text", "Perplexity, by how", "First suggestion, by how", "Keys saved, by how"):
+    for title in ("Held-out text", "Of it, ", "Perplexity, by how", "First suggestion, by how", "Keys saved, by how"):
         assert title in shown.out
     told = " ".join(shown.err.split())
     assert "these models don't know the same words, so that their perplexities don't compare" in told
@@ -70,7 +70,7 @@ def test_tables_for_people(work, capsys):
     assert SECRET not in shown.out + shown.err
     inside("evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work)
     shown = capsys.readouterr()
-    assert "By text" not in shown.out
+    assert "Of it, " not in shown.out
     assert "don't compare" not in shown.err
 
 

@@ -50,9 +50,9 @@ def test_tunes_and_writes_arpa(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--weights", "1,x"], "weights=1,x: give a number for each model, with commas between, such as 0.6,0.4."),
+        (["--weights", "1,x"], "--weights 1,x: give a number for each model, with commas between, such as 0.6,0.4."),
         (["--weights", "1"], "weights: 1 for 2 models; give one for each."),
-        (["--weights", "1,-1"], "weights=1, -1: each is a number from 0, and one is above 0."),
+        (["--weights", "1,-1"], "--weights 1, -1: each is a number from 0, and one is above 0."),
         (
             ["--weights", "1,1", "--tune", "public.txt"],
             "--weights and --tune: give one of them; --tune finds the weights.",

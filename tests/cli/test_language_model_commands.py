@@ -103,7 +103,7 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
     assert "Red" in plain
     assert "zanzibar" not in plain
     assert {"red", "zanzibar"} <= set(cached)
-    assert refused(*asked, "--cache", "1", cwd=tmp_path, code=2).startswith("cache=1.0: the share of the words")
+    assert refused(*asked, "--cache", "1", cwd=tmp_path, code=2).startswith("--cache 1.0: the share of the words")
     message = refused(
         "export", work / "several", "--format", "arpa", "--case-from", "names.txt", "-o", "x.arpa", cwd=tmp_path, code=2
     )
@@ -166,7 +166,7 @@ def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
     message = refused(*bias, "--vocab", work / "vocab.parquet", cwd=words, code=2)
     assert "give the vocabulary it was made with" in message
     message = refused(*bias, "--vocab", "vocab.parquet", "--prune", 0, cwd=words, code=2)
-    assert message.startswith("prune=0: the number of words is a whole number from 1")
+    assert message.startswith("--prune 0: the number of words is a whole number from 1")
     message = refused(*bias, "--vocab", "vocab.parquet", "--source", "x", cwd=words, code=2)
     assert message == "--source x: is for public models, and --format bias is of a release; leave it out."
     message = refused(*bias, "--vocab", "vocab.parquet", "--max-size", "1MB", cwd=words, code=2)
@@ -228,7 +228,7 @@ def test_a_model_of_so_many_bytes(tmp_path, capsys):
 
 def test_sizes_through_the_program(work, tmp_path):
     told = fail("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", "1KB", cwd=work, code=2)
-    smallest = re.search(r"max size 1KB: the smallest model of these 6 words takes (\d+KB); allow that much,", told)
+    smallest = re.search(r"--max-size 1KB: the smallest model of these 6 words takes (\d+KB); allow that much,", told)
     assert not (tmp_path / "x").exists()
     arguments = ("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", smallest[1], "--json")
     done = json.loads(succeed(*arguments, cwd=work))
@@ -302,13 +302,13 @@ def test_wrong_use(work, tmp_path):
         (("export", "several", "--format", "arpa", "--quantize", 8, *new), "are for --format model, not for arpa; leave them out."),
         (("export", "several", "--format", "tsv", "--max-size", "1MB", *new), "are for --format model, not for tsv; leave them out."),
         (("export", "several", "--format", "model", "--max-size", "1MB", "--prune", 9, *new), "both say how many n-grams stay; leave one of"),
-        (("export", "several", "--format", "model", "--max-size", "much", *new), "max size='much': give a size from 1KB to 10000GB, such as 10MB."),
-        (("export", "several", "--format", "model", "--max-size", "12", *new), "max size='12': give a size from 1KB"),
+        (("export", "several", "--format", "model", "--max-size", "much", *new), "--max-size 'much': give a size from 1KB to 10000GB, such as 10MB."),
+        (("export", "several", "--format", "model", "--max-size", "12", *new), "--max-size '12': give a size from 1KB"),
         (("export", "several", "--format", "model", "--quantize", 3, *new), "bits=3: of a probability is a whole number from 4 to 14."),
         (("export", "several", "--format", "tsv", "-o", "vocab counts"), "exists already"),
         (("export", "several", "--format", "model", "-o", "several", "--force"), "holds files that are not ours"),
-        (("predict", "several", "the", "-k", 0), "k=0: the number of predictions is a whole number from 1 to 1,000."),
-        (("export", "several", "--format", "arpa", "--prune", 2, *new), "prune=2: a model of 6 words keeps 7 n-grams or more."),
+        (("predict", "several", "the", "-k", 0), "--k 0: the number of predictions is a whole number from 1 to 1,000."),
+        (("export", "several", "--format", "arpa", "--prune", 2, *new), "--prune 2: a model of 6 words keeps 7 n-grams or more."),
     ):  # fmt: skip
         assert problem in refused(*arguments, cwd=work, code=2)
     assert not (tmp_path / "x").exists()

@@ -75,9 +75,9 @@ def test_create_makes_a_private_file_and_says_what_it_is(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--population", "p", "--epsilon", 0, "--delta", 0), "epsilon=0.0: give a number from 1e-05 to 100"),
-        (("--population", "p", "--epsilon", 1, "--delta", 1), "delta=1.0: give 0, or a number"),
-        (("--population", "a\nb", "--epsilon", 1, "--delta", 0), r"population='a\nb': a name has 1 to 200 printable"),
+        (("--population", "p", "--epsilon", 0, "--delta", 0), "--epsilon 0.0: give a number from 1e-05 to 100"),
+        (("--population", "p", "--epsilon", 1, "--delta", 1), "--delta 1.0: give 0, or a number"),
+        (("--population", "a\nb", "--epsilon", 1, "--delta", 0), r"--population 'a\nb': a name has 1 to 200 printable"),
         (("--epsilon", 1, "--delta", 0), "Missing option '--population'"),
     ],
 )

@@ -116,7 +116,7 @@ def test_commands_give_the_same_files_and_the_ledger_is_charged(spark, run, priv
     cards = [json.loads((tmp_path / name / "card.json").read_text()) for name in ("here", "there")]
     assert cards[0] | {"command": None} == cards[1] | {"command": None}
     run("ledger", "create", "book", "--population", "people", "--epsilon", 8, "--delta", 1e-3)
-    with pytest.raises(UsageError, match=r"^on Spark users are asked in one round; say --rounds 1, or use --engine "):
+    with pytest.raises(UsageError, match=r"^on Spark users are asked in one round; say rounds=1, or use engine="):
         run("discover", *common, "--ledger", "book", "-o", "more", "--engine", "spark")
     assert not Ledger.open("book").read().spends
     run("discover", *common, "--rounds", 1, "--ledger", "book", "-o", "more", "--engine", "spark")

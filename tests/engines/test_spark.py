@@ -295,7 +295,7 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
         engine.count(df, vocabulary)
     assert str(caught.value) == (
         "a row or more can't be used: no user id, the text is not valid UTF-8. Mend them, or count and skip such rows"
-        " with --skip-bad-rows."
+        " with skip_bad_rows=True."
     )
     skipped = engine.count(df, vocabulary, skip_bad_rows=True)
     assert skipped.bad_rows.by_reason == {"no user id": 2, "the text is not valid UTF-8": 1}

@@ -166,18 +166,18 @@ def test_a_missing_column_shows_no_row_of_a_file_without_header(put, read):
         read(path)
     assert str(caught.value) == (
         f"{path}: no column 'text' (what stands for names is not shown: it looks like a person's text)."
-        " Name the right one with --text-column."
+        " Name the right one with `text_column`."
     )
     assert message(read, put("named.csv", b"author,body_text\n")) == (
         f"{path.parent}/named.csv: no column 'text'; the columns are 'author', 'body_text'."
-        " Name the right one with --text-column."
+        " Name the right one with `text_column`."
     )
     assert message(read, put("half.csv", b"who wrote it,text\n")) == (
         f"{path.parent}/half.csv: no column 'user'; the columns are 'who wrote it', 'text'."
-        " Name the right one with --user-column."
+        " Name the right one with `user_column`."
     )
     assert message(read, path, user=None) == (
-        f"{path}: no column 'text'; the columns are 'alice', 'my secret'. Name the right one with --text-column."
+        f"{path}: no column 'text'; the columns are 'alice', 'my secret'. Name the right one with `text_column`."
     )
 
 
@@ -185,7 +185,7 @@ def test_a_missing_column_shows_no_row_of_a_file_without_header(put, read):
 def test_the_wrong_number_of_columns(put, read, row):
     path = put("x.csv", b"user,text\na,b\n\nc,d\n" + row + b"\ne,f\n")
     assert message(read, path) == (
-        f"{path}: row 3: the wrong number of columns. Mend the row, or count and skip such rows with --skip-bad-rows."
+        f"{path}: row 3: the wrong number of columns. Mend the row, or count and skip such rows with skip_bad_rows=True."
     )
     assert read(path, skip_bad_rows=True) == [("a", "b"), ("c", "d"), ("e", "f")]
 

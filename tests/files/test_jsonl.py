@@ -183,7 +183,7 @@ def test_why_a_line_is_bad(put, read, line, reason):
     with pytest.raises(BayesgramError) as caught:
         read(path)
     assert str(caught.value) == (
-        f"{path}: row 3: {reason}. Mend the row, or count and skip such rows with --skip-bad-rows."
+        f"{path}: row 3: {reason}. Mend the row, or count and skip such rows with skip_bad_rows=True."
     )
 
 
@@ -240,5 +240,5 @@ def test_a_key_that_no_line_has_is_a_missing_column(put, read, missing, data):
         read(path, skip_bad_rows=True)
     present = {"user": "'author', 'text'", "text": "'author', 'user'"}[missing]
     assert str(caught.value) == (
-        f"{path}: no column '{missing}'; the columns are {present}. Name the right one with --{missing}-column."
+        f"{path}: no column '{missing}'; the columns are {present}. Name the right one with `{missing}_column`."
     )

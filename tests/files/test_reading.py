@@ -17,7 +17,7 @@ PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 TABULAR = [".parquet", ".pq", ".arrow", ".feather"] + [
     kind + packed for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab") for packed in PACKED
 ]
-SKIP = "Mend the row, or count and skip such rows with --skip-bad-rows."
+SKIP = "Mend the row, or count and skip such rows with skip_bad_rows=True."
 
 
 def message(read, path, **options):
@@ -282,7 +282,7 @@ def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
         list(read_records([empty, bad], **arguments))
     assert str(caught.value) == (
         "nothing was read: every row was skipped (no user id, the wrong number of columns). Mend the rows, or name the"
-        " right columns with --text-column and --user-column."
+        " right columns with `text_column` and `user_column`."
     )
     assert caplog.messages == []
     assert list(read_records([empty, bad], **(arguments | {"refuse_nothing": False}))) == []

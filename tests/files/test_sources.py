@@ -1,5 +1,6 @@
 import os
 import re
+from pathlib import Path
 
 import pandas as pd
 import polars as pl
@@ -108,7 +109,7 @@ def test_tables_are_numbered_and_not_shown():
 
 
 def test_no_such_file(folder):
-    assert refused("data/z.csv") == (
+    assert refused(Path("data/z.csv")) == (
         "data/z.csv: no such file. Check the path; a pattern such as 'data/*.parquet' works too."
     )
 
@@ -126,7 +127,7 @@ def test_a_link_to_nothing(folder):
 @pytest.mark.parametrize(("name", "reason"), [("x" * 300 + ".csv", "File name too long"), ("\0", "not a valid path")])
 def test_a_path_that_cannot_be_looked_at(folder, name, reason):
     with pytest.raises(BayesgramError) as caught:
-        find_sources(name, allow_plain_text=True)
+        find_sources(Path(name), allow_plain_text=True)
     assert str(caught.value) == f"{name}: can't be read: {reason}. Check the path and its permissions."
 
 
@@ -141,7 +142,7 @@ def test_unknown_ending(folder):
 @pytest.mark.parametrize("given", ["empty", "data/*.tsv", "data/*.md"])
 def test_a_folder_or_pattern_without_readable_files(folder, given):
     (folder.parent / "empty").mkdir()
-    assert refused(given) == f"{given}: holds no file that can be read. The endings that are read: {ALL}."
+    assert refused(Path(given)) == f"{given}: holds no file that can be read. The endings that are read: {ALL}."
 
 
 def test_plain_text_has_no_users(folder):

@@ -68,7 +68,7 @@ def test_other_types_are_refused(read, tmp_path, values, kind):
     assert message(read, tmp_path / "x.parquet", UsageError).startswith(f"{tmp_path}/x.parquet: the user column ")
     assert message(read, table, UsageError) == (
         f"table 1: the user column 'user' holds {kind}; ids must be text or whole numbers. "
-        "Cast the column to string or int64 first, or name the right one with --user-column."
+        "Cast the column to string or int64 first, or name the right one with `user_column`."
     )
     table = pa.table({"user": ["a"], "text": values})
     assert message(read, table, UsageError).startswith("table 1: the text column 'text' holds ")
@@ -76,7 +76,7 @@ def test_other_types_are_refused(read, tmp_path, values, kind):
 
 def test_whole_numbers_are_no_text(read):
     assert message(read, pa.table({"user": ["a"], "text": [1]}), UsageError) == (
-        "table 1: the text column 'text' holds int64; it must hold text. Name the right one with --text-column."
+        "table 1: the text column 'text' holds int64; it must hold text. Name the right one with `text_column`."
     )
 
 
@@ -84,10 +84,10 @@ def test_a_missing_column_names_those_there_are(read, tmp_path):
     path = tmp_path / "reviews.parquet"
     pq.write_table(pa.table({"author": ["a"], "body": ["b"]}), path)
     assert message(read, path, UsageError, text="body") == (
-        f"{path}: no column 'user'; the columns are 'author', 'body'. Name the right one with --user-column."
+        f"{path}: no column 'user'; the columns are 'author', 'body'. Name the right one with `user_column`."
     )
     assert message(read, path, UsageError, user="author") == (
-        f"{path}: no column 'text'; the columns are 'author', 'body'. Name the right one with --text-column."
+        f"{path}: no column 'text'; the columns are 'author', 'body'. Name the right one with `text_column`."
     )
     wide = pa.table({f"c{n}": ["a"] for n in range(30)})
     assert "'c18', 'c19' and 10 more. Name" in message(read, wide, UsageError)
@@ -97,7 +97,7 @@ def test_a_missing_column_names_those_there_are(read, tmp_path):
 @pytest.mark.parametrize("make", [pl.DataFrame, pl.LazyFrame, pd.DataFrame], ids=["polars", "lazy", "pandas"])
 def test_a_missing_column_of_a_data_frame(read, make):
     assert message(read, make({"author": ["a"], "text": ["b"]}), UsageError) == (
-        "table 1: no column 'user'; the columns are 'author', 'text'. Name the right one with --user-column."
+        "table 1: no column 'user'; the columns are 'author', 'text'. Name the right one with `user_column`."
     )
 
 
@@ -113,7 +113,7 @@ def test_two_columns_of_one_name(read, tmp_path):
 
 def test_text_and_user_must_differ(read):
     assert message(read, pa.table({"user": ["a"]}), UsageError, text="user") == (
-        "text_column='user' and user_column='user': they must be two columns. Change --text-column or --user-column."
+        "text_column='user' and user_column='user': they must be two columns. Change `text_column` or `user_column`."
     )
 
 

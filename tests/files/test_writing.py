@@ -67,9 +67,7 @@ def test_a_place_that_is_closed_is_wrong_use(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
-    with pytest.raises(
-        UsageError, match=r"out: can't be written there \(Permission denied\); choose another --output\."
-    ):
+    with pytest.raises(UsageError, match=r"out: can't be written there \(Permission denied\); choose another `path`\."):
         check_free(tmp_path / "out", force=False)
 
 

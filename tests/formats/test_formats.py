@@ -125,7 +125,7 @@ def test_releases_open_with_the_claim_they_had(version, opened, name):
     assert release.probabilities[:5].tolist() == pytest.approx(told["probabilities"], **EXACT)
     deviations = None if release.deviations is None else release.deviations[:5].tolist()
     assert deviations == told["deviations"]
-    assert str(release.card).splitlines()[0].startswith(f"Mechanism:  {told['mechanism']} (")
+    assert str(release.card).splitlines()[0].startswith(f"Mechanism:  {told['mechanism']}")
 
 
 def test_a_release_that_is_saved_again_says_the_same(opened, tmp_path):

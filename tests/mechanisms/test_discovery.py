@@ -362,7 +362,7 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
 
 def test_a_discovery_that_can_t_be_read_spends_nothing(tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    with pytest.raises(BayesgramError, match="more than --memory holds"):
+    with pytest.raises(BayesgramError, match="more than `memory` holds"):
         discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, memory=1)
     assert ledger.read().last_number == 0
 

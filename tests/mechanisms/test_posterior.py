@@ -210,7 +210,9 @@ def test_weights_of_orders_and_words_share_the_norm():
 def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
     counts = reference.user_counts(np.ones((2, 7), np.int64))
     budget = Budget(1.0, 0.0 if isinstance(mechanism, Laplace) else 1e-6)
-    with pytest.raises(UsageError, match="needs a vocabulary of one order; make one with --order, or use posterior"):
+    with pytest.raises(
+        UsageError, match="needs a vocabulary of one order; make one with one `order`, or use posterior"
+    ):
         mechanism.release(counts, mixed_orders(), budget)
 
 

@@ -94,7 +94,7 @@ def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded
 
 def test_lists_that_memory_does_not_hold_are_refused_before_anything_is_spent(private, vocabulary, tmp_path):
     book = Ledger.create(tmp_path / "book", population="people", budget=Budget(8.0, 1e-3))
-    with pytest.raises(BayesgramError, match=r"more than --memory holds; give more, or ask in one round: --rounds 1\."):
+    with pytest.raises(BayesgramError, match=r"more than `memory` holds; give more, or ask in one round: rounds=1\."):
         discover(private, vocabulary, Budget(1.0, 1e-5), memory=1 << 20, ledger=book)
     assert not book.read().spends
 

@@ -272,9 +272,9 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
 
 def test_lists_that_memory_does_not_hold_are_refused_without_a_number():
     said = [(f"user {i}", f"zog{i} blip{i}") for i in range(300)]
-    with pytest.raises(BayesgramError, match=r"more than --memory holds; give more, or ask in one round") as error:
+    with pytest.raises(BayesgramError, match=r"more than `memory` holds; give more, or ask in one round") as error:
         list_candidates(records(said), PUBLIC, ORDERS, 20, memory=1000)
-    assert not any(letter.isdigit() for letter in str(error.value).replace("--rounds 1", ""))
+    assert not any(letter.isdigit() for letter in str(error.value).replace("rounds=1", ""))
 
 
 def test_private_things_don_t_show_themselves():

@@ -91,7 +91,7 @@ def test_a_tokenizer_that_contradicts_the_file_is_refused(tmp_path):
         Vocabulary.load(path, tokenizer=Tokenizer("whitespace"))
     assert str(caught.value) == (
         f"{path}: this vocabulary was made with the tokenizer 'words', not 'whitespace';"
-        " leave --tokenizer, --keep-case and --lower-case out."
+        " leave `tokenizer` and `lowercase` out."
     )
 
 

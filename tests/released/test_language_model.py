@@ -139,7 +139,7 @@ def test_several_orders_need_their_totals():
 
 def test_words_alone_make_no_model():
     with pytest.raises(
-        UsageError, match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with --order 3\.$"
+        UsageError, match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with order=3\.$"
     ):
         LanguageModel.from_release(release_of({("a",): 1.0}))
 
@@ -174,7 +174,8 @@ def test_perplexity_against_a_loop():
 
 @pytest.mark.parametrize("k", [0, -1, True, 2.5, 1001])
 def test_k_out_of_range(k):
-    with pytest.raises(UsageError, match=rf"^k={k}: the number of predictions is a whole number from 1 to 1,000\.$"):
+    told = rf"k={k}: the number of predictions is a whole number from 1 to 1,000" if type(k) is int else "k: takes a .*"
+    with pytest.raises(UsageError, match=rf"^{told}\.$"):
         LanguageModel.from_release(release_of(FISH)).predict([], k)
 
 

@@ -129,6 +129,6 @@ def test_what_fits_is_whole_and_what_can_not_is_refused(table, model):
     smallest = build(model.sizes[0] + 1).quantised().size_on_disk
     assert sum(fitted(build, smallest).sizes) == model.sizes[0] + 1
     with pytest.raises(
-        UsageError, match=rf"^max size \d+KB: the smallest model of these {model.sizes[0]:,} words takes"
+        UsageError, match=rf"^max_size=\d+KB: the smallest model of these {model.sizes[0]:,} words takes"
     ):
         fitted(build, smallest - 1)

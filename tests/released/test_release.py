@@ -66,7 +66,7 @@ def test_nothing_is_replaced_without_force(tmp_path):
     before = (tmp_path / "out" / "distribution.parquet").read_bytes()
     with pytest.raises(UsageError) as caught:
         make().save(tmp_path / "out")
-    assert str(caught.value) == f"{tmp_path}/out: exists already; choose another --output, or replace it with --force."
+    assert str(caught.value) == f"{tmp_path}/out: exists already; choose another `path`, or replace it with force=True."
     assert (tmp_path / "out" / "distribution.parquet").read_bytes() == before
     make().save(tmp_path / "out", force=True)
     assert (tmp_path / "out" / "distribution.parquet").read_bytes() != before
@@ -79,7 +79,7 @@ def test_force_does_not_delete_what_is_not_a_release(tmp_path):
     with pytest.raises(UsageError) as caught:
         make().save(tmp_path / "photos", force=True)
     assert str(caught.value) == (
-        f"{tmp_path}/photos: holds files that are not ours, so it is not replaced; choose another --output."
+        f"{tmp_path}/photos: holds files that are not ours, so it is not replaced; choose another `path`."
     )
     assert (tmp_path / "photos" / "cat.jpg").exists()
 

@@ -104,7 +104,7 @@ def test_its_name_is_its_hash_and_it_travels_whole(files):
     assert pickle.loads(pickle.dumps(bpe)).sentences("red") == bpe.sentences("red")
     assert named.known_by(bpe).sentences("red") == bpe.sentences("red")
     with pytest.raises(
-        UsageError, match=r"^text is cut by a tokenizer\.json here \(SHA-256 \w{12}…\): say --tokenizer file:PATH"
+        UsageError, match=r"^text is cut by a tokenizer\.json here \(SHA-256 \w{12}…\): say tokenizer=file:PATH"
     ):
         named.known_by(words).sentences("red")
 

@@ -197,5 +197,5 @@ def test_a_busy_port_is_one_sentence():
     place = open_place("127.0.0.1", 0, None)
     with place.listening:
         port = place.listening.getsockname()[1]
-        with pytest.raises(BayesgramError, match=f"^port={port}: something else uses it; give another --port, or 0"):
+        with pytest.raises(BayesgramError, match=f"^port={port}: something else uses it; give another `port`, or 0"):
             open_place("127.0.0.1", port, None)

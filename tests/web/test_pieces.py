@@ -58,7 +58,7 @@ def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
 @pytest.mark.parametrize("vocab", [None, [Path("vocab.parquet")]])
 def test_without_its_file_the_page_says_what_it_needs(folder, monkeypatch, given, vocab):
     monkeypatch.chdir(folder)
-    with pytest.raises(UsageError, match=r"^text is cut by a tokenizer\.json here .*: say --tokenizer file:PATH"):
+    with pytest.raises(UsageError, match=r"^text is cut by a tokenizer\.json here .*: say tokenizer=file:PATH"):
         serve(["out"], vocab=vocab, port=0, **given)
 
 

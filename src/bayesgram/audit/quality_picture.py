@@ -64,7 +64,7 @@ def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa:
 
     found = families(judged)
     if not found:
-        raise UsageError("--plot: none of these models says an ε; give a release, or a model folder made of one.")
+        raise UsageError("`plot`: none of these models says an ε; give a release, or a model folder made of one.")
     notes = [_of_words(judged, same_words=same_words), _key(judged), f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}."]
     texts = [part.name for part in judged[0].quality.by_text]
     drawn = [

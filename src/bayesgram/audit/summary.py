@@ -30,7 +30,7 @@ def scores(totals: Integers, releases: Sequence[tuple[str, Release]], public: Fl
     orders = releases[0][1].orders
     present = [int(order) for order in np.unique(orders) if totals[orders == order].any()]
     if not present:
-        raise BayesgramError("the private counts are empty: there is nothing to compare with; leave --against out.")
+        raise BayesgramError("the private counts are empty: there is nothing to compare with; leave `against` out.")
     found: list[Score] = []
     for order in present:
         rows = orders == order

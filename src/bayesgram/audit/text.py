@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids
 from bayesgram.audit.bands import Bands
 from bayesgram.errors import BayesgramError, UsageError
@@ -83,6 +84,7 @@ def _plain(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return [asdict(part) for part in parts]
 
 
+@checked
 def evaluate_text(
     models: Mapping[str, LanguageModel | str | Path],
     texts: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files; or several of them with names

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.segments import ALL
@@ -18,6 +19,7 @@ from bayesgram.released.release import Release
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
 
 
+@checked
 def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     """KL(p ‖ θ) = Σ p log(p/θ), p = the unclipped private counts, normalised; infinite where θ = 0 < p.
 

@@ -28,6 +28,8 @@ from bayesgram.cli import (
     text,
 )
 from bayesgram.cli.ledger import ledger_app
+from bayesgram.cli.quiet import with_quiet
+from bayesgram.cli.wording import as_options
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
@@ -37,7 +39,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 app = typer.Typer(
     name="bayesgram",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,8 +86,8 @@ for command in (
     audit.audit,
     clean.clean,
 ):
-    app.command()(command)
-app.command("import")(language_model.import_arpa)
+    app.command()(with_quiet(command))
+app.command("import")(with_quiet(language_model.import_arpa))
 app.add_typer(ledger_app, name="ledger")
 
 OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
@@ -101,9 +102,9 @@ def main() -> NoReturn:
         signal.signal(number, _stop)
     console.tell_what_is_logged()
     try:
-        app()
+        _run()
     except BayesgramError as error:
-        _fail(str(error), error.exit_code)
+        _fail(as_options(str(error)), error.exit_code)
     except MemoryError:
         _fail(OUT_OF_MEMORY, 1)
     except BrokenPipeError:
@@ -128,6 +129,21 @@ def _unexpected(error: Exception) -> str:
     )
 
 
+def _run() -> None:
+    """The command that was typed. What the parser refuses is an error like others for whoever asked for JSON."""
+    if console.JSON not in sys.argv[1:]:
+        app()
+        return
+    try:
+        code = app(standalone_mode=False)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _fail(error.format_message(), getattr(error, "exit_code", 2))
+    if isinstance(code, int):
+        sys.exit(code)
+
+
 def _stop(number: int, _frame: object) -> NoReturn:
     """Remove what is unfinished and leave at once: an exception raised inside a compiled kernel would crash it."""
     written: list[object] = []
@@ -138,13 +154,16 @@ def _stop(number: int, _frame: object) -> NoReturn:
     finally:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
         outcome = "no output was written." if not written else f"{', '.join(map(str, written))} was written before."
-        stopped = f"error: stopped by {signal.Signals(number).name}; {charge.told_at_once() or outcome}"
-        os.write(2, f"{show_cursor}\n{stopped}\n".encode())
+        stopped = f"stopped by {signal.Signals(number).name}; {charge.told_at_once() or outcome}"
+        os.write(2, f"{show_cursor}\nerror: {stopped}\n".encode())
+        os.write(1, console.json_of_error(stopped, 128 + number).encode())
         os._exit(128 + number)
 
 
 def _fail(message: str, code: int) -> NoReturn:
     """Say what went wrong; and, if budget is spent by now, what for: that is a run that failed, however it did."""
     spent = charge.told()
-    console.say(f"error: {message} {spent[:1].upper()}{spent[1:]}".rstrip())
-    sys.exit(1 if spent else code)
+    told, code = f"{message} {spent[:1].upper()}{spent[1:]}".rstrip(), 1 if spent else code
+    console.say(f"error: {told}")
+    sys.stdout.write(console.json_of_error(told, code))
+    sys.exit(code)

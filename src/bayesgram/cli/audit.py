@@ -23,6 +23,7 @@ def audit(
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
+    expected_users: mechanisms.ExpectedUsers = None,
     attacks: Annotated[
         str | None,
         typer.Option(help=f"From {ATTACKS}.", show_default="likelihood-ratio,scale,one-run,leaks"),
@@ -39,13 +40,12 @@ def audit(
     ),
     force: options.Force = False,
     json: options.Json = False,
-    expected_users: mechanisms.ExpectedUsers = None,
+    clip_norm: mechanisms.ClipNorm = None,
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     slope: mechanisms.Slope = None,
     rho: mechanisms.Rho = None,
     sensitivity: mechanisms.SensitivityOption = None,
-    clip_norm: mechanisms.ClipNorm = None,
     k: mechanisms.K = None,
     suppressed: mechanisms.SuppressedOption = None,
 ) -> None:
@@ -98,5 +98,5 @@ def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     console.print_table(f"Attacks on {found.mechanism}", ("attack", "neighbour", "result", "what it gets"), rows)
     if output is not None:
         console.say(f"Written to: {output}")
-    console.say(f"These numbers are {DISCLOSURE}.")
+    console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
     console.out.print(found.line, markup=False, soft_wrap=True)

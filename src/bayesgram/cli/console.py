@@ -4,11 +4,21 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.table import Table
 
 if TYPE_CHECKING:
@@ -16,17 +26,34 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False)
 err = Console(stderr=True, highlight=False)
+JSON = "--json"
+URGENT = ("warning: ", "error: ")
 
 
-def say(text: str) -> None:
-    """A line for a person, on standard error."""
-    err.print(text, markup=False)
+class _State:
+    """What the options of a command ask of everything it says."""
+
+    quiet = False
+    has_printed_json = False
+
+
+def be_quiet(quiet: bool) -> None:
+    """Whether progress and notes are left out."""
+    _State.quiet = quiet
+
+
+def say(text: str, *, urgent: bool = False) -> None:
+    """A line for a person, on standard error; with --quiet only what went wrong, or may."""
+    if urgent or not _State.quiet or text.startswith(URGENT):
+        err.print(text, markup=False)
 
 
 class _Sayer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Above the bar, if there is one."""
-        say(record.getMessage())
+        from bayesgram.cli.wording import as_options
+
+        say(as_options(record.getMessage()), urgent=record.levelno >= logging.WARNING)
 
 
 def tell_what_is_logged() -> None:
@@ -38,7 +65,15 @@ def tell_what_is_logged() -> None:
 
 def print_json(value: object) -> None:
     """One JSON document on standard output, for machines."""
+    _State.has_printed_json = True
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+
+
+def json_of_error(message: str, code: int) -> str:
+    """The document that stands for the result of a command that failed; nothing if the result is printed already."""
+    if _State.has_printed_json or JSON not in sys.argv[1:]:
+        return ""
+    return json.dumps({"error": message, "exit_code": code}, indent=2, ensure_ascii=False) + "\n"
 
 
 def print_table(
@@ -65,7 +100,8 @@ class ReadingBar:
         """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
         from bayesgram.files import read_records
 
-        reader = read_records(inputs, on_progress=self._move, **arguments)
+        paths = [Path(one) for one in inputs]  # typed as such, so that messages may show them
+        reader = read_records(paths, on_progress=self._move, **arguments)
         self._left += times * reader.size
         self._size += times * reader.size
         self._progress.update(self._task, total=self._size)
@@ -93,7 +129,7 @@ def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
         DownloadColumn(),
         TimeElapsedColumn(),
     )
-    with Progress(*columns, console=err) as progress:
+    with _progress(*columns) as progress:
         bar = ReadingBar(progress, label, then)
         yield bar
         bar.finish()
@@ -103,32 +139,72 @@ def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
 def step(label: str) -> Iterator[None]:
     """A spinner with a clock for work whose length isn't known."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=err) as progress:
+    with _progress(*columns) as progress:
         task = progress.add_task(label, total=1)
         yield
         progress.update(task, completed=1)
+
+
+Step = Callable[[str], AbstractContextManager[None]]
+
+
+@contextmanager
+def steps(total: int) -> Iterator[Step]:
+    """One bar over so many steps, which says what is being done; each is a `step`."""
+    columns = (
+        SpinnerColumn(),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+    )
+    with _progress(*columns) as bar:
+        task = bar.add_task("", total=total)
+
+        @contextmanager
+        def one(label: str) -> Iterator[None]:
+            bar.update(task, description=label)
+            yield
+            bar.advance(task)
+
+        yield one
+        bar.update(task, description="Done")
+
+
+def _progress(*columns: ProgressColumn) -> Progress:
+    return Progress(*columns, console=err, disable=_State.quiet)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
     """A bar that is moved to a share of its length; until it first is, its length isn't known."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=err) as bar:
+    with _progress(*columns) as bar:
         task = bar.add_task(label, total=None)
         yield lambda share: bar.update(task, total=1.0, completed=share)
         bar.update(task, total=1.0, completed=1.0)
 
 
+ROUNDING = "to two digits, and what is below 100 to 100"
+
+
+def rounded(number: int) -> int:
+    """Two significant digits, from 100 on: exact private numbers are not printed.
+
+    >>> rounded(978966), rounded(123), rounded(57)
+    (980000, 120, 100)
+    """
+    digits = int(10 ** max(len(str(number)) - 2, 0))
+    return max(round(number / digits) * digits, 100)
+
+
 def about(number: int) -> str:
-    """Two significant digits: exact private numbers are not printed.
+    """The same in words.
 
     >>> about(978966), about(123), about(57)
     ('about 980,000', 'about 120', 'fewer than 100')
     """
-    if number < 100:
-        return "fewer than 100"
-    digits = 10 ** (len(str(number)) - 2)
-    return f"about {round(number / digits) * digits:,}"
+    return "fewer than 100" if number < 100 else f"about {rounded(number):,}"
 
 
 def number(value: float | None) -> str:

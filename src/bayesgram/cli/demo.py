@@ -48,7 +48,8 @@ def demo(
 
     check_free(output, force=force, contents=story.CONTENTS)
     population = Population(users=users, seed=seed)
-    told = story.run(output, population, sentences=sentences, step=console.step, force=force)
+    with console.steps(story.number_of_steps(users)) as step:
+        told = story.run(output, population, sentences=sentences, step=step, force=force)
     if json:
         shown = {name: value for name, value in asdict(told).items() if name != "norms"}
         console.print_json({"output": str(output), **shown})

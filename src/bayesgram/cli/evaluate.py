@@ -93,7 +93,7 @@ def evaluate(
     if judge and plot is not None:
         held_out.draw(judge.judged, plot, same_words=judge.same_words, force=force)
     if not json:
-        console.say(f"These numbers are {DISCLOSURE}.")
+        console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
 
 
 def _show(rows: list[dict[str, Any]] | None, judge: held_out.Judge | None) -> None:

@@ -108,7 +108,7 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_free(path, force=force, inputs=inputs, option="--plot")
+    check_free(path, force=force, inputs=inputs, option="`plot`")
 
 
 def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: bool) -> None:
@@ -134,20 +134,17 @@ def show(judged: "Sequence[Judged]", *, same_words: bool) -> None:
     if len(judged[0].quality.by_text) > 1:
         _show_texts(judged)
     for measure, title in BY_FREQUENCY.items():
-        _show_bands(judged, measure, f"{title}, by how frequent the word is: at least")
+        _show_bands(judged, measure, f"{title}, by how frequent the word is: at least 1 in …")
     console.say(DEFINITIONS)
     if not same_words:
         console.say(OTHER_WORDS)
 
 
 def _show_texts(judged: "Sequence[Judged]") -> None:
-    """A row for each text and model, the models of a text together."""
-    rows = [
-        (text.name, each.name, _epsilon(each), *_cells(each.quality.by_text[at]))
-        for at, text in enumerate(judged[0].quality.by_text)
-        for each in judged
-    ]
-    console.print_table("By text", ("text", "model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
+    """A table for each text."""
+    for at, text in enumerate(judged[0].quality.by_text):
+        rows = [(each.name, _epsilon(each), *_cells(each.quality.by_text[at])) for each in judged]
+        console.print_table(f"Of it, {text.name}", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
 
 
 def _epsilon(judged: "Judged") -> str:
@@ -184,6 +181,6 @@ def _often(share: float | None) -> str:
     """Two digits of one in how many.
 
     >>> _often(0.0023)
-    '1 in 430'
+    '430'
     """
-    return f"1 in {float(f'{1 / share:.1e}'):,.0f}" if share else UNKNOWN
+    return f"{float(f'{1 / share:.1e}'):,.0f}" if share else UNKNOWN

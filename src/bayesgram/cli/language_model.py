@@ -106,7 +106,7 @@ def export(
     if vocab is not None or format_ is Format.BIAS:
         _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
         return
-    limit = options.size("max size", max_size) if max_size else None
+    limit = options.size("max_size", max_size) if max_size else None
     if is_public_model(release):
         unused = any(each is not None for each in (public, prune, limit))
         written = partial(_casing, source=case_from, text_column=text_column)
@@ -306,7 +306,7 @@ def predict(
         Path, typer.Argument(metavar="MODEL", help="A release, a model folder or an ARPA file.", show_default=False)
     ],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What stands before the next word.", show_default=False)],
-    k: Annotated[int, typer.Option("-k", help="How many words.")] = 5,
+    k: Annotated[int, typer.Option("--k", "-k", help="How many words.")] = 5,
     typed: Annotated[str, typer.Option(help="How the next word begins.", show_default=False)] = "",
     cache: Annotated[
         float, typer.Option(help="How much the words of TEXT itself count, from 0: 0.15 is a good share.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.quiet import with_quiet
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def _ledger() -> None:
 
 
 @ledger_app.command()
+@with_quiet
 def create(
     file: File,
     population: Annotated[
@@ -64,6 +66,7 @@ def create(
 
 
 @ledger_app.command()
+@with_quiet
 def show(file: File, json: options.Json = False) -> None:
     """Verify a ledger and show every reservation, what they cost together, and what is left.
 
@@ -95,6 +98,7 @@ def show(file: File, json: options.Json = False) -> None:
 
 
 @ledger_app.command("list")
+@with_quiet
 def list_(
     files: Annotated[
         list[str],
@@ -253,5 +257,7 @@ def _print_list(rows: list[dict[str, Any]]) -> None:
         else (row["ledger"], "refused", *"––––––")
         for row in rows
     ]
-    columns = ("ledger", "population", "ε", "δ", "spent ε", "left: Gaussian ε", "pure ε", "reservations")
-    console.print_table("Ledgers", columns, cells, right=columns[2:])
+    columns = ("ledger", "population", "ε", "δ", "spent", "left", "pure", "entries")
+    console.print_table(
+        "Ledgers: ε that is spent, and left for a Gaussian or a pure-ε release", columns, cells, right=columns[2:]
+    )

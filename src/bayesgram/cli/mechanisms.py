@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 Read = TypeVar("Read")
 
+DEFAULT = "Of posterior, the default, and gaussian"
 PAPER = "Of the paper's mechanism"
 OTHERS = "Of other mechanisms"
 
 ExpectedUsers = Annotated[
     int | None,
     typer.Option(
-        help="A public round figure, never the exact number: checks δ; of paper, sets C and W.",
-        rich_help_panel=PAPER,
+        help="How many users, a public round figure, never the exact number: checks δ; of paper, sets C and W.",
         show_default=False,
     ),
 ]
@@ -59,7 +59,7 @@ ClipNorm = Annotated[
     float | None,
     typer.Option(
         help="Λ of posterior and gaussian: most that a user's counts weigh.",
-        rich_help_panel=OTHERS,
+        rich_help_panel=DEFAULT,
         show_default="posterior chooses it inside the budget; gaussian 4",
     ),
 ]
@@ -101,7 +101,7 @@ def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None
     largest = 1e-4 if expected_users is None else 0.1 / expected_users
     if not proved and budget.delta > largest:
         console.say(
-            f"warning: delta={budget.delta}: with this chance all about somebody may come out;"
+            f"warning: --delta {budget.delta}: with this chance all about somebody may come out;"
             f" stay far below 1/(number of users), at most {largest:g} here."
         )
 

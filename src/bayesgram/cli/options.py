@@ -69,7 +69,7 @@ KeepCase = Annotated[
     bool | None,
     typer.Option("--keep-case/--lower-case", help="Whether case matters.", show_default="as usual for the tokenizer"),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="ε: how much one user may show.", show_default=False)]
+Epsilon = Annotated[float | None, typer.Option(help="Required: ε, how much one user may show.", show_default=False)]
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
 ]
@@ -109,7 +109,7 @@ def memory(text: str) -> int:
 def size(name: str, text: str) -> int:
     """The bytes that a file may have, from 800KB, 10MB and the like.
 
-    >>> size("max size", "10MB"), size("max size", "1.5 kb")
+    >>> size("max_size", "10MB"), size("max size", "1.5 kb")
     (10000000, 1500)
     """
     found = _bytes(text, "KMG")

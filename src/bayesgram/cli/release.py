@@ -51,6 +51,7 @@ def release(
     ] = MechanismName.POSTERIOR,
     epsilon: options.Epsilon = None,
     delta: options.Delta = None,
+    expected_users: mechanisms.ExpectedUsers = None,
     seed: options.Seed = None,
     ledger: Annotated[
         Path | None,
@@ -69,7 +70,7 @@ def release(
     master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
-    expected_users: mechanisms.ExpectedUsers = None,
+    clip_norm: mechanisms.ClipNorm = None,
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     slope: mechanisms.Slope = None,
@@ -81,7 +82,6 @@ def release(
     slopes: Slopes = None,
     rhos: Rhos = None,
     score_sensitivity: ScoreOption = None,
-    clip_norm: mechanisms.ClipNorm = None,
     k: mechanisms.K = None,
     suppressed: mechanisms.SuppressedOption = None,
 ) -> None:

@@ -40,10 +40,18 @@ def report(
     changes: Annotated[
         bool, typer.Option("--changes", help="Adds what changed from release to release: see bayesgram compare.")
     ] = False,
+    population: Annotated[
+        str | None, typer.Option(help="Whose text it is, in your words, for the head of the page.", show_default=False)
+    ] = None,
+    period: Annotated[
+        str | None, typer.Option(help="From when it is, likewise, such as 'May 2026'.", show_default=False)
+    ] = None,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
     """Write one page about releases that opens offline: who is protected, what ε means, what changed, how sure it is.
+
+    It begins with a verdict in one line, the date, and what you say of the data: --population and --period.
 
     Numbers computed from private data are shown only with --against or --audit; the file is then for its owner alone.
 
@@ -53,6 +61,7 @@ def report(
     from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
     from bayesgram.released.report import ReleaseView, page
+    from bayesgram.released.verdict import Curator
 
     audits = audit or []
     given = [path for path in (vocab, against) if path is not None]
@@ -64,8 +73,9 @@ def report(
     public = None if vocab is None else matching(vocab, loaded).prior
     private = _private(loaded, public, against, audits)
     views = [ReleaseView(name, release, public) for name, release in loaded]
+    told_of = [_discovery_view(name, discovery) for name, discovery in found]
     told = _changes(loaded) if changes else None
-    document = page(views, private, [_discovery_view(name, discovery) for name, discovery in found], told)
+    document = page(views, private, told_of, told, curator=Curator(population, period))
     with publish_file(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")

@@ -63,7 +63,7 @@ class ModelWish:
         if self.size is None:
             return {}
         return (
-            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model size", self.size)}
+            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model_size", self.size)}
         )
 
 
@@ -316,15 +316,17 @@ def count(
             f"warning: no n-gram of {vocab} was found in any text. The counts are empty: are text, column and"
             " vocabulary in one language, and cut alike?"
         )
-    told = {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0} if json else {}
+    sizes = {"users": counted.users, "nonzeros": counted.nonzeros}
+    told: dict[str, Any] = {name: console.about(size) for name, size in sizes.items()}
+    if json:
+        told = {**{name: console.rounded(size) for name, size in sizes.items()}, "rounded": console.ROUNDING}
+        told |= {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0}
     console.report(
         {
             "output": str(output),
-            "users": console.about(counted.users),
-            "nonzeros": console.about(counted.nonzeros),
             **({} if listed is None else {"segments": list(listed.all_names) if json else _listed(listed)}),
-            "bad_rows_skipped": bad_rows,
             **told,
+            "bad_rows_skipped": bad_rows,
             "note": "private: keep this folder where the text is kept",
         },
         json=json,

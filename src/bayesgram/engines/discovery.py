@@ -72,7 +72,7 @@ def check_rounds(rounds: int) -> None:
 
 
 def _only_one_round() -> UsageError:
-    return UsageError("on Spark users are asked in one round; say --rounds 1, or use --engine local.")
+    return UsageError("on Spark users are asked in one round; say rounds=1, or use engine=local.")
 
 
 def _by_user(texts: Sequence[Texts]) -> "DataFrame":

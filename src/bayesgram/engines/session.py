@@ -89,6 +89,6 @@ def _pyspark() -> Any:  # noqa: ANN401 - the class SparkSession
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError:
         raise UsageError(
-            "engine=spark: pyspark is not installed; pip install 'bayesgram[spark]', or use --engine local."
+            "engine=spark: pyspark is not installed; pip install 'bayesgram[spark]', or use engine=local."
         ) from None
     return SparkSession

@@ -24,11 +24,12 @@ from bayesgram.files import BadRows, Source, find_sources, nothing_read
 from bayesgram.files.columns import Columns
 from bayesgram.private import store
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
+from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ROUGHLY, Worth, nothing_of
 from bayesgram.public.lists import looked_up
 from bayesgram.public.opening import Listed, listed
 from bayesgram.public.sources import by_name
-from bayesgram.public.vocabulary import Vocabulary, refuse_empty, sizes_by_order
+from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer
 
@@ -321,7 +322,7 @@ def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     if bad.by_reason and not skip:
         raise BayesgramError(
             f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or count and skip such rows with"
-            " --skip-bad-rows."
+            " skip_bad_rows=True."
         )
     return bad, rows_read
 

@@ -135,6 +135,12 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
     return story
 
 
+def number_of_steps(users: int) -> int:
+    """How often `run` begins a step."""
+    text_to_discovery, best_of_the_paper, drawing = 6, len(EPSILONS), 1
+    return text_to_discovery + len(list(candidates(users))) + best_of_the_paper + drawing
+
+
 def write_public(folder: Path, population: Population, *, sentences: int) -> None:
     """Articles with this many sentences, and a third as many posts of chat."""
     write_public_text(folder / SOURCES["articles"], population, sentences=sentences)

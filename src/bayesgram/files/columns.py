@@ -30,7 +30,7 @@ class Columns:
         if self.text == self.user:
             raise UsageError(
                 f"text_column={self.text!r} and user_column={self.user!r}: they must be two columns. "
-                "Change --text-column or --user-column."
+                "Change `text_column` or `user_column`."
             )
         if self.by is not None and self.by in (self.text, self.user):
             raise UsageError(
@@ -78,8 +78,8 @@ class Columns:
                 )
 
     def _advice(self, name: str) -> str:
-        options = {self.text: "--text-column", self.user: "--user-column", self.by: "--by"}
-        return f"Name the right one with {options[name]}."
+        arguments = {self.text: "text_column", self.user: "user_column", self.by: "by"}
+        return f"Name the right one with `{arguments[name]}`."
 
 
 def _lower_first(sentence: str) -> str:

@@ -124,7 +124,7 @@ def nothing_read(bad_rows: BadRows) -> BayesgramError:
     if bad_rows.by_reason:
         return BayesgramError(
             f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). Mend the rows, or name the"
-            " right columns with --text-column and --user-column."
+            " right columns with `text_column` and `user_column`."
         )
     return BayesgramError("nothing was read: the inputs hold no row. Check that they are the right ones.")
 

@@ -85,7 +85,7 @@ def clean(
     if bad and not skip:
         row, reason = bad[0]
         raise BayesgramError(
-            f"{source}: row {row}: {reason}. Mend the row, or count and skip such rows with --skip-bad-rows."
+            f"{source}: row {row}: {reason}. Mend the row, or count and skip such rows with skip_bad_rows=True."
         )
     for _, reason in bad:
         bad_rows.add(reason)

@@ -96,8 +96,9 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
         raise UsageError("inputs=[]: nothing to read. Name at least one file, folder, pattern or table.")
     sources: list[Source] = []
     tables = 0
-    for one in given:
+    for place, one in enumerate(given):
         if isinstance(one, (str, os.PathLike)):
+            _refuse_text(one, f"inputs[{place}]" if _is_sequence(inputs) else "inputs")
             sources += [_file_source(path, allow_plain_text) for path in _expand(os.fspath(one), allow_plain_text)]
         else:
             tables += 1
@@ -226,6 +227,26 @@ def _size(path: Path) -> int:
         problem = "no such file" if status is None else "not a file or folder"
         raise UsageError(f"{path}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too.")
     return status.st_size
+
+
+def _refuse_text(given: str | os.PathLike[str], name: str) -> None:
+    """Refuse a string that is no path: it may be what somebody wrote, so it is not shown. A `Path` is one."""
+    if isinstance(given, str) and not _is_there(given):
+        raise UsageError(
+            f"{name}: a string is read as the path of a file or folder, or as a pattern, and there is none of this name"
+            " (which is not shown: it may be somebody's text). Check the path; text itself is given as a table of"
+            " pyarrow, polars or pandas."
+        )
+
+
+def _is_there(given: str) -> bool:
+    """Whether a string names something: also what may not be looked at."""
+    try:
+        return Path(given).exists() or next(glob.iglob(given, recursive=True), None) is not None  # noqa: PTH207
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
 
 
 def _status(path: Path) -> os.stat_result | None:

@@ -1,8 +1,8 @@
 """Publish a file or a folder whole or not at all.
 
 What is written stands aside under a hidden name, is flushed to disk and takes its place by one rename; a run that
-dies before leaves what was there untouched. Without `force` nothing that exists is replaced, not even something that
-appears meanwhile; with `force`, a folder is replaced only if it holds exactly what would be written there.
+dies before leaves what was there untouched. Without force=True nothing that exists is replaced, not even something that
+appears meanwhile; with force=True, a folder is replaced only if it holds exactly what would be written there.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
 
 NEW = "new"
-OUTPUT = "--output"  # the option that most paths are given with
+OUTPUT = "`path`"  # as most places are named
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
 PROBE = 1 << 16  # bytes that must find room before any work
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -73,7 +73,7 @@ def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = Non
     if target.is_symlink() and not target.exists():
         raise UsageError(f"{path}: is a link to nowhere; choose another {option}.")
     if target.exists() and not force:
-        raise UsageError(f"{path}: exists already; choose another {option}, or replace it with --force.")
+        raise UsageError(f"{path}: exists already; choose another {option}, or replace it with force=True.")
     if target.exists() and target.is_dir() != (contents is not None):
         raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}.")
     if target.is_dir() and _holds_others(target, set(contents or ())):
@@ -186,9 +186,9 @@ def _in_words(target: Path, error: OSError, aside: Path | None) -> BayesgramErro
     """What kept us from writing, for the person who can mend it."""
     why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another --output.")
+        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another `path`.")
     if aside is None and error.errno not in FAILURES:
-        return UsageError(f"{target}: can't be written there ({why}); choose another --output.")
+        return UsageError(f"{target}: can't be written there ({why}); choose another `path`.")
     advice = "Free some space" if error.errno in FULL else "Mend that"
     left = f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
     return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")
@@ -211,5 +211,5 @@ def _flush_place(target: Path) -> None:
     except OSError as error:
         raise BayesgramError(
             f"{target}: is written, but the disk did not confirm it ({error.strerror}): a power failure may undo it;"
-            " check the disk, then copy it or write it again with --force."
+            " check the disk, then copy it or write it again with force=True."
         ) from error

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, overload
 
 import numpy as np
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files.segments import Segments
@@ -25,6 +26,8 @@ from bayesgram.released.measurements import Measurements
 from bayesgram.released.previous import Previous
 from bayesgram.released.release import Release
 from bayesgram.released.segmented import SegmentedRelease
+
+USUAL_DELTA = 1e-7
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Mechanism(ABC):
     statement: ClassVar[str]
     several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
     previous: Previous | None = None  # the release that this one follows
+    usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
     hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
     @abstractmethod
@@ -110,7 +114,7 @@ class Mechanism(ABC):
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if len(vocabulary.parts) > 1 and not self.several_orders:
             raise UsageError(
-                f"mechanism={self.name}: needs a vocabulary of one order; make one with --order, or use posterior."
+                f"mechanism={self.name}: needs a vocabulary of one order; make one with one `order`, or use posterior."
             )
 
     def release(
@@ -156,9 +160,11 @@ def made_release(
 def release(
     counts: PrivateCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = ...,
     budget: Budget | None = ...,
     *,
+    epsilon: float | None = ...,
+    delta: float | None = ...,
     seed: int | None = ...,
     ledger: Ledger | None = ...,
     output: str | None = ...,
@@ -171,9 +177,11 @@ def release(
 def release(
     counts: SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = ...,
     budget: Budget | None = ...,
     *,
+    epsilon: float | None = ...,
+    delta: float | None = ...,
     seed: int | None = ...,
     ledger: Ledger | None = ...,
     output: str | None = ...,
@@ -186,9 +194,11 @@ def release(
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = ...,
     budget: Budget | None = ...,
     *,
+    epsilon: float | None = ...,
+    delta: float | None = ...,
     seed: int | None = ...,
     ledger: Ledger | None = ...,
     output: str | None = ...,
@@ -197,12 +207,15 @@ def release(
     previous: "Previous | Release | str | Path | None" = ...,
     on_progress: Callable[[float], None] = ...,
 ) -> Release | SegmentedRelease: ...
+@checked
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: Mechanism | None = None,
     budget: Budget | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | None = None,
@@ -213,14 +226,17 @@ def release(
 ) -> Release | SegmentedRelease:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
 
-    Counts by segment give a release for all people and one for each segment, in one budget. `unit` says what one user
-    id stands for, where it is not all of a user's text. `previous` is a release that this one follows: its prior. It is
-    public, and costs nothing more.
+    Without a mechanism it is `Posterior()`. The budget is `epsilon` and `delta` (1e-7 unless said otherwise, where the
+    mechanism uses one), or a `Budget`. Counts by segment give a release for all people and one for each segment, in one
+    budget. `unit` says what one user id stands for, where it is not all of a user's text. `previous` is a release that
+    this one follows: its prior. It is public, and costs nothing more.
 
     With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
     `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
     `on_progress` is told which share of the segments is done.
     """
+    mechanism = _default() if mechanism is None else mechanism
+    budget = budget_of(budget, epsilon, delta, usual=mechanism.usual_delta)
     door: Any = mechanism.after(previous)
     if isinstance(counts, SegmentedCounts):
         door = door.by_segment(counts.segments, on_progress)
@@ -277,13 +293,34 @@ def reservation(
     if mechanism.guarantee is not Guarantee.PROVED:
         raise UsageError(
             f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
-            " use posterior, gaussian or laplace, or leave --ledger out."
+            " use posterior, gaussian or laplace, or leave `ledger` out."
         )
     epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
     return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
+
+
+def _default() -> Mechanism:
+    from bayesgram.mechanisms.posterior import Posterior  # noqa: PLC0415 - it imports this module
+
+    return Posterior()
+
+
+def budget_of(
+    budget: Budget | None, epsilon: float | None, delta: float | None, *, usual: float = USUAL_DELTA
+) -> Budget | None:
+    """The budget, given whole or as its two numbers."""
+    if budget is not None and (epsilon is not None or delta is not None):
+        raise UsageError("budget: holds ε and δ; give it, or epsilon and delta.")
+    if epsilon is None:
+        if delta is not None:
+            raise UsageError(f"delta={delta}: means nothing without epsilon; give both, or a budget.")
+        return budget
+    if delta is not None and not usual:
+        raise UsageError(f"delta={delta}: this mechanism needs none; leave it out.")
+    return Budget(epsilon, usual if delta is None else delta)
 
 
 def need(budget: Budget | None, mechanism: str) -> Budget:

@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files import Records, read_records
 from bayesgram.inference.steering import Course
-from bayesgram.mechanisms.base import Randomness
+from bayesgram.mechanisms.base import Randomness, budget_of, need
 from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -218,11 +219,14 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
     return rows
 
 
+@checked
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files; or PrivateText
     vocabulary: Vocabulary,
-    budget: Budget,
+    budget: Budget | None = None,
     *,
+    epsilon: float | None = None,
+    delta: float | None = None,
     orders: Sequence[int] | None = None,
     model: LanguageModel | None = None,
     at_least: int = 1,
@@ -239,16 +243,18 @@ def discover(
 ) -> Discovery:
     """N-grams that many people write and the vocabulary lacks: files, folders, globs or tables in, a discovery out.
 
+    The budget is `epsilon` and `delta` (1e-7 unless said otherwise), or a `Budget`.
     Text on a cluster is a `bayesgram.engines.discovery.SparkText`, which knows its columns, and asked in one round.
     `model` is a public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of the
     vocabulary's counts. With a ledger the budget is reserved there, durably, before any noise is drawn.
     """
+    whole = need(budget_of(budget, epsilon, delta), Door.name)
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
         text = TextHere(records, memory)
-    return discover_in(text, PublicText.of(vocabulary, model), settings, budget, seed=seed, ledger=ledger, unit=unit)
+    return discover_in(text, PublicText.of(vocabulary, model), settings, whole, seed=seed, ledger=ledger, unit=unit)
 
 
 def discover_in(

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from bayesgram.arguments import check_fields
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -28,6 +29,7 @@ class Gaussian(Mechanism):
     clip_norm: float = 4.0  # Λ
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:

@@ -23,6 +23,7 @@ class KAnonymity(Mechanism):
     statement: ClassVar[str] = (
         "no noise: exact counts of n-grams of at least K users; comparing two such releases can single a user out."
     )
+    usual_delta: ClassVar[float] = 0.0
 
     k: int = 50
     suppressed: Suppressed = Suppressed.ADD_ONE

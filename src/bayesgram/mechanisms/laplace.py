@@ -29,6 +29,7 @@ class Laplace(Mechanism):
     name: ClassVar[str] = "laplace"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
     statement: ClassVar[str] = STATEMENT
+    usual_delta: ClassVar[float] = 0.0
 
     max_total: int = 10  # W
 

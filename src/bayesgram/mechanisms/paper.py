@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
@@ -59,6 +60,7 @@ class Paper(Mechanism):
     sensitivity: Sensitivity = Sensitivity.EXACT
 
     def __post_init__(self) -> None:
+        check_fields(self)
         object.__setattr__(self, "max_count", check_max_count(self.max_count))
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
         if not (math.isfinite(self.slope) and self.slope > 0):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.files.segments import Segments
@@ -67,6 +68,7 @@ class Posterior(Mechanism):
     previous: Previous | None = None  # a release that this one follows; public
 
     def __post_init__(self) -> None:
+        check_fields(self)
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from bayesgram.arguments import check_fields
 from bayesgram.arrays import Bools, Floats
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
@@ -44,6 +45,7 @@ class Grid:
     score_sensitivity: ScoreSensitivity = ScoreSensitivity.CORRECTED
 
     def __post_init__(self) -> None:
+        check_fields(self)
         for name, values in (("slopes", self.slopes), ("rhos", self.rhos)):
             if not values:
                 raise UsageError(f"{name}=(): give at least one value to choose from.")
@@ -132,6 +134,9 @@ class TunedPaper(Mechanism):
 
     paper: Paper = field(default_factory=Paper)
     grid: Grid = field(default_factory=Grid)
+
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def settings(self) -> dict[str, Any]:
         """Those of Algorithm 1 but S and ρ, which are chosen, and the grid they are chosen from."""

@@ -45,6 +45,10 @@ class Budget:
                 " 1e-7 is usual."
             )
 
+        for name in ("epsilon", "delta"):
+            if isinstance(getattr(self, name), np.floating):  # else 32 bits would be calibrated for
+                object.__setattr__(self, name, float(getattr(self, name)))
+
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:
         """Parts that compose to the whole: the shares add up to 1, exactly."""
         if sum(shares) != 1 or min(shares) <= 0:

@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bayesgram.arguments import checked
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     Allowance,
@@ -174,6 +175,7 @@ class Ledger:
     budget: Budget
 
     @classmethod
+    @checked
     def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
         """A new file, readable by its owner only; never over something that exists."""
         check_population(population)
@@ -183,6 +185,7 @@ class Ledger:
         return cls.open(path)
 
     @classmethod
+    @checked
     def open(cls, path: str | Path) -> "Ledger":
         """An existing ledger, verified from its first byte to its last entry."""
         contents = read_ledger(path)

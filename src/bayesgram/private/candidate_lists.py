@@ -95,7 +95,7 @@ def _check_room(numbers: Sequence[WindowNumbers], pairs: int, memory: int) -> No
     taken = sum(known.nbytes + PER_CANDIDATE * len(known) for known in numbers) + PER_PAIR * pairs
     if taken > memory:
         raise BayesgramError(
-            "the candidates of all users are more than --memory holds; give more, or ask in one round: --rounds 1."
+            "the candidates of all users are more than `memory` holds; give more, or ask in one round: rounds=1."
         )
 
 

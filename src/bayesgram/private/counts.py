@@ -12,12 +12,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.segments import Segments
 from bayesgram.kernels import inlined, kernel
+from bayesgram.notebook import html
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable, hash_rows
@@ -50,6 +52,10 @@ class UserCounts(PrivateCounts):
 
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: nothing of what was counted, nor of how many people."""
+        return html(repr(self), [("note", "private: keep it where the text is kept")])
 
     def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores."""
@@ -104,7 +110,7 @@ def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
         raise UsageError(
-            f"{what}: looks at single users, which only the local engine can, in memory; leave --engine spark out, or"
+            f"{what}: looks at single users, which only the local engine can, in memory; leave engine=spark out, or"
             " read the counts with load_counts()."
         )
     return counts
@@ -131,6 +137,7 @@ def count(
     text_column: str = ...,
     skip_bad_rows: bool = ...,
 ) -> SegmentedCounts: ...
+@checked
 def count(
     inputs: Any,  # paths or tables, see bayesgram.files
     vocabulary: Vocabulary,

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Ids
 from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
@@ -48,6 +49,7 @@ COLUMNS = list(TYPES)
 MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
 
 
+@checked
 def save_counts(
     counts: UserCounts | SegmentedCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False
 ) -> None:
@@ -112,6 +114,7 @@ class Batch(NamedTuple):
     counts: Ids
 
 
+@checked
 def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts | SegmentedCounts:
     """Read all of a counts folder or a Parquet file of counts over a vocabulary of this size; a folder knows its own.
 
@@ -220,7 +223,7 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     try:
         meta = read_json(folder / META)
         check_format(folder, "a counts folder", meta["format"], FORMAT)
-        size, fingerprint = _made_with(meta["vocabulary"])
+        size, fingerprint = _stated(meta["vocabulary"])
         _check_segments(folder, meta)
     except FileNotFoundError:
         raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
@@ -238,8 +241,8 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     return size, fingerprint
 
 
-def _made_with(vocabulary: dict[str, Any]) -> tuple[int, str]:
-    """The size and the fingerprint that meta.json tells."""
+def _stated(vocabulary: dict[str, Any]) -> tuple[int, str]:
+    """What meta.json tells of a vocabulary."""
     size, fingerprint = vocabulary["size"], vocabulary["fingerprint"]
     if type(size) is not int or not isinstance(fingerprint, str):
         raise TypeError("a size is a whole number, a fingerprint is a text")

@@ -271,7 +271,7 @@ class Race:
 
 def nothing_of(order: int) -> BayesgramError:
     """That there is nothing to choose from."""
-    return BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller --order.")
+    return BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller `order`.")
 
 
 def _leading(rows: Ids, counts: Integers, size: int) -> Counted:

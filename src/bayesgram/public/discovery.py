@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.writing import publish_folder
+from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
@@ -31,8 +33,8 @@ FORMAT = 1
 MECHANISM = DISCOVERY
 
 
-@dataclass(frozen=True, eq=False)
-class Discovery:
+@dataclass(frozen=True, eq=False, repr=False)
+class Discovery(Tabular):
     """What was found, heaviest first, and what it is worth."""
 
     ngrams: pa.LargeStringArray
@@ -44,6 +46,11 @@ class Discovery:
 
     def __repr__(self) -> str:
         return f"Discovery({len(self):,} n-grams, {self.card.claim})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the card, and the heaviest."""
+        rows = [(str(row["ngram"]), f"{row['weight']:.1f}") for row in self.to_arrow().slice(0, 10).to_pylist()]
+        return html(repr(self), self.card.told, ("n-gram", "weight"), rows)
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -70,16 +77,17 @@ class Discovery:
             vocabulary=self.vocabulary.taken(left),
         )
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
-            self._write_ngrams(folder / NGRAMS)
+            pq.write_table(self.to_arrow(), folder / NGRAMS, compression="zstd")
             self.vocabulary.write(folder / VOCABULARY)
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
-    def _write_ngrams(self, file: Path) -> None:
-        """Write the table of what was found."""
+    def to_arrow(self) -> pa.Table:
+        """The rows of ngrams.parquet."""
         columns = {
             "ngram": self.ngrams,
             "order": pa.array(self.orders),
@@ -87,9 +95,10 @@ class Discovery:
             "standard_deviation": np.full(len(self), self.deviation),
             "log_probability": self.logs,
         }
-        pq.write_table(pa.table(columns), file, compression="zstd")
+        return pa.table(columns)
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Discovery":
         """Read a discovery's folder."""
         folder = Path(path)

@@ -30,7 +30,7 @@ def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeSt
         records = read_records(str(path), text_column="ngram", user_column=None, refuse_nothing=True)
         ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
     except UsageError as error:
-        column = "Name the right one with --text-column."
+        column = "Name the right one with `text_column`."
         raise UsageError(str(error).replace(column, "A list has its n-grams in the column 'ngram'.")) from None
     return as_list(ngrams, tokenizer, path)
 

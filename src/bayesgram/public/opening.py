@@ -49,7 +49,7 @@ Read: TypeAlias = Callable[[Any], Iterable[Records]]
 
 def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read) -> dict[str, Opened]:
     """Every source, opened and not yet read; `read` makes records of text."""
-    opened = {name: listed(given, tokenizer, text_column) or read(given) for name, given in inputs.items()}
+    opened = {name: listed(given, tokenizer, text_column) or read(_named(given)) for name, given in inputs.items()}
     for first, second, path in _shared_files(opened):
         logger.warning("warning: %s is read for two sources, %s and %s: it counts for both.", path, first, second)
     return opened
@@ -77,7 +77,7 @@ def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
         if isinstance(source, Listed):
             raise UsageError(
                 f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
-                " made of text; give its text, or leave --model out."
+                " made of text; give its text, or leave `model` out."
             )
     return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
 
@@ -91,6 +91,13 @@ def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
     """The inputs that are paths on this machine."""
     given = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
     return [Path(one) for one in given if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)]
+
+
+def _named(inputs: Any) -> Any:  # noqa: ANN401 - paths or tables
+    """Strings as paths: of public text, a message may show what is not there."""
+    if isinstance(inputs, str):
+        return Path(inputs)
+    return [_named(one) for one in inputs] if isinstance(inputs, list | tuple) else inputs
 
 
 def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
@@ -166,7 +173,7 @@ def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:
     if stated != tokenizer:
         raise UsageError(
             f"{path}: was made with the tokenizer {stated.name!r}, and this vocabulary is made with {tokenizer.name!r};"
-            " sources must be cut alike: change --tokenizer, --keep-case and --boundaries, or leave it out."
+            " sources must be cut alike: change `tokenizer`, `lowercase` and `boundaries`, or leave it out."
         )
 
 

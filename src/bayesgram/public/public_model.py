@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.files import Records, read_records
@@ -112,6 +113,7 @@ class PublicModel:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
     @classmethod
+    @checked
     def from_public(
         cls,
         vocabulary: Vocabulary,
@@ -163,6 +165,7 @@ class PublicModel:
                 models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
         return cls(models, vocabulary)
 
+    @checked
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
@@ -181,6 +184,7 @@ class PublicModel:
         parts = [part for _, part in self.vocabulary.parts]
         return np.concatenate([source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts])
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
         check_place(path, force=force)
@@ -198,6 +202,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved model into memory."""
         folder = Path(path)
@@ -258,12 +263,12 @@ def is_public_model(path: Path) -> bool:
 
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
-    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="--model")
+    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)
         ):
-            raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another --model.")
+            raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another `model`.")
 
 
 def check_order(order: int) -> int:

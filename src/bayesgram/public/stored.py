@@ -90,7 +90,7 @@ def ngrams_of(path: str | Path, table: pa.Table, tokenizer: Tokenizer | None) ->
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
             f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-            f" {'give its file' if stated.digest else 'leave --tokenizer, --keep-case and --lower-case out'}."
+            f" {'give its file' if stated.digest else 'leave `tokenizer` and `lowercase` out'}."
         )
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not _is_text(column):
         raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")

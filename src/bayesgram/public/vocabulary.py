@@ -19,12 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.hidden import scratch_folder
 from bayesgram.files.writing import publish_file
+from bayesgram.notebook import Tabular, html
 from bayesgram.public import stored
+from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
 from bayesgram.public.lists import as_list, count_list, read_list
 from bayesgram.public.opening import Listed, Opened, open_sources
@@ -33,7 +36,7 @@ from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_name
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
 from bayesgram.released.origins import COLUMN, METADATA, Origins, read_origins
 from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.ngrams import NgramCounter, NgramFinder, check_order, ngram_orders
+from bayesgram.text.ngrams import NgramCounter, NgramFinder, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
@@ -42,8 +45,8 @@ MEMORY = 1 << 30  # bytes for n-grams that are being counted
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
-class Vocabulary:
+@dataclass(frozen=True, eq=False, repr=False)
+class Vocabulary(Tabular):
     """Public n-grams (tokens joined by one space) and how often public text has them."""
 
     ngrams: pa.LargeStringArray  # those of one order together, short ones first
@@ -81,6 +84,20 @@ class Vocabulary:
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
         return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({', '.join(self._told.values())})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, and its first n-grams."""
+        rows = [(str(row["ngram"]), f"{row['count']:,}") for row in self.to_arrow().slice(0, 10).to_pylist()]
+        return html("Vocabulary", self._told.items(), ("n-gram", "count"), rows)
+
+    @property
+    def _told(self) -> dict[str, str]:
+        orders = ", ".join(str(part.order) for _, part in self.parts)
+        told = {"size": f"{len(self):,} n-grams of order {orders}", "tokenizer": self.tokenizer.name}
+        return {**told, "sources": " and ".join(self.source_names)} if self.sources else told
 
     def __len__(self) -> int:
         return len(self.ngrams)
@@ -180,6 +197,7 @@ class Vocabulary:
         return NgramFinder(self.ngrams, self.tokenizer)
 
     @classmethod
+    @checked
     def from_public(
         cls,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
@@ -201,6 +219,7 @@ class Vocabulary:
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
+    @checked
     def of_list(
         cls,
         ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
@@ -295,6 +314,7 @@ class Vocabulary:
             )
         return made
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
         with publish_file(path, force=force) as aside:
@@ -307,13 +327,18 @@ class Vocabulary:
             "bayesgram.tokenizer": self.tokenizer.name,
             "bayesgram.order": str(self.order),
         }
+        if self.origins is not None:
+            metadata[METADATA] = self.origins.to_json()
+        pq.write_table(self.to_arrow().replace_schema_metadata(metadata), file, compression="zstd")
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of vocab.parquet."""
         columns = {"count": self.counts, **{COUNT_OF + source.name: source.counts for source in self.sources}}
         arrays = {"ngram": self.ngrams, **{name: pa.array(counts) for name, counts in columns.items()}}
-        if self.origins is not None:
-            arrays[COLUMN], metadata[METADATA] = self.origins.column, self.origins.to_json()
-        pq.write_table(pa.table(arrays).replace_schema_metadata(metadata), file, compression="zstd")
+        return pa.table(arrays if self.origins is None else {**arrays, COLUMN: self.origins.column})
 
     @classmethod
+    @checked
     def load(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "Vocabulary":
         """Read a vocabulary; one made elsewhere says no tokenizer.
 
@@ -350,16 +375,6 @@ def _windows(source: Opened, tokens: StringTable, counter: Callable[[], NgramCou
     return TextWindows(counting)
 
 
-def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
-    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
-    for name, own in zip(names, zip(*totals, strict=True), strict=True):
-        if not any(own):
-            wanted = ", ".join(map(str, orders))
-            raise BayesgramError(
-                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
-            )
-
-
 def _top(
     sources: Sequence[Windows], tokens: StringTable, order: int, size: int, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
@@ -381,17 +396,3 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
     if by_source.sum(dtype=np.float64) >= MAX_TOTAL:
         raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
     return mixture(by_source, ngram_orders(ngrams))
-
-
-def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
-    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
-    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
-    sizes = [size] * len(orders) if isinstance(size, int) else list(size)
-    if len(sizes) != len(orders):
-        raise UsageError(
-            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
-        )
-    for each in sizes:
-        if not 1 <= each <= MAX_SIZE:
-            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
-    return dict(zip(orders, sizes, strict=True))

@@ -19,6 +19,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.released.interpolation import likeliest_weights
@@ -143,6 +144,7 @@ class Adapted:
         return best_words(self, words, k)
 
 
+@checked
 def adapt(
     scorer: Scorer,
     release: Release,
@@ -185,6 +187,7 @@ def adapt(
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share))
 
 
+@checked
 def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
     """The same with the β and λ under which public texts are likeliest; the scorer is asked once for each context.
 

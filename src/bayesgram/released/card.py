@@ -4,23 +4,18 @@ from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from bayesgram.files.segments import ALL, OTHER, shown
+from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.chain import Chain, together
 from bayesgram.released.origins import grown_by
-from bayesgram.released.sources import DETAIL, sources_sentence
+from bayesgram.released.sources import sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
 
-LATER = (
-    "command",
-    "expected_users",
-    "measured",
-    "chain",
-    "inferred",
-    "unit",
-    "segment",
-)  # what cards of earlier versions lack
+# What cards of earlier versions lack.
+LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment")
+TOLD = ("model", "clip_norm_used", "slope", "rho", "threshold")  # details that say something without the source code
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
@@ -32,7 +27,7 @@ CHOSEN = "the vocabulary and the settings were chosen without looking at the pri
 EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Card:
     """What a release says of itself. Everything here is public."""
 
@@ -159,8 +154,13 @@ class Card:
     @property
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
-        listed = f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
-        return f"{listed}: public text, and {self.discovered}" if self.discovered else f"{listed}, public text only"
+        found = self.discovered
+        return f"{self.counted}: public text, and {found}" if found else f"{self.counted}, public text only"
+
+    @property
+    def counted(self) -> str:
+        """How many n-grams there are, and of which orders."""
+        return f"{self.vocabulary['size']:,} n-grams of order {self._orders}"
 
     @property
     def segment_sentence(self) -> str | None:
@@ -175,29 +175,39 @@ class Card:
     def _orders(self) -> str:
         return ", ".join(map(str, self.vocabulary.get("orders", [self.vocabulary["order"]])))
 
-    def __str__(self) -> str:
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """What a person can use, a line each; `to_json` has everything."""
+        settings = _listed(self.settings)
+        details = _listed({name: self.details[name] for name in TOLD if name in self.details})
         lines = [
-            f"Mechanism:  {self.mechanism} ({_listed(self.settings)})",
-            *([f"Details:    {_listed(self.details)}"] if self.details else []),
-            f"Guarantee:  {self.guarantee.name}: {self.statement}",
-            f"Claims:     {self.claim}",
-            *(f"Warning:    {warning}" for warning in self.warnings),
-            f"Protects:   {self.protects}",
-            *([f"A person:   {self.person}"] if self.unit or self.ledger else []),
-            f"Composes:   {self.composition}",
-            f"Vocabulary: {self.vocabulary_sentence}",
+            ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
+            ("Details", details),
+            ("Guarantee", f"{self.guarantee.name}: {self.statement}"),
+            ("Claims", self.claim),
+            *(("Warning", warning) for warning in self.warnings),
+            ("Protects", self.protects),
+            ("A person", self.person or "" if self.unit or self.ledger else ""),
+            ("Composes", self.composition),
+            ("Vocabulary", self.vocabulary_sentence),
+            ("Sources", self.sources or ""),
+            ("Inferred", self.inferred_again or ""),
+            ("Chain", self.follows or ""),
+            ("Segment", self.segment_sentence or ""),
+            ("Ledger", f"{self.ledger['population']}, entry {self.ledger['entry']}" if self.ledger else ""),
+            ("Noise", SEEDED if self.seeded else ""),
         ]
-        if self.sources:
-            lines.append(f"Sources:    {self.sources}")
-        if self.inferred_again:
-            lines.append(f"Inferred:   {self.inferred_again}")
-        if self.follows:
-            lines.append(f"Chain:      {self.follows}")
-        if self.segment_sentence:
-            lines.append(f"Segment:    {self.segment_sentence}")
-        if self.ledger:
-            lines.append(f"Ledger:     {self.ledger['population']}, entry {self.ledger['entry']}")
-        return "\n".join([*lines, f"Noise:      {SEEDED}"] if self.seeded else lines)
+        return [(name, line) for name, line in lines if line]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{name + ':':<12}{line}" for name, line in self.told)
+
+    def __repr__(self) -> str:
+        return f"Card({self.mechanism}, {self.claim})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return html(repr(self), self.told)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
@@ -231,7 +241,7 @@ def _check_numbers(values: dict[str, Any]) -> None:
 
 
 def _listed(values: dict[str, Any]) -> str:
-    short = {name: value for name, value in values.items() if name not in {DETAIL, DRIFT} and not _is_long(value)}
+    short = {name: value for name, value in values.items() if value is not None and not _is_long(value)}
     return ", ".join(f"{name} = {_shown(value)}" for name, value in short.items())
 
 

@@ -62,7 +62,7 @@ def estimate(ngrams: pa.LargeStringArray, expected: Floats, *, keep: int | None 
     """
     words, measured = _numbered(ngrams, expected)
     if max(measured, default=0) < 2:
-        raise UsageError("a language model needs n-grams of order 2 to 6; make the vocabulary with --order 3.")
+        raise UsageError("a language model needs n-grams of order 2 to 6; make the vocabulary with order=3.")
     levels = _closed(measured, len(words))
     lost = [_lost(level, measured=order in measured or order == 0) for order, level in enumerate(levels)]
     if keep is not None and keep < sum(len(level.rows) for level in levels):

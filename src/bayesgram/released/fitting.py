@@ -42,7 +42,7 @@ def fitted(build: Build, size: int, *, bits: int = BITS, whole: Whole | None = N
     smallest = found.size_on_disk
     if smallest > size:
         raise UsageError(
-            f"max size {_told(size)}: the smallest model of these {words:,} words takes {_told(smallest)};"
+            f"max_size={_told(size)}: the smallest model of these {words:,} words takes {_told(smallest)};"
             " allow that much, or make the vocabulary smaller."
         )
     for attempt in range(TRIES):

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
@@ -36,6 +37,7 @@ MOST_STEPS = 1000  # of EM
 CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
 
+@checked
 def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None) -> LanguageModel:
     """One model of several; equal weights if none are given. They are divided by their sum.
 
@@ -108,7 +110,7 @@ def _check_alike(models: Sequence[LanguageModel]) -> None:
     if len(set(cuts)) > 1:
         raise UsageError(
             f"the models cut text in different ways ({'; '.join(cuts)}); mix those of one tokenizer. ARPA files don't"
-            " say theirs: --tokenizer and --keep-case do."
+            " say theirs: `tokenizer` and `lowercase` do."
         )
 
 

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bytes, Floats, Ids
 from bayesgram.errors import UsageError, whole_number
+from bayesgram.notebook import html
 from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
 from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
@@ -66,6 +68,7 @@ class LanguageModel:
     casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case (`casing`)
 
     @classmethod
+    @checked
     def from_release(cls, release: Release, *, prune: int | None = None) -> "LanguageModel":
         """The model of a release by itself; `prune` is how many n-grams, of all orders together, may stay.
 
@@ -107,10 +110,18 @@ class LanguageModel:
     def __repr__(self) -> str:
         return f"LanguageModel(order {self.order}, {sum(self.sizes):,} n-grams)"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: its size, and what it is worth."""
+        sizes = ", ".join(f"{size:,} of order {order}" for order, size in enumerate(self.sizes, 1))
+        told = {name: str(value) for name, value in self.about.items() if name in {"mechanism", "claim", "protects"}}
+        return html(repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items())
+
+    @checked
     def score(self, sentence: str | Sequence[str]) -> float:
         """log10 of the probability of a text, its sentence ends included; a list of words is one sentence."""
         return float(self.trie.walk(self._numbers(sentence))[0].sum())
 
+    @checked
     def score_words(self, sentence: str | Sequence[str]) -> list[WordScore]:
         """log10 of each word's probability after the words before it; </s> is where a sentence ends."""
         stream = self._numbers(sentence)
@@ -120,6 +131,7 @@ class LanguageModel:
         rows = zip(names, scores.tolist(), orders.tolist(), (stream != unknown).tolist(), strict=True)
         return [WordScore(*row) for row in rows]
 
+    @checked
     def perplexity(self, texts: str | Iterable[str]) -> float:
         """10 to the mean −log10 probability of all words and sentence ends of these texts."""
         given = [texts] if isinstance(texts, str) else list(texts)
@@ -140,6 +152,7 @@ class LanguageModel:
             total, size = total + float(scores.sum()), size + scores.size
         return total, size
 
+    @checked
     def predict(
         self,
         context: str | Sequence[str],
@@ -158,6 +171,7 @@ class LanguageModel:
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
         return self.written(found, sentences, typed) if capitals else found
 
+    @checked
     def suggest(self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True) -> list[Prediction]:
         """What a keyboard shows while a text is typed: the word that is being typed, or the next one.
 
@@ -253,6 +267,7 @@ class LanguageModel:
         """The bytes of a model folder of it."""
         return size_on_disk(self.opened)
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
         write_model(path, self.opened, force=force)
@@ -262,6 +277,7 @@ class LanguageModel:
         fill_folder(folder, self.opened)
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
         if (Path(path) / PUBLIC).is_file():
@@ -273,6 +289,7 @@ class LanguageModel:
         return cls(opened.trie, Tokenizer.from_name(opened.tokenizer), opened.about, opened.casing)
 
     @classmethod
+    @checked
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
         """A release folder (the model is built), a model folder, or an ARPA file, which says no tokenizer.
 

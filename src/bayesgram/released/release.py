@@ -8,29 +8,35 @@ measured.parquet; published whole or not at all.
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import BayesgramError, UsageError, unreadable, whole_number
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.segments import ALL
 from bayesgram.files.writing import publish_folder
+from bayesgram.notebook import Tabular, html
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
 from bayesgram.released.chain import Chain
 from bayesgram.released.measurements import FILE as MEASURED
 from bayesgram.released.measurements import Measurements
 from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
+from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.tokens import Tokenizer
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION, MEASURED)
 FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
 FORMAT = 1
+SHOWN = 10  # n-grams in a notebook
 TOLERANCE = 1e-6  # of a sum of probabilities
 
 
@@ -52,8 +58,16 @@ def largest_size(ngrams: pa.LargeStringArray) -> int:
     return texts + 112 * len(ngrams) + (1 << 18)  # two numbers a row, some more a measurement, Parquet's own, the card
 
 
-@dataclass(frozen=True, eq=False)
-class Release:
+class Estimate(NamedTuple):
+    """What a release says of an n-gram."""
+
+    ngram: str
+    probability: float
+    standard_deviation: float | None  # where the mechanism knows it
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Release(Tabular):
     """θ and what it is worth. Row number = n-gram id; the probabilities of each order add up to 1."""
 
     ngrams: pa.LargeStringArray
@@ -68,10 +82,67 @@ class Release:
         """How many tokens each n-gram has."""
         return ngram_orders(self.ngrams)
 
+    def __repr__(self) -> str:
+        return f"Release({self.card.counted}, {self.card.claim})"
+
+    def __len__(self) -> int:
+        return len(self.ngrams)
+
+    def __contains__(self, ngram: object) -> bool:
+        return isinstance(ngram, str) and self._row(ngram) is not None
+
+    @checked
+    def __getitem__(self, ngram: str) -> Estimate:
+        """What it says of an n-gram, which is cut as text is: release["Thank you so!"] is that of `thank you so`."""
+        row = self._row(ngram)
+        if row is None:
+            raise UsageError(
+                f"no such n-gram among the {self.card.counted}; `in` says whether there is one, to_arrow() has all."
+            )
+        return self._estimate(row)
+
+    @checked
+    def top(self, k: int = 20, *, order: int | None = None) -> list[Estimate]:
+        """The k most probable n-grams, of the longest unless an order is given: each order adds up to 1."""
+        orders = self.orders
+        rows = np.flatnonzero(orders == (orders.max() if order is None else order))
+        if not rows.size:
+            raise UsageError(f"order={order}: the release has {self.card.counted}.")
+        whole_number("k", k, 1, 10**9, "the number of n-grams")
+        best = rows[np.argsort(-self.probabilities[rows], kind="stable")[:k]]
+        return [self._estimate(int(row)) for row in best]
+
+    def _row(self, ngram: str) -> int | None:
+        """Where an n-gram stands, as it is given or as it is cut."""
+        cut = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
+        tokens = [] if cut.kind is TokenizerKind.FILE else [token for line in cut.sentences(ngram) for token in line]
+        rows = (pc.index(self.ngrams, given).as_py() for given in (ngram, " ".join(tokens)))
+        return next((row for row in rows if row >= 0), None)
+
+    def _estimate(self, row: int) -> Estimate:
+        deviation = None if self.deviations is None else float(self.deviations[row])
+        return Estimate(self.ngrams[row].as_py(), float(self.probabilities[row]), deviation)
+
+    def to_arrow(self) -> pa.Table:
+        """The rows of distribution.parquet."""
+        columns = {"ngram": self.ngrams, "probability": self.probabilities}
+        if self.deviations is not None:
+            columns["standard_deviation"] = self.deviations
+        if self.discovered is not None:
+            columns[COLUMN] = origin_column(self.discovered)
+        return pa.table(columns)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the card, and the most probable n-grams."""
+        best = self.top(SHOWN)
+        rows = [(each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation)) for each in best]
+        return html(repr(self), self.card.told, ("n-gram", "probability", "±"), rows)
+
     def stated(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
         """The same with these values on its card."""
         return replace(self, card=replace(self.card, **values))
 
+    @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with publish_folder(path, contents=CONTENTS, force=force) as folder:
@@ -79,18 +150,14 @@ class Release:
 
     def write(self, folder: Path) -> None:
         """Fill a folder with what a release folder has."""
-        columns = {"ngram": self.ngrams, "probability": self.probabilities}
-        if self.deviations is not None:
-            columns["standard_deviation"] = self.deviations
-        if self.discovered is not None:
-            columns[COLUMN] = origin_column(self.discovered)
-        pq.write_table(pa.table(columns), folder / DISTRIBUTION, compression="zstd")
+        pq.write_table(self.to_arrow(), folder / DISTRIBUTION, compression="zstd")
         if self.measured is not None:
             self.measured.save(folder)
         card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
         (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     @classmethod
+    @checked
     def load(cls, path: str | Path) -> "Release":
         """Read a release folder."""
         folder = Path(path)
@@ -141,6 +208,10 @@ def fits(release: Release, vocabulary: Fingerprinted) -> bool:
     alike = stated["fingerprint"] == vocabulary.fingerprint
     counts = stated.get("prior_fingerprint", vocabulary.prior_fingerprint)
     return bool(alike and counts == vocabulary.prior_fingerprint)
+
+
+def _plus_minus(deviation: float | None) -> str:
+    return "–" if deviation is None else f"{deviation:.1g}"
 
 
 def check_vocabulary(

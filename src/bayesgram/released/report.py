@@ -8,6 +8,7 @@ does not read private data, and stamps what was computed from it. Jinja escapes 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, date, datetime
 from functools import cached_property
 from importlib.resources import files
 from typing import Any
@@ -30,9 +31,11 @@ from bayesgram.released.norms import norm_bins, users_doubt
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL, SourceWeight, source_weights
+from bayesgram.released.verdict import Curator, verdict
 from bayesgram.version import VERSION
 
 MOST_MOVED, MOST_FREQUENT, MOST_FOUND = 12, 15, 40
+NOTHING_SAID = Curator()
 COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}
 SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
 
@@ -207,6 +210,11 @@ class Promise:
     def shown_name(self) -> str:
         """The name, without what does not print."""
         return printable(self.name)
+
+    @property
+    def unit(self) -> str:
+        """Whom or what the promise is about."""
+        return self.card.protects
 
     @property
     def factor(self) -> str:
@@ -408,8 +416,11 @@ def page(
     private: PrivatePart | None = None,
     discoveries: Sequence[DiscoveryView] = (),
     changes: Comparison | None = None,
+    *,
+    curator: Curator = NOTHING_SAID,
+    day: date | None = None,
 ) -> str:
-    """The whole document."""
+    """The whole document; `day` is when it is made, today unless said otherwise."""
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": _number, "probability": _probability, "percent": percent}
     template = environment.from_string(files("bayesgram.released").joinpath("report.html").read_text("utf-8"))
@@ -423,6 +434,10 @@ def page(
         private=private,
         changes=None if changes is None else ChangesView(changes),
         version=VERSION,
+        verdict=verdict([(item.shown_name, item.card) for item in (*discoveries, *releases)]),
+        said=[(name, printable(text)) for name, text in curator.told],
+        units=list(dict.fromkeys(item.unit for item in (*discoveries, *releases))),
+        day=day or datetime.now(UTC).date(),
         probability=_probability,
         weight=_weight,
         strangers=strangers,

@@ -66,7 +66,7 @@ class Tokenizer:
             )
         object.__setattr__(self, "kind", TokenizerKind(self.kind))
         if self.kind is TokenizerKind.FILE and self.lowercase:
-            raise UsageError("tokenizer=file: the file itself says whether case matters; leave --lower-case out.")
+            raise UsageError("tokenizer=file: the file itself says whether case matters; leave `lowercase` out.")
         if self.lowercase is None:
             object.__setattr__(
                 self, "lowercase", self.kind in {TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.CHARACTERS}
@@ -161,8 +161,8 @@ class Tokenizer:
     def _pieces(self) -> Pieces:
         if not self.definition:
             raise UsageError(
-                f"text is cut by a tokenizer.json here (SHA-256 {self.digest[:12]}…): say --tokenizer"
-                f" {FILE_PREFIX}PATH, or Tokenizer.from_file(path)."
+                f"text is cut by a tokenizer.json here (SHA-256 {self.digest[:12]}…): say"
+                f" tokenizer={FILE_PREFIX}PATH, or Tokenizer.from_file(path)."
             )
         return pieces_of(self.definition)
 

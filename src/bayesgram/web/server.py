@@ -76,9 +76,9 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _why(error: OSError, host: str, port: int) -> BayesgramError:
     if error.errno == EADDRINUSE:
-        return BayesgramError(f"port={port}: something else uses it; give another --port, or 0 for any free one.")
+        return BayesgramError(f"port={port}: something else uses it; give another `port`, or 0 for any free one.")
     if error.errno == EACCES:
-        return UsageError(f"port={port}: not allowed; give a --port from 1024 to 65535.")
+        return UsageError(f"port={port}: not allowed; give a `port` from 1024 to 65535.")
     if error.errno == EADDRNOTAVAIL:
         return UsageError(f"host={host!r}: not an address of this machine; give 127.0.0.1, or one of its own.")
     return BayesgramError(f"host={host!r}, port={port}: {error.strerror}.")

@@ -1,0 +1,115 @@
+"""Arguments of the wrong type, said in our words: which argument, what it takes, what was given.
+
+In:  a function with type hints.   Out: the same function, which refuses what its hints exclude.
+Does not look inside a value, nor show it: a list where a table belongs may be somebody's text. What hints can't say
+(ranges, texts of a certain form) is checked where it is used.
+"""
+
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from functools import cache, wraps
+from numbers import Integral, Real
+from os import PathLike
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from bayesgram.errors import UsageError
+
+Takes = ParamSpec("Takes")
+Returns = TypeVar("Returns")
+
+ONE_OR_MANY = "a list"
+
+
+def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
+    """Refuse arguments of types that the function's hints exclude.
+
+    >>> @checked
+    ... def count(text: str, size: int = 3) -> int:
+    ...     return size
+    >>> count("red fish", size="many")
+    Traceback (most recent call last):
+    bayesgram.errors.UsageError: size: takes a whole number, and a str was given.
+    """
+    signature = inspect.signature(function)
+    several = {name for name, parameter in signature.parameters.items() if str(parameter).startswith("*")}
+
+    @cache  # when it is first called: all modules are loaded by then
+    def hints() -> dict[str, Any]:
+        return {name: hint for name, hint in get_type_hints(function).items() if name not in several}
+
+    @wraps(function)
+    def call(*args: Takes.args, **kwargs: Takes.kwargs) -> Returns:
+        try:
+            given = signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise UsageError(f"{function.__name__}: {error}.") from None
+        _check(given, hints())
+        return function(*args, **kwargs)
+
+    return call
+
+
+def check_fields(made: object) -> None:
+    """The same for the fields of a dataclass, from its `__post_init__`."""
+    _check(vars(made), get_type_hints(type(made)))
+
+
+def _check(given: Mapping[str, object], hints: Mapping[str, Any]) -> None:
+    for name, value in given.items():
+        if not _fits(value, hints.get(name, Any)):
+            raise UsageError(f"{name}: takes {_wanted(hints[name])}, and {_article(_kind(value))} was given.")
+
+
+def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
+    """Whether a value may be of a type; hints that are not understood exclude nothing."""
+    if get_origin(hint) in {Union, types.UnionType}:
+        return any(_fits(value, each) for each in get_args(hint))
+    kind = get_origin(hint) or hint
+    if kind is float or kind is int:
+        return isinstance(value, Real if kind is float else Integral) and not isinstance(value, bool)
+    if kind is Path:
+        return isinstance(value, PathLike)
+    if not isinstance(kind, type) or kind is object or issubclass(kind, Enum):  # whose values may be given as text
+        return True
+    if issubclass(kind, Mapping) or not issubclass(kind, Iterable) or hint is kind:
+        return _is_instance(value, kind)
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _is_instance(value: object, kind: type) -> bool:
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # a protocol that says nothing about values
+        return True
+
+
+def _wanted(hint: Any) -> str:  # noqa: ANN401 - any type hint
+    """What an argument takes, in words.
+
+    >>> _wanted(str | Path), _wanted(int | None), _wanted(list[int])
+    ('a str or a Path', 'a whole number or None', 'a list')
+    """
+    if get_origin(hint) in {Union, types.UnionType}:
+        return " or ".join(dict.fromkeys(_wanted(each) for each in get_args(hint)))
+    kind = get_origin(hint) or hint
+    if kind is types.NoneType:
+        return "None"
+    if kind in (int, float):
+        return "a whole number" if kind is int else "a number"
+    if kind is not hint and not issubclass(kind, Mapping):
+        return ONE_OR_MANY
+    return _article("dict" if issubclass(kind, Mapping) else kind.__name__)
+
+
+def _kind(value: object) -> str:
+    """The name of a value's type, or of the class that was given in place of an object."""
+    return f"class {value.__name__}" if isinstance(value, type) else type(value).__name__
+
+
+def _article(name: str) -> str:
+    if name == "NoneType":
+        return "None"
+    return f"the {name}" if name.startswith("class ") else f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"

@@ -1,0 +1,34 @@
+"""What is asked of public text: how many n-grams of which orders; and that every source has some.
+
+In:  orders, sizes, totals of sources.   Out: sizes by order, or an error.   Does not read text.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.public.stored import MAX_SIZE
+from bayesgram.text.ngrams import check_order
+
+
+def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
+    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
+    orders = sorted(map(check_order, {order} if isinstance(order, int) else set(order)))
+    sizes = [size] * len(orders) if isinstance(size, int) else list(size)
+    if len(sizes) != len(orders):
+        raise UsageError(
+            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
+        )
+    for each in sizes:
+        if not 1 <= each <= MAX_SIZE:
+            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+    return dict(zip(orders, sizes, strict=True))
+
+
+def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
+    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
+    for name, own in zip(names, zip(*totals, strict=True), strict=True):
+        if not any(own):
+            wanted = ", ".join(map(str, orders))
+            raise BayesgramError(
+                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
+            )
