@@ -99,7 +99,7 @@ class Mechanism(ABC):
         if previous is None:
             return self
         raise UsageError(
-            f"mechanism={self.name}: only posterior can follow another release; leave --previous out, or use posterior."
+            f"mechanism={self.name}: only posterior can follow another release; leave `previous` out, or use posterior."
         )
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:

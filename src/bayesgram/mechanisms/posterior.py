@@ -89,7 +89,7 @@ class Posterior(Mechanism):
         if self.previous is not None:
             raise UsageError(
                 f"previous: the counts are by {segments.by!r}, and segments follow no earlier release yet; leave"
-                " --previous out, or count without --by."
+                " `previous` out, or count without `by`."
             )
         return BySegment(self, segments, on_progress)
 
