@@ -1,18 +1,15 @@
 """bayesgram interpolate as people start it."""
 
-import contextlib
 import json
 import math
 
 import pytest
 
-from bayesgram.cli.app import app
-from bayesgram.errors import UsageError
 from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
-from commands import bayesgram, succeed
+from commands import bayesgram, refused, succeed
 from language_models import release_of
 
 NEAR = {("red", "fish"): 4.0, ("fish", "swim"): 4.0}
@@ -60,9 +57,7 @@ def test_tunes_and_writes_arpa(here):
     ],
 )
 def test_wrong_use(here, arguments, message):
-    with contextlib.chdir(here), pytest.raises(UsageError) as caught:
-        app(["interpolate", "out", "far", *arguments, "-o", "mixed"], standalone_mode=False)
-    assert str(caught.value) == message
+    assert refused("interpolate", "out", "far", *arguments, "-o", "mixed", cwd=here) == message
     assert not (here / "mixed").exists()
 
 
