@@ -68,7 +68,7 @@ def compare(
     if json:
         console.print_json(comparison_json(found))
     else:
-        _show(found, top)
+        show_changes(found, top)
 
 
 def _names(releases: list[str]) -> dict[str, str]:
@@ -97,7 +97,7 @@ def _compared(names: dict[str, str], vocab: Path | None, fdr: float) -> "Compari
         return compare(*loaded, vocabulary=vocabulary, names=list(names.values()), fdr=fdr)
 
 
-def _show(found: "Comparison", top: int) -> None:
+def show_changes(found: "Comparison", top: int) -> None:
     """What rose, what fell, what that means, and what must be said of the releases."""
     pair = len(found.names) == 2
     over = f"from {found.names[0]} to {found.names[1]}" if pair else f"over {len(found.names)} releases"

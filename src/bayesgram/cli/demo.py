@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.compare import show_changes
 from bayesgram.cli.evaluate import print_rows
 
 if TYPE_CHECKING:
@@ -24,8 +25,9 @@ PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, no
 Open {pictures} and results.csv in {output}; the releases are in {output}/releases.
 Type with them, look through them and plan the next one, on a page of your own:
   bayesgram serve {output}/releases --vocab {output}/vocab.parquet --vocab {output}/found/vocab.parquet --open"""
-PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png"
+PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png, weeks.png"
 MOST_FOUND = 12  # discovered n-grams
+MOST_CHANGES = 5  # over the weeks, and between countries
 
 
 def demo(
@@ -40,8 +42,6 @@ def demo(
 
     Example: bayesgram demo --users 100000 --output demo
     """
-    from dataclasses import asdict
-
     from bayesgram.experiments import demo as story
     from bayesgram.experiments.population import Population
     from bayesgram.files.writing import check_free
@@ -51,8 +51,7 @@ def demo(
     with console.steps(story.number_of_steps(users)) as step:
         told = story.run(output, population, sentences=sentences, step=step, force=force)
     if json:
-        shown = {name: value for name, value in asdict(told).items() if name != "norms"}
-        console.print_json({"output": str(output), **shown})
+        console.print_json({"output": str(output), **told.to_json()})
         return
     print_rows("Every mechanism on the same people", told.rows, mechanism=False)
     for title, items in (("Lifted most", told.lifted), ("Lowered most", told.lowered)):
@@ -60,6 +59,8 @@ def demo(
         columns = ("n-gram", "public", "released")
         console.print_table(f"{title} ({story.SHOWN})", columns, cells, right=columns[1:])
     _show_found(told.found)
+    show_changes(told.followed.weeks, MOST_CHANGES)
+    show_changes(told.followed.countries, MOST_CHANGES)
     console.out.print(
         CLOSING.format(
             output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES

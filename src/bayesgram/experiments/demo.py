@@ -3,7 +3,8 @@
 In:  a folder to fill, a number of users.   Out: the files a person would make by hand, a table and pictures.
 Public text is of two kinds, articles and chat, so that the release can say which of them its people write like.
 The comparison is among trigrams of public text. Beside it, words, pairs and trigrams that public text lacks are
-discovered, and a release goes on with the vocabulary that has grown by them.
+discovered, and a release goes on with the vocabulary that has grown by them. Then four weeks follow one another, and
+three countries share a budget.
 Each step calls what the command of the same name calls. The noise is real; only the population is seeded.
 """
 
@@ -11,14 +12,14 @@ import csv
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
-from bayesgram.experiments import plots
+from bayesgram.experiments import following, plots
 from bayesgram.experiments.population import Population, write_messages, write_public_chat, write_public_text
 from bayesgram.files import read_records
 from bayesgram.files.writing import publish_folder
@@ -37,6 +38,8 @@ from bayesgram.private.store import save_counts
 from bayesgram.public.discovery import Discovery
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released import comparison_picture
+from bayesgram.released.comparison_table import comparison_json
 from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import NormBin, norm_bins
 from bayesgram.released.release import Release
@@ -55,10 +58,11 @@ SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # public text,
 CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
 RESULTS = "results.json"
 CONTENTS = (
-    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "found", "releases", RESULTS, "results.csv"),
+    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "found", "releases", "weeks", "countries"),
+    *(RESULTS, "results.csv"),
     *(
         f"{picture}.{kind}"
-        for picture in ("comparison", "sources", "moved", "norms", "found")
+        for picture in ("comparison", "sources", "moved", "norms", "found", "weeks")
         for kind in ("svg", "png")
     ),
 )
@@ -79,6 +83,14 @@ class Story:
     secrets: int  # planted in private text
     leaked: int  # of them, found in any release or in the discovery
     found: "Found"
+    followed: following.Followed
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; norms are in the release's card, with their infinite last edge."""
+        told = {name: comparison_json(found) for name, found in vars(self.followed).items()}
+        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "norms"}
+        plain |= {"lifted": [*map(asdict, self.lifted)], "lowered": [*map(asdict, self.lowered)]}
+        return {**plain, "found": asdict(self.found), "followed": told}
 
 
 @dataclass(frozen=True)
@@ -119,7 +131,8 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             save_counts(counts, vocabulary, folder / "counts")
         (folder / "releases").mkdir()
         found = _discover(folder, step)
-        story = _compare(folder, population, counts, vocabulary, found, step)
+        followed = following.follow(folder, population, vocabulary, Budget(EPSILONS[-1], DELTA), step)
+        story = _compare(folder, population, counts, vocabulary, found, followed, step)
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
             charts.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
@@ -131,6 +144,7 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
                 told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
                 picture = plots.found(found.ngrams, found.level, found.deviation, subtitle=told)
                 charts.save(picture, folder / "found")
+            charts.save(comparison_picture.moved(followed.weeks), folder / "weeks")
         _write_results(folder, story)
     return story
 
@@ -138,7 +152,7 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
 def number_of_steps(users: int) -> int:
     """How often `run` begins a step."""
     text_to_discovery, best_of_the_paper, drawing = 6, len(EPSILONS), 1
-    return text_to_discovery + len(list(candidates(users))) + best_of_the_paper + drawing
+    return text_to_discovery + following.STEPS + len(list(candidates(users))) + best_of_the_paper + drawing
 
 
 def write_public(folder: Path, population: Population, *, sentences: int) -> None:
@@ -193,7 +207,13 @@ def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Cove
 
 
 def _compare(
-    folder: Path, population: Population, counts: UserCounts, vocabulary: Vocabulary, found: Found, step: Step
+    folder: Path,
+    population: Population,
+    counts: UserCounts,
+    vocabulary: Vocabulary,
+    found: Found,
+    followed: following.Followed,
+    step: Step,
 ) -> Story:
     prior = public_distribution(vocabulary.counts)
     rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
@@ -213,7 +233,7 @@ def _compare(
     assert shown is not None  # noqa: S101 - it is among the candidates
     card, moved = shown.card, most_moved(shown, prior, how_many=12)
     leaks = _leaks(folder / "releases", found, population)
-    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found)
+    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found, followed)
 
 
 def _folder_name(release: Release) -> str:
@@ -257,8 +277,7 @@ def _trigrams(text: str) -> set[str]:
 
 def _write_results(folder: Path, story: Story) -> None:
     """results.json for machines, results.csv for a spreadsheet."""
-    document = {"warning": DISCLOSURE, **asdict(story)}
-    del document["norms"]  # in the release's card, with its infinite last edge
+    document = {"warning": DISCLOSURE, **story.to_json()}
     (folder / RESULTS).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, story.rows[0])
