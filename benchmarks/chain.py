@@ -12,6 +12,7 @@ halves: the users by turns in two halves; the second half's release alone, and c
 import argparse
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from statistics import median
 
 import numpy as np
@@ -19,6 +20,7 @@ import pyarrow as pa
 
 from bayesgram.arrays import Floats, Ids
 from bayesgram.audit.utility import kl_divergence
+from bayesgram.inference.again import infer
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
@@ -110,13 +112,22 @@ def weeks_of(story: str, weeks: int, users: int, seed: int) -> Iterator[tuple[in
         if week > 1:
             STORIES[story](people, week)
         counts = people.counts(users)
-        noise = 1000 * seed + week
-        alone = release(counts, people.vocabulary, Posterior(), budget, seed=noise)
-        chained = alone
-        if previous is not None:
-            chained = release(counts, people.vocabulary, Posterior(), budget, seed=noise, previous=previous)
-        yield week, *(float(kl_divergence(people.truth, each.probabilities)) for each in (chained, alone)), chained
-        previous = chained
+        made = release(counts, people.vocabulary, Posterior(), budget, seed=1000 * seed + week, previous=previous)
+        alone = _alone(made, people.vocabulary) if _shown(week) else made
+        yield week, *(float(kl_divergence(people.truth, each.probabilities)) for each in (made, alone)), made
+        previous = made
+
+
+def _shown(week: int) -> bool:
+    """Whether a week is in the table."""
+    return week <= 12 or week % 4 == 0
+
+
+def _alone(made: Release, vocabulary: Vocabulary) -> Release:
+    """The same noisy counts, without what was carried over: what the release would have been."""
+    if made.measured is None or made.measured.carried is None:
+        return made
+    return infer(replace(made, measured=replace(made.measured, carried=None)), vocabulary)
 
 
 def drift(story: str, weeks: int, users: int, runs: int) -> None:
@@ -128,7 +139,7 @@ def drift(story: str, weeks: int, users: int, runs: int) -> None:
         rows = [run[at] for run in found]
         chained, alone = (median(row[side] for row in rows) for side in (1, 2))
         ratio = median(run[at][1] / run[0][1] for run in found)
-        if at < 12 or (at + 1) % 4 == 0:
+        if _shown(at + 1):
             print(f"| {at + 1} | {chained:.4f} | {alone:.4f} | {ratio:.2f} | {_told(rows[0][3])} |")
 
 

@@ -28,7 +28,8 @@ def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
     moved = chance.random(SIZE) < changed
     now = np.where(moved, now * np.exp(chance.choice([-2.0, 2.0], SIZE)), now)
     scale = noise * np.sqrt(before.mean() * before)
-    measured = Measured(now + 2 * scale * chance.standard_normal(SIZE), 2 * scale, float(now.sum()), total / 1000)
+    written = chance.poisson(now)
+    measured = Measured(written + 2 * scale * chance.standard_normal(SIZE), 2 * scale, float(now.sum()), total / 1000)
     carried = Carried(before + scale * chance.standard_normal(SIZE), scale, before, float(before.sum()), whole=True)
     return now, measured, carried, about
 
@@ -105,10 +106,10 @@ def literal(pairs, drifts, likely):
         values = []
         for drift, weight in zip(drifts, likely[:, i], strict=True):
             kept = 1 - drift**2 / (2 * pairs.spread)
-            own, trust, then = pairs.noise[i] ** -2, 0.0, 0.0
+            own, trust, then = 1 / (pairs.noise[i] ** 2 + pairs.expected[i]), 0.0, 0.0
             if kept >= LEAST_KEPT:
                 new = pairs.spread * (1 - kept**2) * pairs.expected[i] ** 2
-                trust = kept**2 / (pairs.doubt[i] ** 2 + new + 2 * pairs.expected[i])
+                trust = kept**2 / (pairs.doubt[i] ** 2 + new)
                 then = pairs.usual[i] + (pairs.then[i] - pairs.usual[i]) / kept
             values.append((weight, (own * pairs.now[i] + trust * then) / (own + trust), 1 / (own + trust)))
         mean = sum(weight * value for weight, value, _ in values)

@@ -4,10 +4,10 @@ In:  measurements of one order, and what earlier releases carry over.   Out: mea
 noise, for `infer`, and how far people have drifted.
 
 What was carried, m with noise p, is rescaled to this release's total; since then an n-gram has moved by N(0, (λτ)²), λ
-being what is expected of it, and by chance. So y − m has the variance noise² + p² + (λτ)² + 2λ: τ, and the part of the
-n-grams that have changed by more than that, are the likeliest ones. N-grams of words that have changed have a part of
-their own. Every n-gram then weighs how far it may have moved by its own y and m, and the two are averaged by their
-precision.
+being what is expected of it, and y also varies by chance. So y − m has the variance noise² + λ + p² + (λτ)²: τ, and the
+part of the n-grams that have changed by more than that, are the likeliest ones. N-grams of words that have changed have
+a part of their own. Every n-gram then weighs how far it may have moved by its own y and m, and the two are averaged by
+their precision.
 
 Who drifts forgets: of what set people apart from public text, of variance V in log-frequencies, the part ρ = 1 − τ²/2V
 is still there, and m shows that much of what is now. So m counts as π + (m − π)/ρ, with noise to match; where nothing
@@ -31,9 +31,9 @@ CHANGES: Floats = np.exp2(
 PARTS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])  # of the n-grams that have changed
 USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
 PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
-SAMPLED = 2.0  # variance over mean of what people happen to write, then and now
+SAMPLED = 1.0  # variance over mean of what people happen to write
 LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
-LEAST_KEPT = 0.3  # of ρ: what shows less is not worth its noise
+LEAST_KEPT = 0.4  # of ρ: what shows less is not worth its noise
 SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
 CHANGED = 0.5  # probability from which a word's n-grams are looked at by themselves
 
@@ -74,16 +74,28 @@ class Pairs:
 
     def moved(self, drift: float) -> Floats:
         """Variance of what is carried as it is, if log-frequencies have moved by so much."""
-        variance: Floats = self.doubt**2 + (self.expected * drift) ** 2 + SAMPLED * self.expected
+        variance: Floats = self.doubt**2 + (self.expected * drift) ** 2
         return variance
+
+    @property
+    def own(self) -> Floats:
+        """Variance of what is measured now: its noise and, where something is carried, what chance adds to habit."""
+        chance = np.where(np.isfinite(self.doubt), SAMPLED * self.expected, 0.0)
+        variance: Floats = self.noise**2 + chance
+        return variance
+
+    def kept(self, drift: float) -> float:
+        """ρ; 0 where it is not worth while."""
+        kept = 1 - drift**2 / (2 * self.spread)
+        return kept if kept >= LEAST_KEPT else 0.0
 
     def shown(self, drift: float) -> tuple[Floats, Floats]:
         """What is carried as a measurement of what is now, and the precision of that."""
-        kept = 1 - drift**2 / (2 * self.spread)
-        if kept < LEAST_KEPT:
+        kept = self.kept(drift)
+        if not kept:
             return self.then, np.zeros_like(self.then)
         new = self.spread * (1 - kept**2)  # variance that has come since
-        variance = (self.doubt**2 + self.expected**2 * new + SAMPLED * self.expected) / kept**2
+        variance = (self.doubt**2 + self.expected**2 * new) / kept**2
         return self.usual + (self.then - self.usual) / kept, 1 / variance
 
     def likelihoods(self, drifts: Floats) -> Floats:
@@ -92,7 +104,7 @@ class Pairs:
         found = np.zeros((drifts.size, self.now.size))
         off = self.now[known] - self.then[known]
         for row, drift in zip(found, drifts, strict=True):
-            variance = self.noise[known] ** 2 + self.moved(drift)[known]
+            variance = self.own[known] + self.moved(drift)[known]
             row[known] = -0.5 * (off**2 / variance + np.log(variance))
         return found
 
@@ -140,6 +152,8 @@ def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tupl
         made = replace(made, word_counts=counts, word_noise=noise)
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed])
+    if not pairs.kept(found.drift):
+        return measured, Drift(found.drift, 1.0, 1.0)
     counts, noise = averaged(pairs, found)
     if carried.whole:
         made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
@@ -231,7 +245,7 @@ def _by_part(usual: Floats, changes: Floats) -> Floats:
 
 def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
     """Mean and standard deviation of both measurements together, over how far each thing may have moved."""
-    own = 1 / pairs.noise**2
+    own = 1 / pairs.own
     mean, square = np.zeros_like(pairs.now), np.zeros_like(pairs.now)
     for drift, likely in zip(found.drifts, found.likely, strict=True):
         then, trust = pairs.shown(drift)
@@ -243,5 +257,5 @@ def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
 
 def _least(pairs: Pairs) -> Floats:
     """The variance, had nothing moved."""
-    variance: Floats = 1 / (1 / pairs.noise**2 + 1 / pairs.doubt**2)
+    variance: Floats = 1 / (1 / pairs.own + 1 / pairs.doubt**2)
     return variance

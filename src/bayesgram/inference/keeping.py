@@ -124,24 +124,27 @@ def carried_over(release: Release, part: Vocabulary) -> Carried | None:
     ngrams = None if release.measured is None else release.measured.block(NGRAM, part.order)
     if release.measured is None or ngrams is None:
         return None
-    at = places(part.ngrams, ngrams.texts)
+    listed = release.ngrams.filter(pa.array(release.orders == part.order))
+    at, own = places(part.ngrams, ngrams.texts), places(part.ngrams, listed)
+    if not ((at >= 0) & (own >= 0)).any():
+        return None
     counts, noise = ngrams.carried or (ngrams.counts, ngrams.noise)
-    total = release.card.details.get("expected_counts", {}).get(str(part.order), release.measured.total(part.order)[0])
-    theta = release.probabilities[release.orders == part.order]
-    total = max(float(total), 1.0)
-    found = Carried(
-        only(counts, at, 0.0),
-        only(noise, at, np.inf),
-        only(theta * total, places(part.ngrams, release.ngrams.filter(pa.array(release.orders == part.order))), 0.0),
-        total,
-        len(part.ngrams) == len(ngrams.texts) and bool((at >= 0).all()),
-    )
+    total = _carried_total(release.measured, part.order)
+    expected = only(total * release.probabilities[release.orders == part.order], own, 0.0)
+    whole = len(part) == len(ngrams.texts) == len(listed) and bool((at >= 0).all())
+    found = Carried(only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole)
     words = release.measured.block(WORD, part.order)
-    if words is None:
+    if words is None or not whole:  # words of other n-grams are not the same numbers
         return found
     at = places(part.tokens, words.texts)
     counts, noise = words.carried or (words.counts, words.noise)
-    return replace(found, word_counts=only(counts, at, 0.0), word_noise=only(noise, at, np.inf))
+    return replace(found, word_counts=counts[at], word_noise=noise[at])
+
+
+def _carried_total(measured: Measurements, order: int) -> float:
+    """Of the n-grams of an order, in the units of what is carried."""
+    asked = _joined(measured, TOTAL, order)
+    return max(measured.total(order)[0] if asked is None else float(asked.counts[0]), 1.0)
 
 
 def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:

@@ -90,7 +90,7 @@ def together(claims: Sequence[tuple[float, float, str]]) -> str:
     >>> together([(0.1, 1e-7, "PROVED"), (0.1, 1e-7, "PROVED")])
     'ε = 0.1448, δ = 1e-07 (PROVED) for everything one user ever wrote'
     """
-    if any(label != Guarantee.PROVED.name for _, _, label in claims):
+    if any(label != Guarantee.PROVED.name or delta <= 0 for _, delta, label in claims):  # Gaussian noise has a δ
         return UNSURE
     delta = max(delta for _, delta, _ in claims)
     epsilon = composed_epsilon([_spend(epsilon, own) for epsilon, own, _ in claims], delta) * (1 + 1e-6)
