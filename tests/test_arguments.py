@@ -68,7 +68,7 @@ def test_a_path_that_is_one_by_its_type_is_named(tmp_path, vocabulary):
 WRONG = {
     "vocabulary: takes a Vocabulary, and a str was given.": lambda c, v, r: bg.count(PRIVATE, "vocab.parquet"),
     "user_column: takes a str, and an int was given.": lambda c, v, r: bg.count(PRIVATE, v, user_column=3),
-    "counts: takes a PrivateCounts, and a Vocabulary was given.": lambda c, v, r: bg.release(v, c, epsilon=1),
+    "counts: takes a PrivateCounts or a SegmentedCounts, and a Vocabulary was given.": lambda c, v, r: bg.release(v, c, epsilon=1),
     "mechanism: takes a Mechanism or None, and a str was given.": lambda c, v, r: bg.release(c, v, "posterior"),
     "mechanism: takes a Mechanism or None, and the class Posterior was given.": lambda c, v, r: bg.release(c, v, bg.Posterior),
     "budget: takes a Budget or None, and a float was given.": lambda c, v, r: bg.release(c, v, bg.Posterior(), 1.0),

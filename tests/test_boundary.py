@@ -39,7 +39,15 @@ MAY_IMPORT = {
     "released": LEAVES | {"privacy"},  # budgets and labels
     "private": LEAVES | {"public"},
     "engines": LEAVES | {"public", "private"},  # the private side, on other machines
-    "inference": {"arrays", "kernels", "errors", "version", "public", "released"},  # noisy counts, never a user
+    "inference": {
+        "arguments",
+        "arrays",
+        "kernels",
+        "errors",
+        "version",
+        "public",
+        "released",
+    },  # noisy counts, never a user
     "planning": LEAVES | {"public", "privacy", "released", "inference"},  # made-up people
     "mechanisms": LEAVES | {"public", "private", "privacy", "released", "inference"},
     "audit": LEAVES | {"public", "private", "privacy", "released", "inference", "mechanisms"},

@@ -16,8 +16,11 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).parent.parent
 
 
-def run(*command, **options):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **options)
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+
+
+def run(*command, env=ENVIRONMENT, **options):
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, env=env, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -49,7 +52,7 @@ def bayesgram(tmp_path_factory):
 
 
 def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path):
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environment = dict(ENVIRONMENT)
     if "BAYESGRAM_WHEEL" not in os.environ:
         environment["NUMBA_DISABLE_JIT"] = "1"  # so few people are done before kernels would be compiled
     run(bayesgram, "demo", "--users", 100, "--sentences", 200, "-o", "demo", cwd=tmp_path, env=environment)

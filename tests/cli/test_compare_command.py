@@ -76,7 +76,7 @@ def test_wrong_use_is_refused_and_writes_nothing(work, tmp_path):
         (("week-1", "week-1"), "given twice"),
         (("a=week-1", "a=week-2"), "two have the same name"),
         (("week-1", "counts-1.parquet"), "not a release folder"),
-        (("week-1", "week-2", "--fdr", "2"), "fdr=2: a false discovery rate is between 0 and 1"),
+        (("week-1", "week-2", "--fdr", "2"), "--fdr 2: a false discovery rate is between 0 and 1"),
         (("week-1", "week-2", "--vocab", "vocab.parquet"), "public text is compared with one release"),
         (("week-1", "week-2", "-o", "changes.xlsx"), "ends with .csv, .parquet or .json"),
         (("week-1", "week-2", "-o", "week-1"), "ends with"),

@@ -129,6 +129,6 @@ def test_the_same_answers_give_the_same_folders_and_words(work, tmp_path):
         assert done.returncode == 0, done.stderr
         files = {str(path.relative_to(folder)): path.read_bytes() for path in (folder / "out").rglob("*.*")}
         seen.append((done.stdout, re.sub(r"\d:\d\d:\d\d", "", done.stderr), files))
-    assert len(seen[0][2]) == 8
+    assert len(seen[0][2]) == 12
     assert seen[0][0] == seen[1][0]
     assert seen[0][2] == seen[1][2]

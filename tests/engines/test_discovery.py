@@ -133,7 +133,8 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
         discover(engine.SparkText.of(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)
     with pytest.raises(BayesgramError, match=r"^nothing was read"):
-        engine.discover(df.filter("user = ''"), vocabulary, BUDGET, skip_bad_rows=True)
+        empty = engine.SparkText.of(df.filter("user = ''"), skip_bad_rows=True)
+        discover(empty, vocabulary, BUDGET, rounds=1)
 
 
 def test_several_rounds_are_refused(vocabulary):

@@ -102,7 +102,7 @@ def test_privacy_noise_has_one_source():
         calls = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
         drawing = {"default_rng", "normal", "standard_normal", "geometric", "integers", "make_laplace", "RandomState"}
         drawing |= {"make_gaussian"} if path.name != "calibration.py" else set()
-        if "inference" in path.parts:  # splits what is noisy already
+        if {"inference", "planning"} & set(path.parts):  # splits what is noisy already
             drawing -= {"default_rng", "standard_normal"}
         if "audit" in path.parts:  # attackers guess and draw from laws; nothing they draw goes into a release
             drawing -= {"default_rng", "standard_normal", "geometric", "integers"}

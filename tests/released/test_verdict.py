@@ -41,7 +41,7 @@ def test_the_page_begins_with_it():
     said = Curator("<b>app</b> users\u202e", "May 2026")
     shown = page([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]
-    places = [head.index(text) for text in ("Fit to publish", "2026-06-01", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "everything one user ever wrote", "At a glance")]  # fmt: skip
+    places = [head.index(text) for text in ("Fit to publish", "2026-06-01", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "everything one user wrote in these data", "At a glance")]  # fmt: skip
     assert places == sorted(places)
     plain = page([ReleaseView("out", release)], day=date(2026, 6, 1))
     assert "Population" not in plain

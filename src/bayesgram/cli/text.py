@@ -324,8 +324,8 @@ def count(
     console.report(
         {
             "output": str(output),
-            **({} if listed is None else {"segments": list(listed.all_names) if json else _listed(listed)}),
             **told,
+            **({} if listed is None else {"segments": list(listed.all_names) if json else _listed(listed)}),
             "bad_rows_skipped": bad_rows,
             "note": "private: keep this folder where the text is kept",
         },

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.keeping import measured_again, places
 from bayesgram.inference.measured import PublicNgrams
@@ -28,6 +29,7 @@ ROUNDS = 20  # of fitting words to lifts
 RIDGE = 1.0  # n-grams of the usual weight that say a word is as public text has it
 
 
+@checked
 def infer(release: "Release | str | Path", vocabulary: Vocabulary) -> Release:
     """What a release's noisy measurements say, with the public counts of another vocabulary as the prior.
 

@@ -60,9 +60,9 @@ class Paper(Mechanism):
     sensitivity: Sensitivity = Sensitivity.EXACT
 
     def __post_init__(self) -> None:
-        check_fields(self)
         object.__setattr__(self, "max_count", check_max_count(self.max_count))
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
+        check_fields(self)
         if not (math.isfinite(self.slope) and self.slope > 0):
             raise UsageError(f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000.")
         if not 0 <= self.rho <= 1:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from bayesgram.arguments import checked
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.planning.planner import MOST_DRAWS, MOST_NGRAMS, Planner, PlanRequest
 from bayesgram.planning.search import first_that_reaches
@@ -187,6 +188,7 @@ class Plan:
         }
 
 
+@checked
 def plan(
     vocabulary: Vocabulary,
     *,

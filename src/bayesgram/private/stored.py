@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, ahead, streamed
 from bayesgram.errors import BayesgramError, unreadable
@@ -81,6 +82,7 @@ class StoredCounts(PrivateCounts):
         return NotInOrderError(f"{self.place.path}: the counts changed while they were read; run it again.")
 
 
+@checked
 def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts:
     """Counts that are read when they are asked about, or that are in memory where a user's rows are not together.
 

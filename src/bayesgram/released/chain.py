@@ -88,7 +88,7 @@ def together(claims: Sequence[tuple[float, float, str]]) -> str:
     """What releases (ε, δ, label) promise one person together, if all are about the same people's whole text.
 
     >>> together([(0.1, 1e-7, "PROVED"), (0.1, 1e-7, "PROVED")])
-    'ε = 0.1448, δ = 1e-07 (PROVED) for everything one user ever wrote'
+    'ε = 0.1442, δ = 1e-07 (PROVED) for everything one user ever wrote'
     """
     if any(label != Guarantee.PROVED.name or delta <= 0 for _, delta, label in claims):  # Gaussian noise has a δ
         return UNSURE

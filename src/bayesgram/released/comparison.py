@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Guarantee
@@ -130,6 +131,7 @@ class Comparison:
         )
 
 
+@checked
 def compare(
     *releases: Release, vocabulary: PublicText | None = None, names: Sequence[str] | None = None, fdr: float = FDR
 ) -> Comparison:

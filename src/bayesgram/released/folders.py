@@ -6,7 +6,7 @@ In:  a path.   Out: the paths of release folders. Opens none of them.
 from pathlib import Path
 
 from bayesgram.errors import UsageError
-from bayesgram.released.release import CARD, CONTENTS
+from bayesgram.released.release import CARD, DISTRIBUTION
 
 
 def release_folders(path: str | Path) -> list[Path]:
@@ -14,7 +14,7 @@ def release_folders(path: str | Path) -> list[Path]:
     folder = Path(path)
     if (folder / CARD).exists() or not folder.is_dir():
         return [folder]
-    found = sorted(each for each in folder.iterdir() if all((each / name).is_file() for name in CONTENTS))
+    found = sorted(each for each in folder.iterdir() if all((each / name).is_file() for name in (CARD, DISTRIBUTION)))
     if not found:
         raise UsageError(
             f"{path}: neither a release folder (no card.json) nor a folder with releases in it; make one with"

@@ -194,7 +194,7 @@ def test_the_command_on_given_counts(data, tmp_path):
         (("figure-1", "--vocab", "vocab.parquet"), "--counts is missing: give both --counts and --vocab, or neither"),
         (("figure-7",), "'figure-7' is not one of"),
         ((), "Missing argument 'NAME...'"),
-        (("all", "--users", 0), "users=0: the number of made-up users is a whole number from 1 to 10,000,000."),
+        (("all", "--users", 0), "--users 0: the number of made-up users is a whole number from 1 to 10,000,000."),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
