@@ -211,3 +211,14 @@ def test_a_gaussian_release_can_be_followed():
     before = release(counts("many", public), public, Gaussian(), BUDGET, seed=1)
     made = release(counts("many", public), public, Posterior(), BUDGET, seed=7, previous=before)
     assert made.probabilities.sum() == pytest.approx(1)
+
+
+def test_a_chain_has_one_unit(first, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="people", budget=Budget(50, 1e-3))
+    told = (
+        r"^unit='a post': the release before counts in 'everything one user wrote in these data', and a chain has one"
+    )
+    with pytest.raises(UsageError, match=told):
+        people = counts("many", vocabulary())
+        release(people, vocabulary(), Posterior(), BUDGET, previous=first, unit="a post", ledger=ledger)
+    assert not read_ledger(tmp_path / "a.ledger").reservations

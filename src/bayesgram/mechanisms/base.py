@@ -259,7 +259,7 @@ def _released(
     on_reserved: Callable[[int], None] | None,
 ) -> Any:  # noqa: ANN401 - what it gives
     """What the door gives, and a ledger charged for it."""
-    unit = None if unit is None else check_unit(unit)
+    unit = checked_unit(mechanism, unit)
     if ledger is None:
         made = mechanism.release(counts, vocabulary, budget, seed=seed)
         return made.stated(unit=unit)
@@ -273,6 +273,19 @@ def _released(
         error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
         raise
     return made.stated(ledger=ledger.as_charged(number), unit=unit)
+
+
+def checked_unit(mechanism: Any, unit: str | None) -> str | None:  # noqa: ANN401 - a Mechanism, or a BySegment
+    """The unit, if it is one; a release that follows another counts in the same one."""
+    unit = None if unit is None else check_unit(unit)
+    if mechanism.previous is not None:
+        before = mechanism.previous.release.card.unit
+        if (before or THESE_DATA) != (unit or THESE_DATA):
+            raise UsageError(
+                f"unit={unit or THESE_DATA!r}: the release before counts in {before or THESE_DATA!r}, and a chain has"
+                " one unit; give the same, or leave `previous` out."
+            )
+    return unit
 
 
 def reservation(

@@ -123,6 +123,7 @@ class BySegment:
     on_progress: Callable[[float], None] = lambda _: None
 
     name: ClassVar[str] = Posterior.name
+    previous: ClassVar[None] = None  # segments follow no earlier release
     guarantee: ClassVar[Guarantee] = Posterior.guarantee
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:

@@ -7,11 +7,11 @@ they fit the vocabulary, as a release asks them, and nothing else. Draws no nois
 from dataclasses import dataclass
 from typing import Any
 
-from bayesgram.mechanisms.base import Randomness, need, reservation
+from bayesgram.mechanisms.base import Randomness, checked_unit, need, reservation
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Contents, Ledger
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -69,7 +69,7 @@ def dry_run(
 ) -> DryRun:
     """All that `release` checks before it spends; refused where it would be."""
     Randomness.make(seed)
-    unit = None if unit is None else check_unit(unit)
+    unit = checked_unit(mechanism, unit)
     epsilon, delta = mechanism.check_budget(budget)
     mechanism.check_inputs(counts, vocabulary)
     spend, contents = None, None
