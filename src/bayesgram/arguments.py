@@ -40,13 +40,18 @@ def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
     def hints() -> dict[str, Any]:
         return {name: hint for name, hint in get_type_hints(function).items() if name not in several}
 
+    fitting: set[object] = set()  # the types of arguments that were looked at and fit: some functions are called often
+
     @wraps(function)
     def call(*args: Takes.args, **kwargs: Takes.kwargs) -> Returns:
-        try:
-            given = signature.bind(*args, **kwargs).arguments
-        except TypeError as error:
-            raise UsageError(f"{function.__name__}: {error}.") from None
-        _check(given, hints())
+        given = (*map(type, args), *((name, type(value)) for name, value in kwargs.items()))
+        if given not in fitting:
+            try:
+                bound = signature.bind(*args, **kwargs).arguments
+            except TypeError as error:
+                raise UsageError(f"{function.__name__}: {error}.") from None
+            _check(bound, hints())
+            fitting.add(given)
         return function(*args, **kwargs)
 
     return call
