@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.inference.distortion import OPENINGS, RATES, USUAL_COST, Openings, distortion, openings_of
+from bayesgram.inference.distortion import OPENINGS, RATES, TRUST, USUAL_RATE, Openings, distortion, openings_of
 from bayesgram.inference.measured import PublicNgrams
 from bayesgram.inference.measuring import GROUPS, NORMS, Amounts, best_choice, left_of_bins
 
@@ -59,18 +59,26 @@ def test_people_who_write_like_one_another_lose_little_and_those_who_do_not_lose
 
 
 def test_a_known_drift_is_charged_by_its_distance_between_all_text_and_what_is_left():
-    """The χ² of first words is computed here from the shares themselves; one constant says what that is in all."""
-    seen, left = people(), left_of_bins(2.0)
-    ratios = []
+    """The χ² of first words is computed here from the shares themselves; rates go with it, as far as they are believed."""
+    seen, left = people(), np.exp(-POSITIONS)
+    found_rates, distances = [], []
     for slope in (0.05, 0.1, 0.2):
         slopes = slope * np.resize([1.0, -1.0], OPENINGS)
-        weights, kept = seen.written, seen.written * left
-        means = [float(each @ POSITIONS) / float(each.sum()) for each in (weights, kept)]
-        plain = found(seen, shares_of(seen, 0 * slopes)).cost(left)
-        distance = float(((means[0] - means[1]) ** 2 * slopes**2).mean())
-        ratios.append((found(seen, shares_of(seen, slopes)).cost(left) - plain) / (distance / 2))
-    assert max(ratios) / min(ratios) < 1.1
-    assert 30 < min(ratios) < 60
+        means = [float(each @ POSITIONS) / float(each.sum()) for each in (seen.written, seen.written * left)]
+        distances.append(float(((means[0] - means[1]) ** 2 * slopes**2).mean()))
+        found_rates.append(found(seen, shares_of(seen, slopes)).rate)
+    powers = np.diff(np.log(found_rates)) / np.diff(np.log(distances))
+    assert powers == pytest.approx(TRUST, abs=0.1)
+
+
+def test_what_clipping_costs_goes_with_how_unevenly_text_counts():
+    seen = people()
+    clipped = found(seen)
+    for clip_norm in (0.5, 2.0, 8.0, 32.0):
+        kept = np.repeat(left_of_bins(clip_norm), np.round(1e6 * seen.written / seen.written.sum()).astype(int))
+        assert clipped.cost(left_of_bins(clip_norm)) == pytest.approx(
+            clipped.rate * kept.var() / kept.mean() ** 2, rel=0.03
+        )
 
 
 def test_where_noise_hides_openings_people_are_as_usual():
@@ -81,9 +89,9 @@ def test_where_noise_hides_openings_people_are_as_usual():
         assert found(seen, shares).cost(left) == pytest.approx(found(seen).cost(left), rel=0.3)
 
 
-def test_what_is_usual_is_charged_where_nearly_everything_is_clipped():
+def test_what_is_usual_is_charged_where_nothing_was_asked():
     seen = people(users=1e9)  # so many that chance moves nothing
-    assert found(seen).cost(left_of_bins(1e-3)) == pytest.approx(USUAL_COST, rel=0.15)
+    assert found(seen).rate == pytest.approx(USUAL_RATE, rel=0.15)
 
 
 @settings(deadline=None, max_examples=30)
@@ -105,11 +113,10 @@ def test_by_chance_few_people_who_write_half_cost_more_than_many():
     assert alike[0] > 3 * alike[1]
 
 
-def test_people_who_write_like_one_another_are_clipped_further_and_not_asked_about_what_they_lose():
+def test_people_who_write_like_one_another_are_clipped_further():
     seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], OPENINGS)
     alike, unlike = (best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3))
     assert alike.clip_norm < unlike.clip_norm
-    assert alike.lost_share == 0
 
 
 def test_a_rate_far_beyond_the_usual_is_possible():

@@ -10,16 +10,17 @@ from hypothesis import strategies as st
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import (
     CLIP_NORMS,
+    DIFFERENCE,
     LOST_SHARE,
     NORM_EDGES,
     NORMS,
     Amounts,
     Choice,
+    NoiseCost,
     Typical,
     best_choice,
     largest_amounts,
     left_of_bins,
-    noise_cost,
     shape_of,
     shapes,
     typical,
@@ -100,10 +101,25 @@ def test_where_everybody_writes_alike_little_is_gained_by_a_small_norm():
 
 
 def test_noise_costs_less_the_more_signal_there_is():
-    costs = [noise_cost(trigrams(), signal) for signal in (0.0, 1.0, 1e3, 1e5, 1e7)]
+    costs = [NoiseCost.of(trigrams()).cost(1.0, signal) for signal in (0.0, 1.0, 1e3, 1e5, 1e7)]
     assert costs == sorted(costs, reverse=True)
-    assert costs[0] <= 1.5
+    assert costs[0] <= DIFFERENCE / 2 + 1e-9
     assert costs[-1] < 0.01
+
+
+@pytest.mark.parametrize(("noise", "total"), [(1.0, 1e3), (10.0, 1e5), (0.5, 1e6)])
+def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_is_best(noise, total):
+    """E ½ Σ θ (d̂ − d)² where d is normal and d̂ its best linear estimate from d + noise, by drawing all of them."""
+    public, rng = trigrams(), np.random.default_rng(2)
+    costs = []
+    for _ in range(200):
+        drawn = np.sqrt(DIFFERENCE) * rng.standard_normal(public.prior.size)
+        theta = public.prior * np.exp(drawn - DIFFERENCE / 2)
+        variance = (shape_of(public.prior) * noise / (theta * total)) ** 2
+        seen = drawn + np.sqrt(variance) * rng.standard_normal(drawn.size)
+        costs.append(float((theta * (DIFFERENCE / (DIFFERENCE + variance) * seen - drawn) ** 2).sum()) / 2)
+    expected = NoiseCost.of(public).cost(noise, total)
+    assert np.mean(costs) == pytest.approx(expected, rel=0.15)
 
 
 @settings(deadline=None, max_examples=20)

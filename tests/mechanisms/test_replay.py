@@ -103,9 +103,12 @@ PATHS = {"lost words are asked": ("many", 20.0, 3), "lost words are not asked": 
 def test_so_do_all_answers_on_either_path(path, public, tmp_path):
     """Which questions are asked follows from noisy answers alone: people who would be asked others are asked these."""
     dataset, epsilon, questions = path
-    source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
-    first = released(Posterior(), dataset, source, tmp_path / "first", public, budget)
-    assert len(source.answers) == questions
+    budget, tries = Budget(epsilon, 1e-6), 0
+    source = replaying.WrittenDown()
+    while len(source.answers) != questions:  # three of four tries are on this path
+        source, tries = replaying.WrittenDown(), tries + 1
+        assert tries < 20
+        first = released(Posterior(), dataset, source, tmp_path / f"first {tries}", public, budget)
     assert ("lost_norm" in json.loads(first["card.json"])["details"]) == (questions == 3)
     for name in DATASETS:
         given = replaying.GivenAgain(source.answers)

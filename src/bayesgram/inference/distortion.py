@@ -2,11 +2,12 @@
 
 In:  noisy numbers of users and n-grams by norm and, where they were asked, with which words people of each norm begin
 their n-grams.   Out: the KL to expect of every Λ.
-Two things move it. By chance: a few people's text stands for less, which amounts alone tell. And by manner: those who
+Over posts, blogs, reviews, single sentences, commits and made-up people it was the same multiple of how unevenly text
+counts after clipping (unevenness), at every Λ; from people to people the multiple, called the rate, goes from 0.01 to
+0.2. Two things make it. Chance: a few people's text stands for less, which amounts alone tell. And manner: those who
 write a lot may write differently. First words, in a few groups, show a steady part of that: the KL of all n-grams was
-20 to 80 times theirs, over posts, blogs, mails, reviews, commits and made-up people. The share of a group drifts with
-the norm, along a line and a random walk; how fast is learnt from the noisy shares, and is as usual where noise hides
-it. Does not count or add noise.
+20 to 80 times theirs. The share of a group drifts with the norm, along a line and a random walk; how fast is learnt
+from the noisy shares, and is as usual where noise hides it. Does not count or add noise.
 """
 
 import math
@@ -21,14 +22,16 @@ OPENINGS = 8  # groups of first words
 MOST_EVEN = 1000  # of the most frequent words are shared out evenly; the others, one after the other
 KL_OF_ALL = {1: 20.0, 2: 42.0}  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
 LONGER = 60.0
-USUAL_COST = 0.05  # KL by manner when everything but a vanishing part of the text is clipped away
-COST_DEVIATION = 1.5  # of its logarithm, from people to people
+USUAL_RATE = 0.03  # KL by manner, over unevenness
+RATE_DEVIATION = 1.0  # of its logarithm, from people to people
+TRUST = 0.7  # in a rate that first words tell without noise: KL_OF_ALL differs from people to people
+LEAST_UNEVEN = 0.01  # people whose norms differ less than this are taken for people who differ by this
+LEAST_RATE = 1e-4  # nobody is so much alike
 NARROW = 0.1  # nobody's manner drifts faster than that of people whose norms differ by this, squared
 STEPS = 1.0  # variance of the random walk, where the slope of the line has 1
 RARITY = 8.0  # KL per squared log norm between those who write one n-gram: a rare one makes its text long by itself
 CHANCE = 0.3  # half of the n-grams that are there; fewer are than public text says
 SHARE_DEVIATION = 0.22  # of a share from 1/OPENINGS, times √OPENINGS: private text is not public text
-LEVEL_COST = 0.002  # KL when everything is clipped away of people who seem all alike
 RATES = 2.0 ** np.arange(-7, 5)  # of drift, over the usual
 
 
@@ -60,8 +63,7 @@ class Distortion:
     """KL by clipping, as a function of what it leaves of the text in each bin of norms."""
 
     written: Floats  # the part of all text
-    moments: Floats  # bins × bins: KL is half of these, summed over how much more or less each bin counts
-    chance: float  # KL for each unit of unevenness
+    rate: float  # KL, over unevenness
 
     def lost(self, left: Floats) -> float:
         """The part of all text that is lost, where these parts are left."""
@@ -69,10 +71,7 @@ class Distortion:
 
     def cost(self, left: Floats) -> float:
         """Of clipping that leaves these parts."""
-        kept = 1 - self.lost(left)
-        moved = self.written * (1 - left / kept)
-        unevenness = max(float(self.written @ left**2) / kept**2 - 1, 0.0)
-        return self.chance * unevenness + float(moved @ self.moments @ moved) / 2 + LEVEL_COST * (1 - kept) ** 2
+        return self.rate * _unevenness(self.written, left)
 
 
 def distortion(
@@ -80,14 +79,27 @@ def distortion(
 ) -> Distortion:
     """For people with so many users and n-grams in bins at these logarithms of norms; some must have written."""
     total, times = float(written.sum()), KL_OF_ALL.get(public.words.shape[1], LONGER)
-    weights = written / total
+    weights, lightest = written / total, np.exp(-positions)  # what is left, but for a factor, of all but everything
+    moved = weights * (1 - lightest / float(weights @ lightest))
+    uneven = max(_unevenness(weights, lightest), LEAST_UNEVEN)
     drift, rarity = _drift(positions, weights), _rarity(positions, weights, users, written)
-    lightest = weights * np.exp(-positions)  # what is left, all but for a factor, if nearly everything is clipped
-    moved = weights - lightest / lightest.sum()
-    usual = drift * (2 * USUAL_COST / max(float(moved @ drift @ moved), NARROW))
-    moments = usual + rarity if openings is None else _learnt(usual / times, rarity / times, users, openings) * times
+    usual = drift * (2 * USUAL_RATE * uneven / max(float(moved @ drift @ moved), NARROW))
+
+    def rate(moments: Floats) -> float:
+        return max(float(moved @ moments @ moved) / 2 / uneven, LEAST_RATE)
+
+    expected = rate(usual + rarity)
+    if openings is not None:
+        learnt = rate(_learnt(usual / times, rarity / times, users, openings) * times)
+        expected = learnt**TRUST * expected ** (1 - TRUST)
     there = float((1 - np.exp(-total * public.prior)).sum())
-    return Distortion(weights, moments, CHANCE * there / total)
+    return Distortion(weights, expected + CHANCE * there / total)
+
+
+def _unevenness(written: Floats, left: Floats) -> float:
+    """Variance over all text of how much it counts after clipping, where its mean is 1."""
+    kept = float(written @ left)
+    return max(float(written @ left**2) / kept**2 - 1, 0.0)
 
 
 def _drift(positions: Floats, weights: Floats) -> Floats:
@@ -131,7 +143,7 @@ def _learnt(usual: Floats, rarity: Floats, users: Floats, openings: Openings) ->
         covariance = people @ expected @ people.T + noise
         root = np.linalg.cholesky(covariance)
         misfit = float((np.linalg.solve(root, seen) ** 2).sum()) / 2 + free * float(np.log(np.diag(root)).sum())
-        likely.append(-misfit - (math.log(rate) / COST_DEVIATION + COST_DEVIATION / 2) ** 2 / 2)
+        likely.append(-misfit - (math.log(rate) / RATE_DEVIATION + RATE_DEVIATION / 2) ** 2 / 2)
         gain = np.linalg.solve(covariance, people @ expected).T
         means = gain @ seen
         found.append(means @ means.T + free * (expected - gain @ people @ expected))

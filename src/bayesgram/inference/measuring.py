@@ -26,12 +26,14 @@ GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(np.int32)  # octaves: bins th
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
 USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
-# What noise costs, for choosing Λ: rough, and the same for all people. Over posts, blogs, mails, reviews and commits,
-# KL by noise followed one line.
-NOISE_COST, NOISE_POWER, MOST_COST = 0.15, 0.8, 1.5  # KL where signal equals noise, how it falls, where it ends
+DIFFERENCE = 1.0  # τ², variance of log θ/π among n-grams; with it KL by noise was right within a factor of 1.7
+NORMAL_POINTS, NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # for means over a normal variable
+NORMAL_WEIGHTS /= math.sqrt(2 * math.pi)
+GROUPS_IN_E = 16  # groups of n-grams whose π are alike, for each factor of e
+ALIKE = 1.001  # costs that are one: where Λ is below everybody's norm, a smaller one changes nothing
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
-GIVEN_BACK = 0.5  # of the cost of clipping, when the words of what is lost are known
-MISLED = 0.01  # KL by lost words that are like all the others, were everything lost: they seem to differ by noise
+GIVEN_BACK = 0.3  # of the cost of clipping, when the words of what is lost are known
+MISLED = 0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
 SURE, UNSURE = 0.015, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
 
 
@@ -207,10 +209,33 @@ class Choice:
         return found
 
 
-def noise_cost(public: PublicNgrams, signal: float) -> float:
-    """KL by noise, where `signal` is the total over Λσ: a power of how far the typical n-gram is above its noise."""
-    hidden: float = NOISE_COST * (float(np.sqrt(public.prior).sum()) ** 2 / max(signal, 1e-9)) ** NOISE_POWER
-    return hidden / (1 + hidden / MOST_COST)
+@dataclass(frozen=True, eq=False)
+class NoiseCost:
+    """KL by noise, as a function of how much there is: n-grams of about one π are one group.
+
+    An n-gram is believed as far as its noise is less than what people differ in from public text. If v is the variance
+    of its noise over its squared count and θ = π e^(τz − τ²/2) with z normal, that leaves E ½ Σ θ τ²v/(τ² + v).
+    """
+
+    sizes: Floats  # groups: how many n-grams
+    rates: Floats  # groups × points of z: θ
+    shapes: Floats  # groups × 1: s
+
+    @classmethod
+    def of(cls, public: PublicNgrams) -> "NoiseCost":
+        """For these n-grams."""
+        keys = np.round(GROUPS_IN_E * np.log(np.maximum(public.prior, 1e-300)))
+        _, group = np.unique(keys, return_inverse=True)
+        sizes = np.bincount(group).astype(np.float64)
+        rates, shapes = (np.bincount(group, each) / sizes for each in (public.prior, shape_of(public.prior)))
+        differing = np.exp(math.sqrt(DIFFERENCE) * NORMAL_POINTS - DIFFERENCE / 2)
+        return cls(sizes, np.outer(rates, differing), shapes[:, None])
+
+    def cost(self, noise: float, total: float) -> float:
+        """Where `noise` is Λσ, and `total` what clipping leaves."""
+        known = (self.rates * max(total, 1e-9) / (self.shapes * noise)) ** 2  # 1/v
+        each = self.rates * DIFFERENCE / (1 + DIFFERENCE * known) / 2
+        return float(self.sizes @ each @ NORMAL_WEIGHTS)
 
 
 def distortion_of(seen: Amounts, public: PublicNgrams, openings: Openings | None = None) -> Distortion:
@@ -218,11 +243,11 @@ def distortion_of(seen: Amounts, public: PublicNgrams, openings: Openings | None
     return distortion(np.log(NORMS), seen.users, seen.written, public, openings)
 
 
-def clipping_cost(clipped: Distortion, choice: Choice) -> float:
-    """KL by clipping, and by what is believed of the words that it takes away."""
+def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
+    """KL by clipping, and by what is believed of the words that it takes away; `noise` is the KL by noise."""
     left = left_of_bins(choice.clip_norm)
     cost = clipped.cost(left)
-    return GIVEN_BACK * cost + MISLED * clipped.lost(left) ** 2 if choice.lost_share else cost
+    return (1 - GIVEN_BACK) * cost + MISLED * noise * clipped.lost(left) ** 2 if choice.lost_share else cost
 
 
 def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float, openings: Openings | None = None) -> Choice:
@@ -232,19 +257,23 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float, openings
     """
     if seen.written.sum() <= 0:
         return Choice.fixed(1.0)
-    clipped = distortion_of(seen, public, openings)
+    clipped, noisy = distortion_of(seen, public, openings), NoiseCost.of(public)
 
     def cost(choice: Choice) -> float:
         kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
         sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
-        noise = noise_cost(public, kept / (choice.clip_norm * sigma))
-        return noise + (1 - noise / MOST_COST) * clipping_cost(clipped, choice)  # what noise hides is not distorted
+        noise = noisy.cost(choice.clip_norm * sigma, kept)
+        return noise + (1 - 2 * noise / DIFFERENCE) * clipping_cost(
+            clipped, choice, noise
+        )  # what noise hides is not distorted
 
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)
     someone = Typical.of([public.per_word(public.prior)[which]], [shape])
     looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
-    best = min([*plain, *looking], key=cost)
+    costs = [(cost(choice), choice) for choice in [*plain, *looking]]
+    least = min(each for each, _ in costs)
+    best = max((choice for each, choice in costs if each <= ALIKE * least), key=lambda choice: choice.clip_norm)
     return replace(best, seen=seen)
 
 

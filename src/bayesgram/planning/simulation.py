@@ -93,7 +93,7 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     noise, public_kl = _kl(written, found.theta), _kl(written, public.prior)
     shown = max(1 - noise / max(public_kl, 1e-9), 0.0)  # what noise hides is not distorted
     return Expected(
-        kl=noise + shown * clipping_cost(distortion_of(people, public), choice),
+        kl=noise + shown * clipping_cost(distortion_of(people, public), choice, noise),
         public_kl=public_kl,
         known=known(FACTOR, found.theta, found.deviation).mass,
         clip_norm=choice.clip_norm,
