@@ -25,7 +25,9 @@ from bayesgram.private.stored import open_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import CARD, DISTRIBUTION, Release
-from bayesgram.released.report import PrivatePart, ReleaseView, page
+from bayesgram.released.report import page
+from bayesgram.released.report_private import PrivatePart
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.tables import release_table
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.cards import full
