@@ -11,7 +11,7 @@ import pytest
 import replaying
 import starting
 from bayesgram.experiments.population import Population
-from bayesgram.privacy.ledger import read_ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from commands import failing, refused, succeed
 
 SECRET = "zanzibarmagicpassword"

@@ -20,7 +20,8 @@ from bayesgram.privacy import ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.privacy.ledger import Ledger, is_ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import is_ledger, read_ledger
 
 SOME = Spend(pure_epsilon=0.05)
 TENTH = Spend(pure_epsilon=0.1)
