@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS
-from bayesgram.private.clip import UNITS, ClippedCounts, Coordinates
+from bayesgram.private.clip import UNITS, Coordinates
+from bayesgram.private.clip_counts import ClippedCounts
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer

@@ -30,7 +30,8 @@ from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.amounts import amounts
-from bayesgram.private.clip import clip, clipped_sum, lost_sum
+from bayesgram.private.clip import clipped_sum, lost_sum
+from bayesgram.private.clip_counts import clip
 from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary

@@ -16,7 +16,7 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
-from bayesgram.privacy import ledger_file, ledger_tables
+from bayesgram.privacy import ledger_contents, ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
@@ -433,7 +433,9 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(module, "check_format", lambda *_: ledger_tables.FORMAT)  # it makes a database of its own
+    monkeypatch.setattr(
+        ledger_contents, "check_format", lambda *_: ledger_tables.FORMAT
+    )  # it makes a database of its own
     monkeypatch.setattr(ledger_file.sqlite3, "connect", small)
     with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
         used.reserve(SOME, {"x": "y" * 9000})
