@@ -795,7 +795,8 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
     code = """if True:
         import shutil, sys, threading
         from bayesgram.errors import BayesgramError
-        from bayesgram.privacy.ledger import Ledger, Spend, is_ledger
+        from bayesgram.privacy.ledger import Ledger, Spend
+        from bayesgram.privacy.ledger_contents import is_ledger
 
         path, done = sys.argv[1], threading.Event()
 
