@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import shelves
 from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
-from bayesgram.private.counts import MAX_COUNT
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
 from bayesgram.private.stored import open_counts
 from bayesgram.public.vocabulary import Vocabulary

@@ -16,7 +16,8 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Hashes, Ids, Integers
 from bayesgram.errors import whole_number
 from bayesgram.kernels import kernel, mix
-from bayesgram.private.counts import MAX_COUNT, UserCounts
+from bayesgram.private.counts import UserCounts
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
