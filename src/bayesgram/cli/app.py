@@ -27,6 +27,7 @@ from bayesgram.cli import (
     serve,
     text,
 )
+from bayesgram.cli.groups import with_groups
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.cli.quiet import with_quiet
 from bayesgram.cli.wording import as_options
@@ -86,7 +87,7 @@ for command in (
     audit.audit,
     clean.clean,
 ):
-    app.command()(with_quiet(command))
+    app.command()(with_quiet(with_groups(command)))
 app.command("import")(with_quiet(language_model.import_arpa))
 app.add_typer(ledger_app, name="ledger")
 

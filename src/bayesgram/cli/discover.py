@@ -65,10 +65,7 @@ def discover(
         Path | None,
         typer.Option(help="Draw what was found: by order, and how far above T. A .svg or .png.", show_default=False),
     ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
-    ] = None,
+    ledger: options.LedgerFile = None,
     unit: options.Unit = None,
     dry_run: options.DryRun = False,
     seed: options.Seed = None,

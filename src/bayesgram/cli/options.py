@@ -73,6 +73,12 @@ Epsilon = Annotated[float | None, typer.Option(help="Required: ε, how much one 
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
 ]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False
+    ),
+]
 Unit = Annotated[
     str | None,
     typer.Option(
