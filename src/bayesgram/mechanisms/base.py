@@ -86,7 +86,7 @@ class Mechanism(ABC):
         """The mechanism for counts by segment."""
         raise UsageError(
             f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
-            " count again without --by."
+            " count again without `by`."
         )
 
     def settings(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
         return None
     return UsageError(
         f"unit={unit!r}: the ledger of population {contents.population!r} counts in another unit, {contents.unit!r}:"
-        f' give --unit "{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
+        f' give unit="{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
         " Nothing was reserved."
     )
 

@@ -162,10 +162,10 @@ def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) 
         return Segments.of(by, names, other=other)
     if by is not None:
         raise UsageError(
-            f"by={by!r}: name the segments too (--segments de,fr): the list is public, not read from rows."
+            f"by={by!r}: name the `segments` too, such as de and fr: the list is public, not read from rows."
         )
     if names is not None or other:
-        raise UsageError("segments: name the column that holds them too (--by country).")
+        raise UsageError("segments: name the column that holds them too: say `by`.")
     return None
 
 

@@ -196,8 +196,8 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
     segments = segments_of(path)
     if segments is not None:
         raise UsageError(
-            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, --engine local) and"
-            " `bayesgram evaluate` take; for all else count again without --by."
+            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, engine=local) and"
+            " `bayesgram evaluate` take; for all else count again without `by`."
         )
     return _found(path, vocabulary_size)
 
