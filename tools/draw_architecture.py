@@ -2,13 +2,14 @@
 
     python tools/draw_architecture.py
 
-In:  src/bayesgram, where a folder is a room and its docstring says what is in it.   Out: docs/images/architecture.svg and
-the rooms of docs/architecture.md. An arrow is an import; those that other arrows lead to anyway are left out, but for
-those that have a label. Where a room stands is said here; what leads where is read.
+In:  src/bayesgram, where a folder is a room and its docstring says what is in it.   Out: docs/images/architecture.svg
+and the rooms of docs/architecture.md. An arrow is an import; those that other arrows lead to anyway are left out, but
+for those that have a label. Where a room stands is said here; what leads where is read.
 """
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -71,19 +72,28 @@ STYLE = """
 svg { font: 13px system-ui, sans-serif }
 .paper { fill: #fff } text { fill: #1d2127 } .dim { fill: #5d6470; font-size: 12px } .name { font-weight: 600 }
 .flow { font-size: 11px; fill: #3a4049; paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round }
-.room { stroke: #8a919c; fill: #f4f5f7 } .private { fill: #f8dfe3; stroke: #a8324a } .open { fill: #d9f0e6; stroke: #1b7f5c }
+.room { stroke: #8a919c; fill: #f4f5f7 } .private { fill: #f8dfe3; stroke: #a8324a }
+.open { fill: #d9f0e6; stroke: #1b7f5c }
 .both { fill: #fbeacb; stroke: #a05f00 } .line { stroke: #7c8490; fill: none } .head { fill: #7c8490 }
 .wall { stroke: #a8324a; stroke-width: 3; stroke-dasharray: 9 5 } .side { fill: #a8324a; font-weight: 600 }
 @media (prefers-color-scheme: dark) {
 .paper { fill: #16181c } text { fill: #e8eaee } .dim { fill: #a3aab6 } .flow { fill: #c9ced6; stroke: #16181c }
-.room { stroke: #737b87; fill: #22252b } .private { fill: #47222b; stroke: #ec7f93 } .open { fill: #173c30; stroke: #4cc39a }
+.room { stroke: #737b87; fill: #22252b } .private { fill: #47222b; stroke: #ec7f93 }
+.open { fill: #173c30; stroke: #4cc39a }
 .both { fill: #463415; stroke: #e0a040 } .line { stroke: #8f97a3 } .head { fill: #8f97a3 }
 .wall { stroke: #ec7f93 } .side { fill: #ec7f93 } }
 """
 
+HEAD = (
+    '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path class="head" d="M0 0 8 4 0 8z"/></marker>'
+)
+NOTE = "An arrow is an import; beside it, what is taken. None begins right of the wall and ends left of it."
+
 Edge = tuple[str, str]
 
 
+@cache
 def rooms() -> dict[str, str]:
     """Every folder, and the first sentence of its docstring."""
     found = {}
@@ -93,6 +103,7 @@ def rooms() -> dict[str, str]:
     return found
 
 
+@cache
 def imports() -> dict[Edge, set[str]]:
     """What each folder imports from each other one, by name; also what is imported inside a function."""
     found: dict[Edge, set[str]] = {}
@@ -133,8 +144,7 @@ def picture() -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img">',
             "<title>The folders of Bayesgram and what they import</title>",
             f"<style>{STYLE}</style>",
-            '<defs><marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
-            '<path class="head" d="M0 0 8 4 0 8z"/></marker></defs>',
+            f"<defs>{HEAD}</defs>",
             f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="8"/>',
             *_wall(),
             *(_arrow(edge) for edge in drawn),
@@ -150,15 +160,15 @@ def _wall() -> list[str]:
         f'<line class="wall" x1="{WALL}" x2="{WALL}" y1="28" y2="560"/>',
         f'<text class="side" x="{WALL - 12}" y="40" text-anchor="end">sees people</text>',
         f'<text class="side" x="{WALL + 12}" y="40">never sees a user</text>',
-        f'<text class="dim" x="20" y="{HEIGHT - 18}">An arrow is an import; beside it, what is taken. None begins right'
-        " of the wall and ends left of it.</text>",
+        f'<text class="dim" x="20" y="{HEIGHT - 18}">{NOTE}</text>',
     ]
 
 
 def _room(name: str, x: int, y: int, side: str) -> str:
     width, height = BOX
+    corner = f'x="{x - width // 2}" y="{y - height // 2}"'
     return (
-        f'<rect class="room {side}" x="{x - width // 2}" y="{y - height // 2}" width="{width}" height="{height}" rx="6"/>'
+        f'<rect class="room {side}" {corner} width="{width}" height="{height}" rx="6"/>'
         f'<text class="name" x="{x}" y="{y + 5}" text-anchor="middle">{name}</text>'
     )
 
@@ -189,11 +199,11 @@ def _label(edge: Edge) -> str:
 
 
 def table() -> str:
-    """A row for each room: what is in it, and what it imports."""
+    """A row for each room, from the ground up: what is in it, and what it imports."""
     found = imports()
     rows = [
         f"| `{room}` | {told} | {', '.join(f'`{b}`' for a, b in sorted(found) if a == room) or 'nothing'} |"
-        for room, told in rooms().items()
+        for room, told in ((room, rooms()[room]) for room in reversed(PLACES))
     ]
     return "\n".join(["", "| room | what is in it | imports |", "|---|---|---|", *rows, "", ""])
 

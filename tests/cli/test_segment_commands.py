@@ -77,9 +77,7 @@ def test_machines_get_all_cards(work):
     (work / "names.txt").write_text("de\nfr\n")
     told = json.loads(succeed(*COUNT, "--segments", "names.txt", "--skip-bad-rows", "-o", "listed", "--json", cwd=work))
     assert told["segments"] == ["de", "fr"]
-    assert [*told["bad_rows_skipped"]] == [
-        "'country' is none of the segments (de, fr), and `other` is not set"
-    ]
+    assert [*told["bad_rows_skipped"]] == ["'country' is none of the segments (de, fr), and `other` is not set"]
     told = json.loads(succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--json", cwd=work))
     assert told["card"]["segment"]["name"] == "all"
     assert {name: one["output"] for name, one in told["segments"].items()} == {

@@ -137,9 +137,7 @@ def test_lines_that_arrow_refuses_mean_the_same(tmp_path):
     )
     assert sum(map(len, reader)) == 5
     assert reader.bad_rows.by_reason["the segment is neither a string nor a whole number"] == 1
-    assert (
-        reader.bad_rows.by_reason["'country' is none of the segments (de, fr), and `other` is not set"] == 2
-    )
+    assert reader.bad_rows.by_reason["'country' is none of the segments (de, fr), and `other` is not set"] == 2
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.jsonl"])
