@@ -46,7 +46,7 @@ FLOWS: dict[tuple[str, str], tuple[str, ...]] = {  # names that are imported: wh
     ("audit", "mechanisms"): ("Mechanism",),
     ("engines", "private"): ("PrivateCounts",),
     ("mechanisms", "private"): ("PrivateCounts", "clipped_sum"),
-    ("mechanisms", "inference"): ("Measured", "infer_orders"),
+    ("mechanisms", "inference"): ("infer_orders",),
     ("mechanisms", "privacy"): ("Ledger", "NoiseSource"),
     ("mechanisms", "released"): ("Release", "Card"),
     ("planning", "inference"): ("Measured", "infer"),
@@ -69,9 +69,9 @@ ALONG = {  # where a label stands on its arrow, where the middle won't do
     ("privacy", "files"): 0.3,
 }
 STYLE = """
-svg { font: 13px system-ui, sans-serif }
-.paper { fill: #fff } text { fill: #1d2127 } .dim { fill: #5d6470; font-size: 12px } .name { font-weight: 600 }
-.flow { font-size: 11px; fill: #3a4049; paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round }
+svg { font: 15px system-ui, sans-serif }
+.paper { fill: #fff } text { fill: #1d2127 } .dim { fill: #5d6470; font-size: 14px } .name { font-weight: 600 }
+.flow { font-size: 13px; fill: #3a4049; paint-order: stroke; stroke: #fff; stroke-width: 4px; stroke-linejoin: round }
 .room { stroke: #8a919c; fill: #f4f5f7 } .private { fill: #f8dfe3; stroke: #a8324a }
 .open { fill: #d9f0e6; stroke: #1b7f5c }
 .both { fill: #fbeacb; stroke: #a05f00 } .line { stroke: #7c8490; fill: none } .head { fill: #7c8490 }
