@@ -88,7 +88,7 @@ for command in (
     clean.clean,
 ):
     app.command()(with_quiet(with_groups(command)))
-app.command("import")(with_quiet(language_model.import_arpa))
+app.command("import")(with_quiet(with_groups(language_model.import_arpa)))
 app.add_typer(ledger_app, name="ledger")
 
 OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."
