@@ -9,7 +9,9 @@ release at three ε with a seed for each repeat, export, evaluate. Text is made 
 the other version's, for this one reads it; what comes out is judged by this one. What the other version has no option
 for it does without, or the row stays empty. A difference is marked where it is beyond the noise of the repeats:
 KL and perplexity beyond four standard errors; time and memory where all repeats of one are above all of the other, and
-5% more. On a busy machine look at the processor's time. Does not change the checkout: the other version is unpacked beside it.
+5% more. On a busy machine look at the processor's time.
+
+Does not change the checkout: the other version is unpacked beside it.
 """
 
 import argparse
