@@ -8,10 +8,10 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers wheel lock clean help
+.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers compare-versions wheel lock clean help
 
 help:            ## this list
-	@grep -hE '^[a-z]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
 
 demo: $(STAMP)   ## the whole story on generated data, into ./demo
 	$(BIN)/python -m bayesgram demo --force --output demo
@@ -72,6 +72,9 @@ fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 lo
 # left out, and the page says so.
 bench: $(STAMP) bench-peers ## speed beside other tools, into docs/benchmarks.md; about an hour
 	$(BIN)/python benchmarks/speed.py all --docs docs
+
+compare-versions: $(STAMP) ## KL, speed and memory of the last version, or of REF=..., beside this one; some six minutes
+	$(BIN)/python benchmarks/versions.py $(if $(REF),--ref $(REF)) $(COMPARE)
 
 bench-peers: .venv-bench/ours .venv-bench/tables .venv-bench/opendp .venv-bench/pipelinedp
 

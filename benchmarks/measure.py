@@ -33,7 +33,7 @@ class Contestant:
 
 @dataclass(frozen=True)
 class Run:
-    """What one process took, and what it printed last, if that is JSON."""
+    """What one process took, and what it printed, or printed last, if that is JSON."""
 
     seconds: float
     cpu: float
@@ -94,12 +94,14 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
 
 
 def _last_json(printed: str) -> dict[str, Any]:
-    lines = printed.strip().splitlines()
-    try:
-        found = json.loads(lines[-1]) if lines else {}
-    except json.JSONDecodeError:
-        return {}
-    return found if isinstance(found, dict) else {}
+    """All that was printed, or its last line, whichever is JSON."""
+    for text in (printed, printed.strip().rpartition("\n")[2]):
+        try:
+            found = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        return found if isinstance(found, dict) else {}
+    return {}
 
 
 def take_turns(contestants: Sequence[Contestant], repeats: int) -> list[Row]:

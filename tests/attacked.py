@@ -1,6 +1,8 @@
 """Populations to attack, and mechanisms that are broken on purpose."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 import reference
 from bayesgram.audit.target import Target
@@ -89,3 +91,12 @@ class QuietPosterior(Posterior):
     def measure(self, counts, vocabulary, budget, chance):
         noise = QuietAt(chance.noise, 0.1, self.question)
         return super().measure(counts, vocabulary, budget, Randomness(noise, chance.key))
+
+
+def write(folder, *, users, size, names):
+    """A zipf's counts and vocabulary as files; users' ids begin with `names`."""
+    matrix = zipf(users=users, size=size)
+    owners, ngrams = matrix.nonzero()
+    table = {"user": [f"{names}-{user}" for user in owners], "ngram": ngrams, "count": matrix[owners, ngrams]}
+    pq.write_table(pa.table(table), folder / "counts.parquet")
+    reference.vocabulary(10_000 // np.arange(1, size + 1)).save(folder / "vocab.parquet")

@@ -22,7 +22,8 @@ from bayesgram.experiments.reproduce.data import Data
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.private.amounts import Bins, amounts
-from bayesgram.private.clip import Coordinates, LostWords, clip, clipped_sum, lost_sum
+from bayesgram.private.clip import Coordinates, LostWords, clipped_sum, lost_sum
+from bayesgram.private.clip_counts import clip
 from bayesgram.private.counts import count
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary

@@ -4,11 +4,13 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pyarrow as pa
 
 from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS
-from bayesgram.private.clip import UNITS, ClippedCounts, Coordinates
+from bayesgram.private.clip import UNITS, Coordinates
+from bayesgram.private.clip_counts import ClippedCounts
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -165,3 +167,10 @@ def vocabulary(counts):
     """Public counts of made-up unigrams."""
     ngrams = pa.array([f"w{i}" for i in range(len(counts))], pa.large_string())
     return Vocabulary(ngrams, np.asarray(counts, np.int64), 1, Tokenizer())
+
+
+def exact_delta(epsilon, mu):
+    """δ of the Gaussian mechanism of μ at ε: Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ), with 60 digits."""
+    with mpmath.workdps(60):
+        eps, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(m / 2 - eps / m) - mpmath.exp(eps) * mpmath.ncdf(-m / 2 - eps / m)

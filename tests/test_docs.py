@@ -269,10 +269,3 @@ def test_every_erratum_is_listed_and_those_that_can_be_are_tested():
     tests = (ROOT / "tests" / "test_errata.py").read_text(encoding="utf-8")
     assert re.findall(r"^\| (E\d+) \|", page, re.MULTILINE) == [f"E{n}" for n in range(1, 18)]
     assert {int(n) for n in re.findall(r"def test_e(\d+)_", tests)} == set(range(1, 18))
-
-
-def test_the_drawing_of_the_readme_lists_every_folder():
-    page = (ROOT / "README.md").read_text(encoding="utf-8")
-    for folder in (ROOT / "src" / "bayesgram").iterdir():
-        if (folder / "__init__.py").exists():
-            assert f"  {folder.name}/ " in page, folder.name

@@ -26,7 +26,7 @@ from bayesgram.mechanisms.tuning import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.private.clip import clip
+from bayesgram.private.clip_counts import clip
 from bayesgram.public.prior import centred_log, softmax
 from recording import asked_by
 

@@ -20,7 +20,8 @@ from scipy.sparse import csr_array
 from bayesgram.mechanisms.paper import paper_bounds
 from bayesgram.mechanisms.posterior import Design
 from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.clip import UNITS, ClippedCounts, Coordinates, clip, clipped_sum
+from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
+from bayesgram.private.clip_counts import ClippedCounts, clip
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 

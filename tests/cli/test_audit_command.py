@@ -2,13 +2,9 @@
 
 import json
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import attacked
-import reference
 from commands import bayesgram
 
 USER = "person-of-interest"
@@ -24,11 +20,7 @@ def run(folder, *arguments):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
-    matrix = attacked.zipf(users=800, size=300)
-    users, ngrams = matrix.nonzero()
-    table = {"user": [f"{USER}-{user}" for user in users], "ngram": ngrams, "count": matrix[users, ngrams]}
-    pq.write_table(pa.table(table), folder / "counts.parquet")
-    reference.vocabulary(10_000 // np.arange(1, 301)).save(folder / "vocab.parquet")
+    attacked.write(folder, users=800, size=300, names=USER)
     return folder
 
 

@@ -10,7 +10,8 @@ import commands
 from bayesgram.private.store import save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.release import Release
-from bayesgram.released.report import ReleaseView, page
+from bayesgram.released.report import page
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.cards import full
 from mechanisms.test_replay import SIZE, counts, vocabulary

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import fish
 import starting
 from commands import ENTRY, bayesgram, failing, succeed
 
@@ -28,11 +29,9 @@ fail = partial(failing, secret=SECRET)
 def work(tmp_path_factory):
     """A folder with public text, private messages, a vocabulary, counts and two releases."""
     folder = tmp_path_factory.mktemp("a folder with spaces")
-    (folder / "public.txt").write_text(
-        "the red fish swims. the blue fish sleeps.\nthe red fish eats the blue fish.\n" * 20
-    )
+    (folder / "public.txt").write_text(fish.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = ["The red fish!", "the blue fish sleeps", "red fish eats the blue", f"my {SECRET} is the red fish"]
+    phrases = fish.phrases(SECRET)
     users = [f"person-{n}" for n in rng.integers(0, 40, 300)]
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     (folder / "messages").mkdir()

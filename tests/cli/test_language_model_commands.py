@@ -12,6 +12,7 @@ import pytest
 
 import bayesgram as bg
 import commands
+import fish
 from commands import bayesgram, failing, inside, succeed
 from language_models import START, release_of
 
@@ -26,11 +27,9 @@ refused = partial(commands.refused, secret=SECRET)
 def work(tmp_path_factory):
     """A folder with public text, private messages, counts, a release, and a release of several orders."""
     folder = tmp_path_factory.mktemp("models with spaces")
-    (folder / "public.txt").write_text(
-        "the red fish swims. the blue fish sleeps.\nthe red fish eats the blue fish.\n" * 20
-    )
+    (folder / "public.txt").write_text(fish.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = ["The red fish!", "the blue fish sleeps", "red fish eats the blue", f"my {SECRET} is the red fish"]
+    phrases = fish.phrases(SECRET)
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     messages = pa.table({"user": [f"person-{n}" for n in rng.integers(0, 40, 300)], "text": texts})
     pq.write_table(pa.table({"body": texts[:50]}), folder / "held out.parquet")

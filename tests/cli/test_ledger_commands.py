@@ -10,7 +10,8 @@ import typer
 
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
-from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from commands import bayesgram
 
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")

@@ -4,8 +4,6 @@ import json
 import shutil
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import attacked
@@ -28,11 +26,7 @@ def bayesgram(folder, *arguments, code=0):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a report")
-    matrix = attacked.zipf(users=800, size=60)
-    users, ngrams = matrix.nonzero()
-    table = {"user": [f"{USER}-{user}" for user in users], "ngram": ngrams, "count": matrix[users, ngrams]}
-    pq.write_table(pa.table(table), folder / "counts.parquet")
-    reference.vocabulary(10_000 // np.arange(1, 61)).save(folder / "vocab.parquet")
+    attacked.write(folder, users=800, size=60, names=USER)
     common = ("counts.parquet", "--vocab", "vocab.parquet")
     for epsilon in (0.5, 2):
         bayesgram(folder, "release", *common, "--epsilon", epsilon, "-o", f"out {epsilon}")

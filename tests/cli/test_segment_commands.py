@@ -11,7 +11,7 @@ import pytest
 import replaying
 import starting
 from bayesgram.experiments.population import Population
-from bayesgram.privacy.ledger import read_ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from commands import failing, refused, succeed
 
 SECRET = "zanzibarmagicpassword"
@@ -77,7 +77,7 @@ def test_machines_get_all_cards(work):
     (work / "names.txt").write_text("de\nfr\n")
     told = json.loads(succeed(*COUNT, "--segments", "names.txt", "--skip-bad-rows", "-o", "listed", "--json", cwd=work))
     assert told["segments"] == ["de", "fr"]
-    assert [*told["bad_rows_skipped"]] == ["'country' is none of the segments (de, fr), and --other is not set"]
+    assert [*told["bad_rows_skipped"]] == ["'country' is none of the segments (de, fr), and `other` is not set"]
     told = json.loads(succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--json", cwd=work))
     assert told["card"]["segment"]["name"] == "all"
     assert {name: one["output"] for name, one in told["segments"].items()} == {
@@ -93,7 +93,7 @@ def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
     wrong = {
         ("--segments", "de,all"): "'all' is kept for all people",
         ("--segments", "de,de"): "'de' is there twice",
-        (): "name the segments too (--segments de,fr)",
+        (): "name the --segments too, such as de and fr",
         ("--segments", "de", "--engine", "spark"): "segments are counted and released by --engine local",
     }
     for options, message in wrong.items():

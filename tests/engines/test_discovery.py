@@ -25,7 +25,7 @@ from bayesgram.text.tokens import Tokenizer
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
 
 from bayesgram.engines import discovery as engine  # noqa: E402
-from bayesgram.engines.spark import Texts, of_columns  # noqa: E402
+from bayesgram.engines.texts import Texts, of_columns  # noqa: E402
 
 KNOWN = ["the", "a", "red", "blue", "fish", "swims", "café", "don't", "so", "of"]
 NEW = ["zorp", "blink", "naïve", "Ωmega", "東京", "hunter2", "flimflam"]

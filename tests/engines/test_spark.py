@@ -30,7 +30,8 @@ from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.amounts import amounts
-from bayesgram.private.clip import clip, clipped_sum, lost_sum
+from bayesgram.private.clip import clipped_sum, lost_sum
+from bayesgram.private.clip_counts import clip
 from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
@@ -43,6 +44,8 @@ if (java.system_version() or 0) < java.OLDEST and java.bundled_java() is None:
 
 from bayesgram.engines import session as sessions  # noqa: E402
 from bayesgram.engines import spark as engine  # noqa: E402
+from bayesgram.engines.texts import open_sources  # noqa: E402
+from bayesgram.engines.vocabulary import list_of, vocabulary_of  # noqa: E402
 
 WORDS = ["the", "a", "red", "blue", "fish", "swims", "café", "naïve", "Ωmega", "don't", "x", "xy", "x.", "…", "東京"]
 BUDGET = Budget(1.0, 1e-7)
@@ -127,11 +130,11 @@ def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp
     cut = Tokenizer(boundaries=True)
     Vocabulary.from_public(rows[100:200], order=[1, 2], size=50, tokenizer=cut).save(tmp_path / "d.parquet")
     given = {name: [str(tmp_path / f"{name}.{'txt' if name == 'c' else 'parquet'}")] for name in "abcd"}
-    opened = engine.open_sources(spark, given, Columns("text", None), cut)
+    opened = open_sources(spark, given, Columns("text", None), cut)
     choice = {"order": [1, 2, 3], "size": 60, "tokenizer": cut}
-    there, _ = engine.vocabulary_of(opened, **choice, skip_bad_rows=False)
+    there, _ = vocabulary_of(opened, **choice, skip_bad_rows=False)
     here = Vocabulary.from_public(given, **choice)
-    again, _ = engine.list_of(opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False)
+    again, _ = list_of(opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False)
     for number, made in enumerate([here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]):
         made.save(tmp_path / f"made{number}")
     assert (tmp_path / "made0").read_bytes() == (tmp_path / "made1").read_bytes()

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bayesgram.errors import BayesgramError
 from bayesgram.files.hidden import REPLACED, found_in
-from bayesgram.privacy.ledger import read_ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.released.release import Release
 from faults.scenarios import LEDGER, SCENARIOS, make_inputs
 

@@ -160,11 +160,12 @@ def test_damaged_files(put, put_rows, read, ending, damage):
 
 
 @pytest.mark.parametrize("keep", [0, 5, 200, -30])
-def test_damaged_parquet(put_rows, read, keep):
-    path = put_rows("x.parquet", ROWS)
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_damaged_tables(put_rows, read, kind, keep):
+    path = put_rows(f"x.{kind}", ROWS)
     path.write_bytes(path.read_bytes()[:keep])
     assert message(read, path) == (
-        f"{path}: can't be read as parquet; the file is damaged or cut short. Copy it again, or write it anew."
+        f"{path}: can't be read as {kind}; the file is damaged or cut short. Copy it again, or write it anew."
     )
 
 
@@ -194,15 +195,6 @@ def test_xz_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, size):
         content = xz.XzContent(disk)
         assert b"".join(iter(lambda: content.read(333), b"")) == text + b"end"
         assert content.read(1) == b""
-
-
-@pytest.mark.parametrize("keep", [0, 5, 200, -30])
-def test_damaged_arrow(put_rows, read, keep):
-    path = put_rows("x.arrow", ROWS)
-    path.write_bytes(path.read_bytes()[:keep])
-    assert message(read, path) == (
-        f"{path}: can't be read as arrow; the file is damaged or cut short. Copy it again, or write it anew."
-    )
 
 
 def test_an_arrow_file_of_several_batches(read, tmp_path):

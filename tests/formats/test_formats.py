@@ -22,7 +22,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.formats import check_format
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import FORMAT as LEDGER_FORMAT
-from bayesgram.privacy.ledger import read_ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.private.store import FORMAT as COUNTS_FORMAT
 from bayesgram.public.vocabulary import FORMAT as VOCABULARY_FORMAT
 from bayesgram.released.arpa import read_arpa

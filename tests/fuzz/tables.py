@@ -19,13 +19,15 @@ import pyarrow.parquet as pq
 import shelves
 from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
-from bayesgram.private.counts import MAX_COUNT
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
 from bayesgram.private.stored import open_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import CARD, DISTRIBUTION, Release
-from bayesgram.released.report import PrivatePart, ReleaseView, page
+from bayesgram.released.report import page
+from bayesgram.released.report_private import PrivatePart
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.tables import release_table
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.cards import full

@@ -12,9 +12,9 @@ import pytest
 from bayesgram.errors import BayesgramError
 from bayesgram.files import delimited, records
 from fuzz import dying, ledgers
+from fuzz.delimited import literal_records
 from fuzz.every import every_target
 from fuzz.mutations import SECRET
-from fuzz.readers import literal_records
 from fuzz.target import CORPUS, Wrong, check_message
 
 TARGETS = {target.name: target for target in every_target()}

@@ -17,7 +17,8 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.chain import UNSURE, together
 from bayesgram.released.measurements import FILE

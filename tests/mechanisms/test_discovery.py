@@ -20,7 +20,8 @@ from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import MOST, Settings, discover, of_known_words
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.clip import UNITS

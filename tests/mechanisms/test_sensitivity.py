@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.sensitivity import Statistics, weights
-from bayesgram.private.clip import clip
+from bayesgram.private.clip_counts import clip
 from elsewhere import Elsewhere
 from strategies import matrices
 

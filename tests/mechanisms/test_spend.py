@@ -16,7 +16,8 @@ from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, fixed_point_one
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clip import UNITS
 from bayesgram.public.sources import Source

@@ -22,7 +22,7 @@ from bayesgram.mechanisms.tuning import (
     tune,
 )
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.clip import user_keys
+from bayesgram.private.clip_counts import user_keys
 from recording import asked_by
 from strategies import matrices
 

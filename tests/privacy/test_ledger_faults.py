@@ -14,7 +14,8 @@ from bayesgram.privacy import ledger as module
 from bayesgram.privacy import ledger_file, ledger_tables
 from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.ledger import Ledger, read_ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import read_ledger
 
 SOME = Spend(pure_epsilon=0.05)
 

@@ -12,7 +12,8 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.kernels import AS_PYTHON
-from bayesgram.private.clip import MAX_TOTAL, UNITS, Coordinates, _give_way, clip, clipped_sum
+from bayesgram.private.clip import UNITS, Coordinates, _give_way, clipped_sum
+from bayesgram.private.clip_counts import MAX_TOTAL, clip
 from elsewhere import Elsewhere
 from reference import expanded, measured_of
 from strategies import matrices

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.private import counts as module
-from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts, with_users, without_user
+from bayesgram.private.counts import UserCounts, count, user_counts, with_users, without_user
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 from strategies import matrices

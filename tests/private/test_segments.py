@@ -137,7 +137,7 @@ def test_lines_that_arrow_refuses_mean_the_same(tmp_path):
     )
     assert sum(map(len, reader)) == 5
     assert reader.bad_rows.by_reason["the segment is neither a string nor a whole number"] == 1
-    assert reader.bad_rows.by_reason["'country' is none of the segments (de, fr), and --other is not set"] == 2
+    assert reader.bad_rows.by_reason["'country' is none of the segments (de, fr), and `other` is not set"] == 2
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.jsonl"])
@@ -203,7 +203,7 @@ WRONG = {
     "twice": (["de", "fr", "de"], "'de' is there twice"),
     "case alone": (["de", "DE"], "'DE' is there beside 'de', which differs by case alone"),
     "all": (["de", "all"], "'all' is kept for all people; leave it out, or rename"),
-    "other": (["de", "Other"], "'Other' is kept for values outside the list; leave it out, and say --other"),
+    "other": (["de", "Other"], "'Other' is kept for values outside the list; leave it out, and say other=True"),
     "a path": (["../de"], "can't be the name of a folder"),
     "hidden": ([".de"], "can't be the name of a folder"),
     "a line end": (["d\ne"], "can't be the name of a folder"),
@@ -220,7 +220,7 @@ def test_names_that_no_row_or_folder_can_have_are_refused(names, told):
 
 
 def test_a_column_and_a_list_belong_together():
-    with pytest.raises(UsageError, match="name the segments too"):
+    with pytest.raises(UsageError, match="name the `segments` too"):
         bg.count(table(ROWS), VOCABULARY, by="country")
     with pytest.raises(UsageError, match="name the column that holds them too"):
         bg.count(table(ROWS), VOCABULARY, segments=["de"])

@@ -18,8 +18,9 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.private import store, stored
 from bayesgram.private.amounts import Bins, amounts
-from bayesgram.private.clip import LostWords, clip, clipped_sum, lost_sum
-from bayesgram.private.counts import MAX_COUNT
+from bayesgram.private.clip import LostWords, clipped_sum, lost_sum
+from bayesgram.private.clip_counts import clip
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.store import Batch, load_counts, save_counts
 from bayesgram.private.stored import StoredCounts, open_counts, whole_users
 from bayesgram.text.strings import hash_rows

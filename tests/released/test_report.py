@@ -25,7 +25,9 @@ from bayesgram.released.drawings import LogAxis, Trace
 from bayesgram.released.meaning import believed, odds_factor, what_epsilon_means
 from bayesgram.released.moved import most_moved
 from bayesgram.released.release import Release
-from bayesgram.released.report import Attacks, PrivatePart, ReleaseView, Score, page
+from bayesgram.released.report import page
+from bayesgram.released.report_private import Attacks, PrivatePart, Score
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.text.tokens import Tokenizer
 
 HOSTILE = [

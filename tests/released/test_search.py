@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.released import search
+from bayesgram.released import next_words, search
 from bayesgram.released.estimate import words_of
 from bayesgram.released.packed import BLOCK, Layout, bits_for, child_bits
 from bayesgram.released.quantisation import quantised
@@ -123,7 +123,7 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     assert trie.suggested.large.size == 3
     for model in (trie, quantised(trie)):
         for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
-            plain = search.best(state, how_many, 0, len(words), model.searched)
+            plain = next_words.best(state, how_many, 0, len(words), model.searched)
             assert [each.tolist() for each in model.best(state, how_many)] == [each.tolist() for each in plain]
 
 

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import shelves
 from bayesgram.released.norms import norm_bins, users_doubt
-from bayesgram.released.report import ReleaseView, page
+from bayesgram.released.report import page
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.sources import DETAIL, UNKNOWN, source_weights, sources_sentence
 
 UNSURE = (0.5, 0.35)

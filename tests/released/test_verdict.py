@@ -7,7 +7,8 @@ import pytest
 
 import shelves
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.released.report import ReleaseView, page
+from bayesgram.released.report import page
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.verdict import Curator, verdict
 
 CARD = shelves.release(shelves.vocabulary(), 1.0).card

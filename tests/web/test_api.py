@@ -171,10 +171,13 @@ def test_without_public_text_nothing_is_compared():
     answer = ask("/api/ngrams?sort=moved")
     assert (answer.status_code, answer.json()["error"]) == (
         422,
-        "sort=moved: needs public text; start the page with --vocab.",
+        "sort=moved: needs public text; start the page with `bayesgram serve … --vocab`.",
     )
     assert ask("/api/plan").json() == {"possible": False}
-    assert ask("/api/plan", PLAN).json()["error"] == "plan: needs public text; start the page with --vocab."
+    assert (
+        ask("/api/plan", PLAN).json()["error"]
+        == "plan: needs public text; start the page with `bayesgram serve … --vocab`."
+    )
 
 
 def test_text_that_turns_direction_does_not_reach_the_page(ask):

@@ -19,6 +19,7 @@ from bayesgram.audit.neighbours import Neighbour, neighbours
 from bayesgram.audit.target import Target
 from bayesgram.audit.verdict import Finding, rounded_down
 from bayesgram.errors import whole_number
+from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.prior import public_distribution
 
@@ -55,15 +56,8 @@ def attack(
     logs = [_releases(target, data, releases, rng if seeded else None) for data in datasets]
     inside, outside = _scores(target, tried, *logs)
     learn, judged = slice(releases // 4, releases // 2), slice(releases // 2, None)
-    claim, half = target.claim, error / 2
-    values: list[Value] = [
-        lambda rates: rates.delta_at_least(claim.epsilon, error=half),
-        lambda rates: rates.epsilon_at_least(claim.delta, error=half),
-    ]
-    delta, epsilon = (
-        value(best_rule(inside[learn], outside[learn], value).rates(inside[judged], outside[judged]))
-        for value in values
-    )
+    claim = target.claim
+    delta, epsilon = proved((inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error)
     sentence = f"from {releases // 2} releases of each: at least ε = {rounded_down(epsilon)} at δ = {claim.delta:g}"
     caught = delta > claim.delta or epsilon > claim.epsilon
     return [Finding(Attack.BLACK_BOX, tried.label, caught, sentence, delta, epsilon, releases)]
@@ -92,6 +86,22 @@ def _scores(target: Target, neighbour: Neighbour, inside: Floats, outside: Float
         return np.stack([lift, spread, logs @ along], axis=1)
 
     return numbers_of(inside), numbers_of(outside)
+
+
+def proved(
+    learn: tuple[Floats, Floats], judged: tuple[Floats, Floats], claim: Budget, *, error: float
+) -> tuple[float, float]:
+    """The δ at the claim's ε, and the ε at its δ, that rules learnt from some scores prove on others.
+
+    Both are (inside, outside); together they are wrong with a chance of at most `error`.
+    """
+    half = error / 2
+    values: list[Value] = [
+        lambda rates: rates.delta_at_least(claim.epsilon, error=half),
+        lambda rates: rates.epsilon_at_least(claim.delta, error=half),
+    ]
+    delta, epsilon = (value(best_rule(*learn, value).rates(*judged)) for value in values)
+    return delta, epsilon
 
 
 def best_rule(inside: Floats, outside: Floats, value: Value) -> Rule:

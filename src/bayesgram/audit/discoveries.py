@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.black_box import Value, best_rule
+from bayesgram.audit.black_box import proved
 from bayesgram.audit.choices import Attack
 from bayesgram.audit.verdict import Finding, rounded_down
 from bayesgram.errors import whole_number
@@ -62,15 +62,8 @@ def attack(
         for there in (True, False)
     )
     learn, judged = slice(runs // 2), slice(runs // 2, None)
-    claim, half = door.budget, error / 2
-    values: list[Value] = [
-        lambda rates: rates.delta_at_least(claim.epsilon, error=half),
-        lambda rates: rates.epsilon_at_least(claim.delta, error=half),
-    ]
-    delta, epsilon = (
-        value(best_rule(inside[learn], outside[learn], value).rates(inside[judged], outside[judged]))
-        for value in values
-    )
+    claim = door.budget
+    delta, epsilon = proved((inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error)
     seen = [int((side[:, 0] > 0).sum()) for side in (inside, outside)]
     sentence = (
         f"the phrase came out of {seen[0]} of {runs} discoveries with the user and of {seen[1]} without: at least"

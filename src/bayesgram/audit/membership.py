@@ -28,7 +28,8 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.clip import UNITS, clip, clipped_sum
+from bayesgram.private.clip import UNITS, clipped_sum
+from bayesgram.private.clip_counts import clip
 from bayesgram.private.counts import UserCounts, without_user
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log, softmax

@@ -19,7 +19,7 @@ from bayesgram.privacy.budget import MAX_EPSILON
 from bayesgram.released.changes_view import printable
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
-from bayesgram.released.report import Attacks, Score
+from bayesgram.released.report_private import Attacks, Score
 
 COLOURS = ("bad", "half")
 FINDING = ("attack", "neighbour", "caught", "sentence")

@@ -27,6 +27,7 @@ from bayesgram.cli import (
     serve,
     text,
 )
+from bayesgram.cli.groups import with_groups
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.cli.quiet import with_quiet
 from bayesgram.cli.wording import as_options
@@ -86,8 +87,8 @@ for command in (
     audit.audit,
     clean.clean,
 ):
-    app.command()(with_quiet(command))
-app.command("import")(with_quiet(language_model.import_arpa))
+    app.command()(with_quiet(with_groups(command)))
+app.command("import")(with_quiet(with_groups(language_model.import_arpa)))
 app.add_typer(ledger_app, name="ledger")
 
 OUT_OF_MEMORY = "out of memory: use a smaller vocabulary or a larger machine."

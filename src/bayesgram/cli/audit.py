@@ -40,14 +40,7 @@ def audit(
     ),
     force: options.Force = False,
     json: options.Json = False,
-    clip_norm: mechanisms.ClipNorm = None,
-    max_count: mechanisms.MaxCount = None,
-    max_total: mechanisms.MaxTotal = None,
-    slope: mechanisms.Slope = None,
-    rho: mechanisms.Rho = None,
-    sensitivity: mechanisms.SensitivityOption = None,
-    k: mechanisms.K = None,
-    suppressed: mechanisms.SuppressedOption = None,
+    knobs: mechanisms.Knobs = mechanisms.NOT_GIVEN,
 ) -> None:
     """Attack a mechanism on these counts, and say what ε and δ an attacker can prove. For the keeper of the data only.
 
@@ -65,18 +58,7 @@ def audit(
     chosen = report.chosen(attacks)
     Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
-    attacked = mechanisms.mechanism_of(
-        mechanism,
-        expected_users=expected_users,
-        max_count=max_count,
-        max_total=max_total,
-        slope=slope,
-        rho=rho,
-        sensitivity=sensitivity,
-        clip_norm=clip_norm,
-        k=k,
-        suppressed=suppressed,
-    )
+    attacked = mechanisms.mechanism_of(mechanism, expected_users=expected_users, **vars(knobs))
     report.check(attacked, budget, chosen, confidence=confidence, runs=runs)
     target = Target(attacked, *mechanisms.load(counts, vocab), budget)
     found = report.audit(target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step)

@@ -10,7 +10,6 @@ import typer
 from bayesgram.cli import charge, console, dry_runs, options, spark
 from bayesgram.cli.held_out import check_picture
 from bayesgram.cli.typed import typed_command
-from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,19 +64,14 @@ def discover(
         Path | None,
         typer.Option(help="Draw what was found: by order, and how far above T. A .svg or .png.", show_default=False),
     ] = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
-    ] = None,
+    ledger: options.LedgerFile = None,
     unit: options.Unit = None,
     dry_run: options.DryRun = False,
     seed: options.Seed = None,
     user_column: options.UserColumn = "user",
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
-    memory: options.Memory = "1GB",
-    engine: options.Engine = EngineName.LOCAL,
-    master: options.Master = None,
+    work: options.Work = options.HERE,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -99,14 +93,14 @@ def discover(
     from bayesgram.public.novelty import PublicText
     from bayesgram.public.vocabulary import Vocabulary
 
-    patterns, on_spark = _patterns(drop), spark.chosen(engine, master)
+    patterns, on_spark = _patterns(drop), spark.chosen(work.engine, work.master)
     if on_spark:
         spark.check_rounds(rounds)
     check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
         check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.make(seed)
-    budget, room = _budget(epsilon, delta), options.memory(memory)
+    budget, room = _budget(epsilon, delta), work.room
     vocabulary = Vocabulary.load(vocab)
     settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
     settings.calibrated(budget)  # what won't do is refused before anything is read
@@ -127,7 +121,7 @@ def discover(
         "on_reserved": None if charged is None else charged.reserved,
     }
     if on_spark:
-        found = spark.discover(private, public, settings, budget, master, **rows, **told)
+        found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, refuse_nothing=True, **rows)

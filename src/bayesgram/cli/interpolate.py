@@ -37,8 +37,7 @@ def interpolate(
             show_default=False,
         ),
     ] = None,
-    tokenizer: options.TokenizerOption = None,
-    keep_case: options.KeepCase = None,
+    cut: options.Cut = options.AS_USUAL,
     text_column: options.TextColumn = "text",
     skip_bad_rows: options.SkipBadRows = False,
     force: options.Force = False,
@@ -62,9 +61,8 @@ def interpolate(
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
     given = checked_weights(None if weights is None else _numbers(weights), len(models))
-    stated = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
     with console.step("Reading models"):
-        opened = _opened(models, stated)
+        opened = _opened(models, cut.stated)
     if tune is not None:
         given = _tuned(opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows)
     with console.step("Mixing"):

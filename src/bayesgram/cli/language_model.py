@@ -278,8 +278,7 @@ def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force
 def import_arpa(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="An ARPA file, also .gz.", show_default=False)],
     output: options.Output,
-    tokenizer: options.TokenizerOption = None,
-    keep_case: options.KeepCase = None,
+    cut: options.Cut = options.AS_USUAL,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -295,7 +294,7 @@ def import_arpa(
 
     check_free(output, force=force, contents=REPLACED, inputs=[file])
     with console.step("Reading"):
-        model = read_arpa(file, tokenizer=options.tokenizer(tokenizer, keep_case=keep_case))
+        model = read_arpa(file, tokenizer=cut.named)
     model.save(output, force=force)
     report = {"output": str(output), "order": model.order, "ngrams": model.sizes, "tokenizer": model.tokenizer.name}
     console.report(report, json=json)

@@ -12,7 +12,7 @@ from bayesgram.cli.quiet import with_quiet
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.privacy.ledger import Contents, Entry
+    from bayesgram.privacy.ledger_contents import Contents, Entry
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -72,7 +72,7 @@ def show(file: File, json: options.Json = False) -> None:
 
     Example: bayesgram ledger show app.ledger
     """
-    from bayesgram.privacy.ledger import read_ledger
+    from bayesgram.privacy.ledger_contents import read_ledger
 
     contents = read_ledger(file)
     if json:
@@ -110,7 +110,7 @@ def list_(
 
     Example: bayesgram ledger list ledgers/
     """
-    from bayesgram.privacy.ledger import read_ledger
+    from bayesgram.privacy.ledger_contents import read_ledger
 
     rows: list[dict[str, Any]] = []
     for file in _found(files):
@@ -130,7 +130,7 @@ def list_(
 
 def _found(patterns: list[str]) -> list[Path]:
     """The files that are meant: of a folder, those which say that they are ledgers."""
-    from bayesgram.privacy.ledger import is_ledger
+    from bayesgram.privacy.ledger_contents import is_ledger
 
     found: dict[Path, None] = {}
     for pattern in patterns:

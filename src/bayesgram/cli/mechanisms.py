@@ -1,5 +1,6 @@
 """Options of mechanisms, and the mechanism, budget and data they stand for: said once for all commands."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -24,6 +25,7 @@ Read = TypeVar("Read")
 
 DEFAULT = "Of posterior, the default, and gaussian"
 PAPER = "Of the paper's mechanism"
+TUNING = "Of Algorithm 2 (--tune)"
 OTHERS = "Of other mechanisms"
 
 ExpectedUsers = Annotated[
@@ -68,7 +70,47 @@ SuppressedOption = Annotated[
     Suppressed | None,
     typer.Option(help="Where k-anonymity puts suppressed mass.", rich_help_panel=OTHERS, show_default="add-one"),
 ]
+Tune = Annotated[bool, typer.Option("--tune", help="Choose S and ρ by Algorithm 2, for ε/3.", rich_help_panel=TUNING)]
+Slopes = Annotated[
+    str | None,
+    typer.Option(help="S values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.001 … 10000"),
+]
+Rhos = Annotated[
+    str | None,
+    typer.Option(help="ρ values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.1 … 0.9"),
+]
+ScoreOption = Annotated[
+    ScoreSensitivity | None,
+    typer.Option(
+        help="The bound on |Δq|: Claim 3's, or the true one.", rich_help_panel=TUNING, show_default="corrected"
+    ),
+]
 
+
+@dataclass(frozen=True)
+class Knobs:
+    """The options of all mechanisms; None is not given."""
+
+    clip_norm: ClipNorm = None
+    max_count: MaxCount = None
+    max_total: MaxTotal = None
+    slope: Slope = None
+    rho: Rho = None
+    sensitivity: SensitivityOption = None
+    k: K = None
+    suppressed: SuppressedOption = None
+
+
+@dataclass(frozen=True)
+class GridKnobs:
+    """The options of Algorithm 2."""
+
+    slopes: Slopes = None
+    rhos: Rhos = None
+    score_sensitivity: ScoreOption = None
+
+
+NOT_GIVEN, NO_GRID = Knobs(), GridKnobs()
 NOT_PROVED = {MechanismName.PAPER, MechanismName.K_ANONYMITY}
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 

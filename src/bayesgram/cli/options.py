@@ -1,6 +1,7 @@
 """Options that several commands share, said once."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,6 +74,12 @@ Epsilon = Annotated[float | None, typer.Option(help="Required: ε, how much one 
 Delta = Annotated[
     float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
 ]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger", help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False
+    ),
+]
 Unit = Annotated[
     str | None,
     typer.Option(
@@ -91,6 +98,41 @@ Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/s
 Master = Annotated[
     str | None, typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine")
 ]
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where text is counted, and in how much memory."""
+
+    memory: Memory = "1GB"
+    engine: Engine = EngineName.LOCAL
+    master: Master = None
+
+    @property
+    def room(self) -> int:
+        """Bytes."""
+        return memory(self.memory)
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How text is cut, where that is said."""
+
+    tokenizer: TokenizerOption = None
+    keep_case: KeepCase = None
+
+    @property
+    def named(self) -> "Tokenizer":
+        """The tokenizer that the options name, or the usual one."""
+        return tokenizer(self.tokenizer, keep_case=self.keep_case)
+
+    @property
+    def stated(self) -> "Tokenizer | None":
+        """The same, where anything is said."""
+        return None if self.tokenizer is None and self.keep_case is None else self.named
+
+
+HERE, AS_USUAL = Work(), Cut()
 Seed = Annotated[int | None, typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False)]
 
 

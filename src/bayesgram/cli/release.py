@@ -10,7 +10,7 @@ import typer
 from bayesgram.cli import charge, console, dry_runs, mechanisms, options, spark
 from bayesgram.cli.typed import typed_command
 from bayesgram.engines.choices import EngineName
-from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity
+from bayesgram.mechanisms.choices import MechanismName
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.base import Mechanism
@@ -20,25 +20,6 @@ if TYPE_CHECKING:
     from bayesgram.released.card import Card
     from bayesgram.released.release import Release
     from bayesgram.released.segmented import SegmentedRelease
-
-TUNING = "Of Algorithm 2 (--tune)"
-
-Slopes = Annotated[
-    str | None,
-    typer.Option(help="S values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.001 … 10000"),
-]
-Rhos = Annotated[
-    str | None,
-    typer.Option(help="ρ values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.1 … 0.9"),
-]
-ScoreOption = Annotated[
-    ScoreSensitivity | None,
-    typer.Option(
-        help="The bound on |Δq|: Claim 3's, or the true one.",
-        rich_help_panel=TUNING,
-        show_default="corrected",
-    ),
-]
 
 
 def release(
@@ -53,10 +34,7 @@ def release(
     delta: options.Delta = None,
     expected_users: mechanisms.ExpectedUsers = None,
     seed: options.Seed = None,
-    ledger: Annotated[
-        Path | None,
-        typer.Option(help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False),
-    ] = None,
+    ledger: options.LedgerFile = None,
     previous: Annotated[
         Path | None,
         typer.Option(
@@ -70,20 +48,9 @@ def release(
     master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
-    clip_norm: mechanisms.ClipNorm = None,
-    max_count: mechanisms.MaxCount = None,
-    max_total: mechanisms.MaxTotal = None,
-    slope: mechanisms.Slope = None,
-    rho: mechanisms.Rho = None,
-    sensitivity: mechanisms.SensitivityOption = None,
-    tune: Annotated[
-        bool, typer.Option("--tune", help="Choose S and ρ by Algorithm 2, for ε/3.", rich_help_panel=TUNING)
-    ] = False,
-    slopes: Slopes = None,
-    rhos: Rhos = None,
-    score_sensitivity: ScoreOption = None,
-    k: mechanisms.K = None,
-    suppressed: mechanisms.SuppressedOption = None,
+    knobs: mechanisms.Knobs = mechanisms.NOT_GIVEN,
+    tune: mechanisms.Tune = False,
+    grid: mechanisms.GridKnobs = mechanisms.NO_GRID,
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
@@ -106,20 +73,7 @@ def release(
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
-        mechanism,
-        expected_users=expected_users,
-        max_count=max_count,
-        max_total=max_total,
-        slope=slope,
-        rho=rho,
-        sensitivity=sensitivity,
-        tune=tune or None,
-        slopes=slopes,
-        rhos=rhos,
-        score_sensitivity=score_sensitivity,
-        clip_norm=clip_norm,
-        k=k,
-        suppressed=suppressed,
+        mechanism, expected_users=expected_users, tune=tune or None, **vars(knobs), **vars(grid)
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
@@ -225,9 +179,7 @@ def tune(
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     sensitivity: mechanisms.SensitivityOption = None,
-    slopes: Slopes = None,
-    rhos: Rhos = None,
-    score_sensitivity: ScoreOption = None,
+    grid: mechanisms.GridKnobs = mechanisms.NO_GRID,
 ) -> None:
     """Choose S and ρ of the paper's mechanism by Algorithm 2: noisy scores on 10% of the users.
 
@@ -243,10 +195,10 @@ def tune(
     Budget(epsilon)
     chance = Randomness.make(seed)
     paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity)
-    grid = mechanisms.grid_of(slopes, rhos, score_sensitivity)
+    settings = mechanisms.grid_of(**vars(grid))
     user_counts, vocabulary = mechanisms.load(counts, vocab)
-    with console.step(f"Scoring {len(grid.slopes) * len(grid.rhos)} settings"):
-        chosen: Paper = tuning.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=grid).paper
+    with console.step(f"Scoring {len(settings.slopes) * len(settings.rhos)} settings"):
+        chosen: Paper = tuning.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings).paper
     console.report(
         {
             "slope": chosen.slope,

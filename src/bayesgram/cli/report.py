@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from bayesgram.public.discovery import Discovery
     from bayesgram.released.comparison import Comparison
     from bayesgram.released.release import Release
-    from bayesgram.released.report import DiscoveryView, PrivatePart
+    from bayesgram.released.report_private import PrivatePart
+    from bayesgram.released.report_views import DiscoveryView
 
     Named = list[tuple[str, Release]]
 
@@ -60,7 +61,8 @@ def report(
     from bayesgram.files.writing import check_free, publish_file
     from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
-    from bayesgram.released.report import ReleaseView, page
+    from bayesgram.released.report import page
+    from bayesgram.released.report_views import ReleaseView
     from bayesgram.released.verdict import Curator
 
     audits = audit or []
@@ -92,7 +94,7 @@ def _changes(releases: "Named") -> "Comparison":
 
 def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
     """A discovery, as the page tells it."""
-    from bayesgram.released.report import DiscoveryView
+    from bayesgram.released.report_views import DiscoveryView
 
     columns = found.ngrams.to_pylist(), found.orders, found.weights
     return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
@@ -105,7 +107,7 @@ def _private(
     from bayesgram.audit import summary
     from bayesgram.audit.utility import DISCLOSURE
     from bayesgram.private.stored import open_counts
-    from bayesgram.released.report import PrivatePart
+    from bayesgram.released.report_private import PrivatePart
 
     if against is None and not audits:
         return None

@@ -54,7 +54,8 @@ def vocabulary(
 ) -> "tuple[Vocabulary, BadRows]":
     """The vocabulary, and why rows were skipped."""
     from bayesgram.engines.session import session
-    from bayesgram.engines.spark import list_of, open_sources, vocabulary_of
+    from bayesgram.engines.texts import open_sources
+    from bayesgram.engines.vocabulary import list_of, vocabulary_of
     from bayesgram.files.columns import Columns
 
     with session(master) as spark, console.step("Reading public text on Spark"):
@@ -77,7 +78,8 @@ def count_to_folder(
 ) -> "tuple[Counted, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
     from bayesgram.engines.session import session
-    from bayesgram.engines.spark import count_of, of_inputs, save_counts
+    from bayesgram.engines.spark import count_of, save_counts
+    from bayesgram.engines.texts import of_inputs
     from bayesgram.files import nothing_read
     from bayesgram.files.columns import Columns
     from bayesgram.private.streaming import Counted
@@ -106,7 +108,7 @@ def discover(
     """What many people write and the vocabulary lacks."""
     from bayesgram.engines.discovery import SparkText
     from bayesgram.engines.session import session
-    from bayesgram.engines.spark import of_inputs
+    from bayesgram.engines.texts import of_inputs
     from bayesgram.files.columns import Columns
     from bayesgram.mechanisms.discovery import discover_in
 

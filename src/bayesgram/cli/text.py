@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from bayesgram.cli import console, options, sources, spark
-from bayesgram.engines.choices import EngineName
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
@@ -105,12 +104,9 @@ def vocab(
         ),
     ] = None,
     text_column: options.TextColumn = "text",
-    tokenizer: options.TokenizerOption = None,
-    keep_case: options.KeepCase = None,
+    cut: options.Cut = options.AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
-    memory: options.Memory = "1GB",
-    engine: options.Engine = EngineName.LOCAL,
-    master: options.Master = None,
+    work: options.Work = options.HERE,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -134,25 +130,25 @@ def vocab(
     given = sources.by_name(public)
     inputs = [*sources.paths(given), *([str(listed)] if listed else [])]
     check_free(output, force=force, inputs=inputs)
-    on_spark = spark.chosen(engine, master)
-    wish = ModelWish(model, model_order, model_size, options.memory(memory))
+    on_spark = spark.chosen(work.engine, work.master)
+    wish = ModelWish(model, model_order, model_size, work.room)
     wish.check(output, force=force, inputs=inputs, on_spark=on_spark)
-    cut = replace(options.tokenizer(tokenizer, keep_case=keep_case), boundaries=boundaries)
+    tokenizer = replace(cut.named, boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if listed is None:
         choice: dict[str, Any] = {"order": _orders(order, orders), "size": _sizes(size)}
-        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=cut, memory=wish.memory)
+        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=wish.memory)
     else:
         if order is not None or orders is not None or size is not None:
             raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
-        stated = tokenizer is None and keep_case is None and not boundaries
-        ngrams, cut = read_list(listed, None if stated else cut)
-        choice, make = {"ngrams": ngrams}, partial(Vocabulary.of_counted_list, ngrams, tokenizer=cut)
+        stated = cut.stated is not None or boundaries
+        ngrams, tokenizer = read_list(listed, tokenizer if stated else None)
+        choice, make = {"ngrams": ngrams}, partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer)
     modelled: PublicModel | None = None
     if on_spark:
-        made, bad_rows = spark.vocabulary(given, master, tokenizer=cut, **choice, **rows)
+        made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
-        made, modelled, bad_rows = _made(given, make, wish, cut, **rows)
+        made, modelled, bad_rows = _made(given, make, wish, tokenizer, **rows)
     _save(made, output, modelled, wish.output, force=force)
     if listed and made.finder.repeated:
         console.say(
@@ -264,12 +260,9 @@ def count(
     by: options.By = None,
     segments: options.SegmentNames = None,
     other: options.Other = False,
-    tokenizer: options.TokenizerOption = None,
-    keep_case: options.KeepCase = None,
+    cut: options.Cut = options.AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
-    memory: options.Memory = "1GB",
-    engine: options.Engine = EngineName.LOCAL,
-    master: options.Master = None,
+    work: options.Work = options.HERE,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -289,11 +282,10 @@ def count(
     from bayesgram.public.vocabulary import Vocabulary
 
     check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
-    room, listed = options.memory(memory), _segments(by, segments, other=other)
+    room, listed = work.room, _segments(by, segments, other=other)
     if listed is not None:
-        spark.refuse_segments(engine, master, listed.by)
-    named = None if tokenizer is None and keep_case is None else options.tokenizer(tokenizer, keep_case=keep_case)
-    vocabulary = Vocabulary.load(vocab, tokenizer=named)
+        spark.refuse_segments(work.engine, work.master, listed.by)
+    vocabulary = Vocabulary.load(vocab, tokenizer=cut.stated)
     if vocabulary.finder.repeated:
         console.say(
             f"warning: {vocabulary.finder.repeated} n-grams stand in {vocab} more than once; only the first is counted."
@@ -304,8 +296,8 @@ def count(
             " they are never found; --keep-case keeps capitals."
         )
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
-    if spark.chosen(engine, master):
-        counted, bad_rows = spark.count_to_folder(private, vocabulary, output, master, force=force, **rows)
+    if spark.chosen(work.engine, work.master):
+        counted, bad_rows = spark.count_to_folder(private, vocabulary, output, work.master, force=force, **rows)
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
             records = bar.records(private, refuse_nothing=True, segments=listed, **rows)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bayesgram.engines import tasks
+from bayesgram.engines.frames import bad_rows, kept, mapped, union
 from bayesgram.engines.session import explained
-from bayesgram.engines.spark import Texts, bad_rows, kept, mapped, of_columns, union
+from bayesgram.engines.texts import Texts, of_columns
 from bayesgram.errors import UsageError
 from bayesgram.files import nothing_read
 from bayesgram.files.columns import Columns

@@ -21,7 +21,8 @@ from bayesgram.files import BadRows, RecordReader, Records, Source
 from bayesgram.files.columns import Columns, as_bytes
 from bayesgram.files.records import Chunk, clean
 from bayesgram.private.candidate_sums import Bound, sums_as_texts
-from bayesgram.private.counts import MAX_COUNT, UserCounts, count_records, user_counts
+from bayesgram.private.counts import UserCounts, count_records, user_counts
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import Array, Rows, user_blocks
 from bayesgram.public.choosing import Worth
 from bayesgram.public.novelty import PublicText

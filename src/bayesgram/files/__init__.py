@@ -1,4 +1,4 @@
-"""Read tables of text: Parquet, JSON lines, CSV, TSV, plain text, and tables in memory.
+"""Reading tables of text (Parquet, Arrow, JSON lines, CSV, TSV, plain), and writing files whole or not at all.
 
 Does: find the files (`find_sources`), stream them as Arrow batches of bounded size (`read_records`), and
 refuse, or count, the rows that can't be used. No message of the readers holds text or a user id out of a row.

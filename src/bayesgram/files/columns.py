@@ -35,7 +35,7 @@ class Columns:
         if self.by is not None and self.by in (self.text, self.user):
             raise UsageError(
                 f"by={self.by!r}: is the {'text' if self.by == self.text else 'user'} column too; segments need a"
-                " column of their own. Change --by."
+                " column of their own. Change `by`."
             )
 
     @property

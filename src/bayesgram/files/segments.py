@@ -61,7 +61,7 @@ class Segments:
     @property
     def fault(self) -> str:
         """Why a row has no segment; the value itself is not shown."""
-        return f"{self.by!r} is none of the segments ({shown(self.names)}), and --other is not set"
+        return f"{self.by!r} is none of the segments ({shown(self.names)}), and `other` is not set"
 
     def to_json(self) -> dict[str, object]:
         """Plain values, for meta.json and cards."""
@@ -91,7 +91,9 @@ def read_names(text: str) -> list[str]:
 def _check_names(names: Sequence[str]) -> None:
     """Refuse names that no row can have, and those that can't be folders side by side."""
     if not 1 <= len(names) <= MOST:
-        raise UsageError(f"segments: {len(names)} names; give 1 to {MOST}. The rest can be one segment by --other.")
+        raise UsageError(
+            f"segments: {len(names)} names; give 1 to {MOST}. The rest can be one segment: say other=True."
+        )
     seen: dict[str, str] = {}
     for name in names:
         if not str(name).strip():
@@ -101,7 +103,7 @@ def _check_names(names: Sequence[str]) -> None:
         if folded in (ALL, OTHER):
             raise UsageError(
                 f"segments: {name!r} is kept for {'all people' if folded == ALL else 'values outside the list'};"
-                f" {'leave it out' if folded == ALL else 'leave it out, and say --other'}, or rename the value."
+                f" {'leave it out' if folded == ALL else 'leave it out, and say other=True'}, or rename the value."
             )
         if folded in seen:
             same = "twice" if seen[folded] == name else f"beside {seen[folded]!r}, which differs by case alone"

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Mechanism(ABC):
         """The mechanism for counts by segment."""
         raise UsageError(
             f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
-            " count again without --by."
+            " count again without `by`."
         )
 
     def settings(self) -> dict[str, Any]:
@@ -156,22 +156,27 @@ def made_release(
     return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """What `release` takes by name; the function says what each is."""
+
+    epsilon: float | None
+    delta: float | None
+    seed: int | None
+    ledger: Ledger | None
+    output: str | None
+    unit: str | None
+    on_reserved: Callable[[int], None] | None
+    previous: "Previous | Release | str | Path | None"
+    on_progress: Callable[[float], None]
+
+
 @overload
 def release(
     counts: PrivateCounts,
     vocabulary: Vocabulary,
     mechanism: Mechanism | None = ...,
     budget: Budget | None = ...,
-    *,
-    epsilon: float | None = ...,
-    delta: float | None = ...,
-    seed: int | None = ...,
-    ledger: Ledger | None = ...,
-    output: str | None = ...,
-    unit: str | None = ...,
-    on_reserved: Callable[[int], None] | None = ...,
-    previous: "Previous | Release | str | Path | None" = ...,
-    on_progress: Callable[[float], None] = ...,
+    **options: Unpack[ReleaseOptions],
 ) -> Release: ...
 @overload
 def release(
@@ -179,34 +184,8 @@ def release(
     vocabulary: Vocabulary,
     mechanism: Mechanism | None = ...,
     budget: Budget | None = ...,
-    *,
-    epsilon: float | None = ...,
-    delta: float | None = ...,
-    seed: int | None = ...,
-    ledger: Ledger | None = ...,
-    output: str | None = ...,
-    unit: str | None = ...,
-    on_reserved: Callable[[int], None] | None = ...,
-    previous: "Previous | Release | str | Path | None" = ...,
-    on_progress: Callable[[float], None] = ...,
+    **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
-@overload
-def release(
-    counts: PrivateCounts | SegmentedCounts,
-    vocabulary: Vocabulary,
-    mechanism: Mechanism | None = ...,
-    budget: Budget | None = ...,
-    *,
-    epsilon: float | None = ...,
-    delta: float | None = ...,
-    seed: int | None = ...,
-    ledger: Ledger | None = ...,
-    output: str | None = ...,
-    unit: str | None = ...,
-    on_reserved: Callable[[int], None] | None = ...,
-    previous: "Previous | Release | str | Path | None" = ...,
-    on_progress: Callable[[float], None] = ...,
-) -> Release | SegmentedRelease: ...
 @checked
 def release(
     counts: PrivateCounts | SegmentedCounts,

@@ -10,7 +10,8 @@ from typing import Any
 from bayesgram.mechanisms.base import Randomness, checked_unit, need, reservation
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.privacy.ledger import Contents, Ledger
+from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_contents import Contents
 from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts

@@ -15,7 +15,7 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, norm
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.noise import NoiseSource
-from bayesgram.private.clip import check_max_total, clip
+from bayesgram.private.clip_counts import check_max_total, clip
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 

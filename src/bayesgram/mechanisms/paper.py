@@ -14,7 +14,7 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.mechanisms.choices import Sensitivity
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import check_max_count, check_max_total, clip
+from bayesgram.private.clip_counts import check_max_count, check_max_total, clip
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log, softmax
 from bayesgram.public.vocabulary import Vocabulary

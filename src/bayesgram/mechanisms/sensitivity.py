@@ -17,7 +17,7 @@ import numpy as np
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.kernels import inlined, kernel
-from bayesgram.private.clip import Clipped, ClippedCounts
+from bayesgram.private.clip_counts import Clipped, ClippedCounts
 from bayesgram.private.over_users import Rows
 from bayesgram.public.prior import centred_log
 

@@ -23,7 +23,7 @@ from bayesgram.mechanisms.choices import ScoreSensitivity
 from bayesgram.mechanisms.paper import Paper, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.clip import ClippedCounts, clip, user_keys
+from bayesgram.private.clip_counts import ClippedCounts, clip, user_keys
 from bayesgram.private.counts import UserCounts, on_one_machine
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log

@@ -11,7 +11,7 @@ from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
-from bayesgram.privacy.ledger import Contents
+from bayesgram.privacy.ledger_contents import Contents
 
 MOST_RELEASES = 10_000
 LARGEST = 10.0  # ε from which on no promise protects: no plan is looked for above

@@ -5,17 +5,15 @@ In:  a ledger's verified contents and a spend.   Out: an error, or None.   Does 
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.accounting import ASIDE, Spend, composed_epsilon, digits_up, fits, pure_mu_squared
+from bayesgram.privacy.ledger_contents import Contents
 from bayesgram.privacy.unit import is_same
 
-if TYPE_CHECKING:
-    from bayesgram.privacy.ledger import Contents
 
-
-def refusal(contents: "Contents", spend: Spend, description: Mapping[str, Any]) -> BayesgramError | None:
+def refusal(contents: Contents, spend: Spend, description: Mapping[str, Any]) -> BayesgramError | None:
     """Why nothing can be reserved, if so."""
     if "unit" in description and (refused := refusal_of_unit(contents, description["unit"])):
         return refused
@@ -23,18 +21,18 @@ def refusal(contents: "Contents", spend: Spend, description: Mapping[str, Any]) 
     return None if allowed else BayesgramError(_too_much(contents, spend))
 
 
-def refusal_of_unit(contents: "Contents", unit: str) -> UsageError | None:
+def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
     """(ε, δ) for one unit and for another don't add up."""
     if contents.unit is None or is_same(unit, contents.unit):
         return None
     return UsageError(
         f"unit={unit!r}: the ledger of population {contents.population!r} counts in another unit, {contents.unit!r}:"
-        f' give --unit "{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
+        f' give unit="{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
         " Nothing was reserved."
     )
 
 
-def _too_much(contents: "Contents", spend: Spend) -> str:
+def _too_much(contents: Contents, spend: Spend) -> str:
     if spend.failure > contents.left_for_discovery().failure:
         return refusal_of_discovery(contents, spend.failure)
     budget, together = contents.budget, composed_epsilon([*contents.spends, spend], contents.budget.delta)
@@ -47,7 +45,7 @@ def _too_much(contents: "Contents", spend: Spend) -> str:
     )
 
 
-def refusal_of_discovery(contents: "Contents", failure: float | None = None) -> str:
+def refusal_of_discovery(contents: Contents, failure: float | None = None) -> str:
     """Why a discovery can't be charged, and what can be done."""
     budget, first = contents.budget, contents.spends[:1]
     if not budget.delta:
@@ -70,7 +68,7 @@ def refusal_of_discovery(contents: "Contents", failure: float | None = None) -> 
     return f"{who} has no room for this discovery: {why} Nothing was reserved."
 
 
-def _cost_of_failures(contents: "Contents", spend: Spend) -> str:
+def _cost_of_failures(contents: Contents, spend: Spend) -> str:
     """Why there is less room beside discoveries."""
     budget = contents.budget
     if not (budget.delta and contents.allowance(spend).failure):
@@ -81,7 +79,7 @@ def _cost_of_failures(contents: "Contents", spend: Spend) -> str:
     )
 
 
-def _cost_of_pure(contents: "Contents", spend: Spend) -> str:
+def _cost_of_pure(contents: Contents, spend: Spend) -> str:
     """Why a Laplace release takes more of a ledger than its ε says."""
     if not (spend.pure_epsilon and contents.budget.delta):
         return ""

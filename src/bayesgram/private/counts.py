@@ -18,17 +18,14 @@ from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.segments import Segments
-from bayesgram.kernels import inlined, kernel
 from bayesgram.notebook import html
+from bayesgram.private.csr import MAX_COUNT, are_csr, csr_rows, in_order
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable, hash_rows
 from bayesgram.text.tokens import buffers
 
-MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
 PENDING = 1 << 24  # occurrences kept before they are merged
-SHORT = 32  # rows that are sorted in the simplest way
-DIGIT = 8  # bits by which longer ones are sorted at a time
 
 Triples = tuple[Ids, Ids, Ids]  # users, n-grams, counts
 
@@ -47,7 +44,7 @@ class UserCounts(PrivateCounts):
     def __post_init__(self) -> None:
         """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
         distinct = pc.count_distinct(self.users).as_py() == len(self.users)
-        if not distinct or not _are_rows(self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size):
+        if not distinct or not are_csr(self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size):
             raise UsageError("these are not counts per user; make them with count(), load_counts() or user_counts().")
 
     def __repr__(self) -> str:
@@ -165,10 +162,10 @@ def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) 
         return Segments.of(by, names, other=other)
     if by is not None:
         raise UsageError(
-            f"by={by!r}: name the segments too (--segments de,fr): the list is public, not read from rows."
+            f"by={by!r}: name the `segments` too, such as de and fr: the list is public, not read from rows."
         )
     if names is not None or other:
-        raise UsageError("segments: name the column that holds them too (--by country).")
+        raise UsageError("segments: name the column that holds them too: say `by`.")
     return None
 
 
@@ -251,7 +248,7 @@ def once(users: Ids, ngrams: Ids) -> Triples:
 
 def _merged(users: Ids, ngrams: Ids) -> Triples:
     """Ordered rows, with each n-gram of a user once."""
-    starts, ngrams, counts = _rows(*once(users, ngrams), 0, int(users.max(initial=-1)) + 1)
+    starts, ngrams, counts = csr_rows(*once(users, ngrams), 0, int(users.max(initial=-1)) + 1)
     return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
@@ -269,11 +266,11 @@ def user_counts(
 
     The names are those of the users from `first` on; rows of users who have no name here are left alone.
     """
-    if _in_order(users, ngrams):  # as in a counts folder: no need to sort, nor for the memory to do it
+    if in_order(users, ngrams):  # as in a counts folder: no need to sort, nor for the memory to do it
         starts = np.searchsorted(users, np.arange(first, first + len(names) + 1, dtype=np.int32))
         ngrams, counts, starts = (*(column[starts[0] : starts[-1]] for column in (ngrams, counts)), starts - starts[0])
     else:
-        starts, ngrams, counts = _rows(users, ngrams, counts, first, len(names))
+        starts, ngrams, counts = csr_rows(users, ngrams, counts, first, len(names))
     present = np.flatnonzero(np.diff(starts))
     if present.size < len(names):
         names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
@@ -283,10 +280,10 @@ def user_counts(
 def whole_rows(rows: Rows, vocabulary_size: int) -> Rows:
     """The rows of some users, each with ascending n-grams; what comes twice is added up."""
     size = rows.starts.size - 1
-    if _are_rows(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
+    if are_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
         return rows
     owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
-    return Rows(*_rows(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+    return Rows(*csr_rows(owners, rows.ngrams, rows.counts, 0, size), rows.users)
 
 
 def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
@@ -317,119 +314,6 @@ def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
         counts.vocabulary_size,
         fingerprint,
     )
-
-
-def _rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
-    """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
-    begins, keys = _by_user(users, ngrams, counts, first, size)
-    longest, largest = int(np.diff(begins).max(initial=0)), int(ngrams.max(initial=0))
-    return _merge(begins, keys, np.empty(longest, np.int64), largest)
-
-
-@kernel
-def _by_user(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Integers]:
-    """Where the rows of each of `size` users begin, and all of their rows: n-gram above, count below."""
-    begins = np.zeros(size + 1, np.int64)
-    for user in users:
-        if 0 <= user - first < size:
-            begins[user - first + 1] += 1
-    for user in range(size):
-        begins[user + 1] += begins[user]
-    fill = begins[:-1].copy()
-    keys = np.empty(begins[-1], np.int64)
-    for at in range(users.size):
-        user = users[at] - first
-        if 0 <= user < size:
-            keys[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
-            fill[user] += 1
-    return begins, keys
-
-
-@kernel
-def _merge(begins: Integers, keys: Integers, spare: Integers, largest: int) -> tuple[Integers, Ids, Ids]:
-    """CSR arrays: sort each user's rows, and add up equal n-grams."""
-    starts = np.zeros(begins.size, np.int64)
-    merged_ngrams, merged_counts = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
-    bins = np.empty(1 << DIGIT, np.int64)
-    written = 0
-    for user in range(begins.size - 1):
-        row = keys[begins[user] : begins[user + 1]]
-        if row.size <= SHORT:
-            _insertion_sort(row)
-        elif not _ascending(row):
-            _radix_sort(row, largest, spare, bins)
-        for key in row:
-            ngram = np.int32(key >> 32)
-            number = key & 0xFFFFFFFF
-            if written > starts[user] and merged_ngrams[written - 1] == ngram:
-                merged_counts[written - 1] = min(merged_counts[written - 1] + number, MAX_COUNT)
-            else:
-                merged_ngrams[written] = ngram
-                merged_counts[written] = number
-                written += 1
-        starts[user + 1] = written
-    return starts, merged_ngrams[:written].copy(), merged_counts[:written].copy()
-
-
-@kernel
-def _in_order(users: Ids, ngrams: Ids) -> bool:
-    """Whether users ascend, and the n-grams of each."""
-    for at in range(1, users.size):
-        if users[at] < users[at - 1] or (users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]):
-            return False
-    return True
-
-
-@inlined
-def _insertion_sort(row: Integers) -> None:
-    for at in range(1, row.size):
-        key, place = row[at], at
-        while place > 0 and row[place - 1] > key:
-            row[place] = row[place - 1]
-            place -= 1
-        row[place] = key
-
-
-@inlined
-def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) -> None:
-    """Sort by n-gram, a digit after the other from the lowest on; which of equal ones comes first does not matter."""
-    shift, last = 32, (1 << DIGIT) - 1
-    while largest:
-        bins[:] = 0
-        for key in row:
-            bins[key >> shift & last] += 1
-        begin = 0
-        for digit in range(bins.size):
-            begin, bins[digit] = begin + bins[digit], begin
-        for key in row:
-            spare[bins[key >> shift & last]] = key
-            bins[key >> shift & last] += 1
-        row[:] = spare[: row.size]
-        shift, largest = shift + DIGIT, largest >> DIGIT
-
-
-@inlined
-def _ascending(row: Integers) -> bool:
-    for at in range(1, row.size):
-        if row[at] < row[at - 1]:
-            return False
-    return True
-
-
-@kernel
-def _are_rows(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int) -> bool:
-    """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
-    if starts.size != users + 1 or starts[0] != 0 or starts[-1] != ngrams.size or counts.size != ngrams.size:
-        return False
-    for user in range(users):
-        last = -1
-        if not 0 <= starts[user] <= starts[user + 1] <= ngrams.size:
-            return False
-        for at in range(starts[user], starts[user + 1]):
-            if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
-                return False
-            last = ngrams[at]
-    return True
 
 
 def without_user(counts: UserCounts, user: int) -> UserCounts:

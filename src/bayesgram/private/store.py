@@ -25,7 +25,8 @@ from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.segments import Segments
 from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import MAX_COUNT, SegmentedCounts, UserCounts, on_one_machine, user_counts
+from bayesgram.private.counts import SegmentedCounts, UserCounts, on_one_machine, user_counts
+from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
@@ -195,8 +196,8 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
     segments = segments_of(path)
     if segments is not None:
         raise UsageError(
-            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, --engine local) and"
-            " `bayesgram evaluate` take; for all else count again without --by."
+            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, engine=local) and"
+            " `bayesgram evaluate` take; for all else count again without `by`."
         )
     return _found(path, vocabulary_size)
 

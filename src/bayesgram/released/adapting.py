@@ -80,7 +80,7 @@ class WordLifts:
         if not single.size:
             raise UsageError(
                 "the release has no single words (order 1), by which a model is moved; release a vocabulary made with"
-                " `vocab --orders 1,2,3`."
+                " `bayesgram vocab --orders 1,2,3`."
             )
         words = release.ngrams.take(pa.array(single)).to_pylist()
         return cls(words, release.probabilities[single], vocabulary.prior[single])

@@ -1,7 +1,7 @@
 """Where a word stands among the suggestions, and how much of it must be typed until it is one: the loops.
 
 In:  a `Packed` model, contexts, and the word that came after each.   Out: its place, and the letters typed before.
-The same order as `search.best`: the likeliest first, of equal ones the first in byte order. The better words are
+The same order as `next_words.best`: the likeliest first, of equal ones the first in byte order. The better words are
 counted, not listed, and no further than it matters; so many thousand words take what a list for each of them would
 take for some hundred. Does not know about texts: see `audit.text`.
 """
@@ -10,8 +10,9 @@ import numpy as np
 
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.kernels import kernel, signed
+from bayesgram.released.next_words import FEW, LARGE, is_seen
 from bayesgram.released.packed import Packed, backoff_at, first_child_at, value_at, word_at
-from bayesgram.released.search import FEW, LARGE, child_of, contexts_of, from_on, is_seen
+from bayesgram.released.search import child_of, contexts_of, from_on
 from bayesgram.released.words import Ends, prefix_range
 
 NEVER = -1  # letters: it isn't suggested before all of it is typed

@@ -1,6 +1,6 @@
-"""Scoring and predicting with packed n-grams: the loops.
+"""Scoring with packed n-grams: the loops.
 
-In:  a `Packed` model and word numbers.   Out: log10 probabilities, contexts, and the likeliest next words.
+In:  a `Packed` model and word numbers.   Out: log10 probabilities and contexts. Does not suggest: `next_words` does.
 A text is scored order by order: which n-grams of order k end at each word depends on those of order k − 1 alone, so
 that all words of a block are looked up one after the other, and none waits for the probability of another. A model
 holds every prefix and suffix of its n-grams, so where one of order k − 1 is missing, longer ones are too.
@@ -9,18 +9,12 @@ A node is a place in an order: `level_starts[order]` + place. Node 0 is the root
 
 import numpy as np
 
-from bayesgram.arrays import Bytes, Floats, Ids, Integers, Singles
+from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.kernels import kernel, signed
 from bayesgram.released.packed import (
-    EXACT,
-    RECORD,
-    START,
-    VALUE_BITS,
-    VALUE_BOOK,
     WORD_BITS,
     WORDS,
     Packed,
-    as_number,
     backoff_at,
     first_child_at,
     mask_of,
@@ -33,8 +27,6 @@ from bayesgram.released.packed import (
 SENTENCE_END = -1  # in a stream of word numbers: here </s> is predicted and a new sentence begins
 AT_ONCE = 512  # words whose n-grams are looked up together
 MISSING = -1
-LARGE = 512  # children of a context from which the likeliest are kept
-FEW = 1024  # words that are looked through one by one
 
 
 @kernel
@@ -275,130 +267,3 @@ def suffixes(trie: Packed) -> Ids:
                 place = child_of(order - 2, context, words[child], trie) if context >= 0 else MISSING
                 found[trie.level_starts[order] + child] = shorter + place if place >= 0 else 1 + words[child]
     return found
-
-
-@kernel
-def large_contexts(trie: Packed) -> Integers:
-    """Contexts with many children, a row each: order, place, and where the children begin and end in the next order."""
-    found = np.empty((trie.level_starts[-1] // LARGE + 1, 4), np.int64)
-    count = 0
-    for order in range(1, trie.layout.shape[0] - 1):
-        row = trie.layout[order]
-        for place in range(trie.level_starts[order + 1] - trie.level_starts[order]):
-            first = first_child_at(place, row, trie.records, trie.bases)
-            last = first_child_at(place + 1, row, trie.records, trie.bases)
-            if last - first >= LARGE:
-                found[count, 0], found[count, 1], found[count, 2], found[count, 3] = order, place, first, last
-                count += 1
-    return found[:count]
-
-
-@kernel
-def is_seen(places: Integers, order: int, wanted: int, trie: Packed) -> bool:
-    """Whether a longer context than that of this order has the word."""
-    for longer in range(places.size - 1, order, -1):
-        if child_of(longer, places[longer], wanted, trie) >= 0:
-            return True
-    return False
-
-
-@kernel
-def _offer(wanted: int, score: float, places: Integers, order: int, trie: Packed, words: Ids, scores: Floats) -> None:
-    """Keep a word that is as good as the last one: in order, and of equal ones the first in byte order.
-
-    What a longer context has was offered there.
-    """
-    at = scores.size - 1
-    if score == scores[at] and wanted > words[at] >= 0:
-        return
-    if wanted in (trie.special[0], trie.special[1], trie.special[2]) or is_seen(places, order, wanted, trie):
-        return
-    while at > 0 and (score > scores[at - 1] or (score == scores[at - 1] and wanted < words[at - 1])):
-        scores[at], words[at] = scores[at - 1], words[at - 1]
-        at -= 1
-    scores[at], words[at] = score, wanted
-
-
-@kernel
-def _offer_words(
-    places: Integers, low: int, high: int, backoff: float, trie: Packed, words: Ids, scores: Floats
-) -> None:
-    """Offer single words: the likeliest until none can be among the best; if those that are ranked don't do, all."""
-    row = trie.layout[1]
-    if high - low > FEW:
-        for wanted in trie.ranked:
-            score = backoff + value_at(wanted, row, trie.records, trie.codebooks)
-            if score < scores[scores.size - 1]:
-                return
-            if low <= wanted < high:
-                _offer(wanted, score, places, 0, trie, words, scores)
-    for wanted in range(low, high):
-        score = backoff + value_at(wanted, row, trie.records, trie.codebooks)
-        if score >= scores[scores.size - 1] and not (words == wanted).any():
-            _offer(wanted, score, places, 0, trie, words, scores)
-
-
-@kernel
-def _next_as_good(
-    child: int, last: int, row: Integers, records: Bytes, codebooks: Singles, backoff: float, least: float
-) -> int:
-    """The first of some n-grams whose score is not below `least`: most are not looked at further."""
-    start, record, mask, book = row[START], row[RECORD], mask_of(row[VALUE_BITS]), row[VALUE_BOOK]
-    exact = row[VALUE_BITS] == EXACT
-    while child < last:
-        code = read_bits(records, start + child * record, mask)
-        if backoff + (as_number(code) if exact else codebooks[book + signed(code)]) >= least:
-            break
-        child += 1
-    return child
-
-
-@kernel
-def _offer_likeliest(places: Integers, order: int, backoff: float, trie: Packed, words: Ids, scores: Floats) -> bool:
-    """Offer the likeliest children of a large context until none can be among the best; False if that takes more."""
-    node = trie.level_starts[order] + places[order]
-    at = np.searchsorted(trie.large, node)
-    if at == trie.large.size or trie.large[at] != node:
-        return False
-    row = trie.layout[order + 1]
-    for child in trie.likeliest[at]:
-        score = backoff + value_at(signed(child), row, trie.records, trie.codebooks)
-        if score < scores[scores.size - 1]:
-            return True
-        _offer(word_at(signed(child), row, trie.records), score, places, order, trie, words, scores)
-    return False
-
-
-@kernel
-def _offer_children(
-    places: Integers, order: int, low: int, high: int, backoff: float, trie: Packed, words: Ids, scores: Floats
-) -> None:
-    """Offer the words of a range that stand after the context of an order."""
-    row, below, records = trie.layout[order], trie.layout[order + 1], trie.records
-    first = first_child_at(places[order], row, records, trie.bases)
-    size = first_child_at(places[order] + 1, row, records, trie.bases) - first
-    child, last = from_on(below, records, first, size, low), from_on(below, records, first, size, high)
-    if last - child == size >= LARGE and _offer_likeliest(places, order, backoff, trie, words, scores):
-        return
-    while True:
-        child = _next_as_good(child, last, below, records, trie.codebooks, backoff, scores[scores.size - 1])
-        if child >= last:
-            return
-        wanted = word_at(child, below, records)
-        if not (words == wanted).any():
-            score = backoff + value_at(child, below, records, trie.codebooks)
-            _offer(wanted, score, places, order, trie, words, scores)
-        child += 1
-
-
-@kernel
-def best(state: int, how_many: int, low: int, high: int, trie: Packed) -> tuple[Ids, Floats]:
-    """The likeliest words of a range after a context, and their log10 p; −1 where there are no more."""
-    words = np.full(how_many, -1, np.int32)
-    scores = np.full(how_many, -np.inf)
-    places, backoff = contexts_of(state, trie), np.float64(0)
-    for order in range(places.size - 1, 0, -1):
-        _offer_children(places, order, low, high, backoff, trie, words, scores)
-        backoff += backoff_at(places[order], trie.layout[order], trie.records, trie.codebooks)
-    _offer_words(places, low, high, backoff, trie, words, scores)
-    return words, scores

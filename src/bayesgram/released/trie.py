@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesgram.arrays import Bytes, Floats, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError
-from bayesgram.released import packed, search
+from bayesgram.released import next_words, packed, search
 from bayesgram.released.packed import EXACT, Codes, Layout, Level, Packed, as_codes
 from bayesgram.released.words import Words
 from bayesgram.text.ngrams import END, START
@@ -68,7 +68,7 @@ class Trie:
         rows = self.layout.rows()
         rows.setflags(write=False)
         large, likeliest = [], [np.zeros((0, LIKELIEST), np.int32)]
-        for order, place, first, last in search.large_contexts(self.searched).tolist():
+        for order, place, first, last in next_words.large_contexts(self.searched).tolist():
             values = packed.unpack_values(rows[order + 1], first, last, self.records, self.codebooks)
             large.append(int(self.level_starts[order]) + place)
             likeliest.append(first + _likeliest(values, LIKELIEST)[None])
@@ -177,7 +177,7 @@ class Trie:
     def best(self, state: int, how_many: int, among: tuple[int, int] | None = None) -> tuple[Ids, Floats]:
         """The likeliest next words after a context, of a range of words; <s>, </s> and <unk> are none."""
         low, high = among or (0, len(self.words))
-        words, scores = search.best(state, how_many, low, high, self.suggested)
+        words, scores = next_words.best(state, how_many, low, high, self.suggested)
         found = int((words >= 0).sum())
         return words[:found], scores[:found]
 

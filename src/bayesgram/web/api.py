@@ -173,7 +173,7 @@ def _table(item: Item, wanted: Wanted) -> OrderTable:
     if order not in item.tables:
         raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
     if sort not in item.tables[order].orderings:
-        reason = UNSORTED.get(sort, "needs public text; start the page with --vocab.")
+        reason = UNSORTED.get(sort, "needs public text; start the page with `bayesgram serve … --vocab`.")
         raise UsageError(f"sort={sort}: {reason}")
     return item.tables[order]
 
@@ -254,7 +254,7 @@ def _add_plan(app: FastAPI, shelf: Shelf) -> None:
     @app.post("/api/plan")
     async def plan(asked: Asked) -> Response:
         if planner is None:
-            raise UsageError("plan: needs public text; start the page with --vocab.")
+            raise UsageError("plan: needs public text; start the page with `bayesgram serve … --vocab`.")
         assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
         request = PlanRequest(assumed, Budget(asked.epsilon, asked.delta), asked.size)
         if not one.acquire(blocking=False):

@@ -11,7 +11,7 @@ from bayesgram.released.card import Card
 from bayesgram.released.changes_view import printable
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.norms import norm_bins
-from bayesgram.released.report import ReleaseView
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.weakness import Grade
 from bayesgram.web.shelf import Item
 

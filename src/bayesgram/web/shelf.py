@@ -16,7 +16,7 @@ from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release, fits
-from bayesgram.released.report import ReleaseView
+from bayesgram.released.report_views import ReleaseView
 from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.web.table import Index, OrderTable
 

@@ -17,7 +17,7 @@ from bayesgram.released.certainty import interval
 from bayesgram.released.changes_view import printable
 from bayesgram.released.moved import SMALLEST
 from bayesgram.released.release import Release
-from bayesgram.released.report import Row
+from bayesgram.released.report_views import Row
 from bayesgram.released.words import Words
 from bayesgram.text.tokens import buffers
 

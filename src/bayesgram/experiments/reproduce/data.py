@@ -15,7 +15,7 @@ from bayesgram.errors import UsageError
 from bayesgram.experiments.crowd import Crowd
 from bayesgram.kernels import kernel
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.clip import user_keys
+from bayesgram.private.clip_counts import user_keys
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.store import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary

@@ -22,7 +22,7 @@ from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import Grid, cross_entropy, held_out, lipschitz
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource
-from bayesgram.private.clip import ClippedCounts, clip
+from bayesgram.private.clip_counts import ClippedCounts, clip
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.prior import softmax
 

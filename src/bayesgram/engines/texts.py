@@ -1,0 +1,90 @@
+"""Text that Spark can reach: columns of a DataFrame, or files, folders, patterns and URLs.
+
+In:  a DataFrame, or names of files.   Out: `Texts`, which say how a task reads them.   Reads schemas, not rows.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from bayesgram.engines import tasks
+from bayesgram.engines.frames import read_parquet
+from bayesgram.engines.session import explained
+from bayesgram.errors import BayesgramError
+from bayesgram.files import Source, find_sources
+from bayesgram.files.columns import Columns
+from bayesgram.public.opening import Listed, listed
+from bayesgram.text.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, eq=False)
+class Texts:
+    """Text that Spark can reach, and how a task reads it. `DataFrame` columns, or files one by one."""
+
+    frame: "DataFrame"
+    read: tasks.Read
+
+
+def of_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -> Texts:
+    """Text in columns of a DataFrame."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
+
+    columns.require(name, df.columns)
+    chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
+    columns.require_types(name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: "))
+    texts = df.select(*(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False)))
+    return Texts(texts, tasks.from_columns)
+
+
+def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) -> list[Texts]:
+    """Text in files, folders, patterns or URLs: Parquet as Spark reads it; a task for each file of another format."""
+    remote = [one for one in inputs if "://" in one]
+    local = [one for one in inputs if "://" not in one]
+    sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
+    tables = [source for source in sources if source.format == "parquet"]
+    others = [source for source in sources if source.format != "parquet"]
+    found = [of_columns(read_parquet(spark, [url], url), columns, url) for url in remote]
+    if tables:
+        found += _tables(spark, tables, columns)
+    if others:
+        numbers = spark.range(len(others), numPartitions=len(others))
+        anywhere = [replace(source, path=source.path and source.path.resolve()) for source in others]
+        found.append(Texts(numbers, tasks.FromFiles(anywhere, columns)))
+    return found
+
+
+def open_sources(
+    spark: "SparkSession", inputs: Mapping[str, Sequence[str]], columns: Columns, tokenizer: Tokenizer
+) -> dict[str, Sequence[Texts] | Listed]:
+    """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
+    return {
+        name: listed(given, tokenizer, columns.text) or of_inputs(spark, given, columns)
+        for name, given in inputs.items()
+    }
+
+
+def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -> Iterator[Texts]:
+    """Files of one schema together: Spark would take the first file's for all of them."""
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    alike: dict[str, list[Source]] = {}
+    for source in tables:
+        try:
+            schema = pq.read_schema(source.path)
+        except (OSError, pa.ArrowException):
+            raise BayesgramError(
+                f"{source.name}: can't be read as parquet; the file is damaged or cut short."
+            ) from None
+        columns.require_types(source.name, schema)
+        alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
+    for group in alike.values():
+        frame = read_parquet(
+            spark, [str(source.path.resolve().as_uri()) for source in group if source.path], group[0].name
+        )
+        yield of_columns(frame, columns, group[0].name)

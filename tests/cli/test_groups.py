@@ -1,0 +1,55 @@
+"""Options that stand in a dataclass are options like any other."""
+
+import inspect
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bayesgram.cli.groups import with_groups
+from bayesgram.cli.quiet import with_quiet
+
+
+@dataclass(frozen=True)
+class Knobs:
+    size: Annotated[int, typer.Option(help="How many.")] = 3
+    name: Annotated[str | None, typer.Option("--called", help="What it is called.")] = None
+
+
+@dataclass(frozen=True)
+class Files:
+    path: Annotated[str, typer.Argument()]
+
+
+USUAL = Knobs()
+
+
+def command(files: Files, knobs: Knobs = USUAL, loud: bool = False) -> None:
+    typer.echo(f"{files.path} {knobs.size} {knobs.name} {loud}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("a", "a 3 None False"),
+        ("a --size 4 --called b --loud", "a 4 b True"),
+        ("--loud a --called c", "a 3 c True"),
+    ],
+)
+def test_fields_are_options(typed, said):
+    app = typer.Typer()
+    app.command()(with_quiet(with_groups(command)))
+    done = CliRunner().invoke(app, typed.split())
+    assert (done.exit_code, done.output) == (0, f"{said}\n")
+
+
+def test_they_stand_where_the_dataclass_stood():
+    assert list(inspect.signature(with_groups(command)).parameters) == ["path", "size", "name", "loud"]
+
+
+def test_a_command_without_groups_is_left_alone():
+    def plain(size: int = 3) -> None: ...
+
+    assert with_groups(plain) is plain

@@ -1,0 +1,165 @@
+"""What the words of an n-gram say about it, and how far counts are drawn there: against dense references."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bayesgram.inference import pooling
+from bayesgram.inference.features import RIDGES, Features, word_vectors
+from bayesgram.inference.pooling import Pool, conjugate_gradients, learnt_ridges, pooled_means
+from bayesgram.inference.shrinkage import GRID, posterior
+from worlds import kl, of_one_source, world
+
+
+def dense(features):
+    """x as a matrix."""
+    size = sum(features.sizes)
+    return np.array([features.times(row) for row in np.eye(size)]).T
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 12), st.integers(0, 999))
+def test_products_with_the_features_are_those_of_a_matrix(order, words, size, seed):
+    chance = np.random.default_rng(seed)
+    ngrams = chance.integers(0, words, (size, order)).astype(np.int32)
+    public = of_one_source(np.full(size, 1 / size), chance.integers(1, 9, size).astype(float), ngrams, words)
+    features = Features.of(public, chance.normal(size=(words, 3)))
+    x, values = dense(features), chance.normal(size=size)
+    assert features.transposed(values) == pytest.approx(x.T @ values)
+    by_word = np.zeros((size, words))
+    for i, row in enumerate(ngrams):
+        for word in row:
+            by_word[i, word] += 1
+    assert public.per_word(values) == pytest.approx(by_word.T @ values)
+    assert public.per_ngram(np.arange(words, dtype=float)) == pytest.approx(by_word @ np.arange(words))
+
+
+@pytest.mark.parametrize("with_words", [False, True])
+def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_words):
+    """JᵀW(y − μ) = Rβ, with a dense x; to the precision at which steps end."""
+    public, measured, _ = world(size=60, words=12, noise=300.0)
+    if with_words:
+        heard = public.per_word(measured.counts)
+        measured = replace(measured, word_counts=heard, word_noise=np.full(12, 900.0))
+    vectors = word_vectors(public)
+    pool = Pool.with_rows(public, vectors, np.arange(60))
+    means, beta = pooled_means(measured, pool, 5 * RIDGES)
+    x = dense(pool.features)
+    assert np.log(means / public.prior) - x @ beta == pytest.approx(
+        math.log(means.sum() / (public.prior @ np.exp(x @ beta)))
+    )
+    pull = (measured.counts - means) / (measured.noise**2 + (0.8 * means) ** 2)
+    if with_words:
+        doubt = 900.0**2 + public.per_word((0.8 * means) ** 2)
+        pull = pull + public.per_ngram((heard - public.per_word(means)) / doubt)
+    ridge = 5 * np.repeat(RIDGES, pool.features.sizes)
+    gradient, scale = x.T @ (means * pull) - ridge * beta, np.abs(x).T @ np.abs(means * pull) + ridge * np.abs(beta)
+    assert np.linalg.norm(gradient) < 0.05 * np.linalg.norm(scale)
+
+
+def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
+    """Half of the n-grams, and the answer hardly moves, also for the others."""
+    public, measured, _ = world(size=4000, words=120, noise=3000.0)
+    vectors = word_vectors(public)
+    everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
+    monkeypatch.setattr(pooling, "MOST_TELLING", 2000)
+    pool = Pool.of(measured, public, vectors)
+    assert pool.telling.tolist() == list(range(2000))  # the most frequent: the noise of all is about the same
+    some, _ = pooled_means(measured, pool, 8 * RIDGES)
+    assert np.abs(np.log(some / everything)).mean() < 0.1
+    assert kl(everything / everything.sum(), some / some.sum()) < 0.002
+
+
+def test_pieces_that_tell_nothing_have_no_effect():
+    """The rows that tell something have the same products as among all n-grams; a piece of the others is 0."""
+    public, _, _ = world(size=300, words=12)
+    rows = np.arange(0, 300, 7)
+    features = Features.of(public, word_vectors(public), rows)
+    chance = np.random.default_rng(4)
+    beta, values = chance.normal(size=sum(features.sizes)), chance.normal(size=rows.size)
+    assert features.rows(rows).times(beta) == pytest.approx(features.times(beta)[rows])
+    placed = np.zeros(300)
+    placed[rows] = values
+    assert features.rows(rows).transposed(values) == pytest.approx(features.transposed(placed))
+    seen = [set(column[rows]) for column in public.pieces.T]
+    assert features.piece_total == sum(map(len, seen))
+    for kind, column in enumerate(public.pieces.T):
+        unknown = ~np.isin(column, list(seen[kind]))
+        assert (features.pieces[unknown, kind] == features.piece_total).all()
+
+
+def test_learnt_ridges_follow_the_size_of_the_effects():
+    """One round of MacKay's rule, written out; and without effects they are as large as may be."""
+    public, measured, _ = world(size=400, words=20, noise=200.0)
+    pool = Pool.with_rows(public, word_vectors(public), np.arange(400))
+    _, start = pooled_means(measured, pool, RIDGES)
+    ridges, beta = RIDGES, start
+    for _ in range(3):
+        means, beta = pooled_means(measured, pool, ridges, beta)
+        weights, x = means**2 / (measured.noise**2 + (0.8 * means) ** 2), dense(pool.features)
+        words_twice = np.array([len(set(row)) < len(row) for row in public.words])
+        assert not words_twice.all()
+        block = np.repeat(np.arange(6), pool.features.sizes)
+        seen = pool.features.squared_sums(weights)
+        assert seen[block == 0] == pytest.approx((x[:, block == 0] ** 2).T @ weights)
+        found = [
+            sum(h / (h + ridges[k]) for h in seen[block == k]) / sum(b * b for b in beta[block == k]) for k in range(6)
+        ]
+        ridges = np.clip(found, 0.1, 1000.0)
+    assert learnt_ridges(measured, pool, RIDGES, start)[0] == pytest.approx(ridges)
+    calm = replace(measured, counts=measured.total * public.prior)
+    assert (learnt_ridges(calm, pool, RIDGES, np.zeros_like(start))[0] == 1000).all()
+
+
+def test_shrinkage_is_that_of_a_slow_posterior():
+    """One n-gram at a time, with the mixture's weights found by the same EM written out."""
+    chance = np.random.default_rng(2)
+    means, noise = chance.uniform(5, 50, 40), chance.uniform(2, 20, 40)
+    counts = means * np.exp(chance.normal(0, 0.7, 40)) + noise * chance.standard_normal(40)
+    counts = np.minimum(counts, 11 * noise)
+    weights = [math.exp(-0.5 * (g / 0.6) ** 2) for g in GRID]
+    likelihood = [
+        [math.exp(-0.5 * ((y - m * math.exp(g)) / s) ** 2) for g in GRID]
+        for y, m, s in zip(counts, means, noise, strict=True)
+    ]
+    weights = [w / sum(weights) for w in weights]
+    for _ in range(60):
+        shares = [[w * part for w, part in zip(weights, row, strict=True)] for row in likelihood]
+        weights = [sum(row[g] / sum(row) for row in shares) / len(shares) for g in range(len(GRID))]
+    expected, deviation = posterior(counts, noise, means)
+    for i in range(40):
+        post = [w * part for w, part in zip(weights, likelihood[i], strict=True)]
+        first = sum(p * means[i] * math.exp(g) for p, g in zip(post, GRID, strict=True)) / sum(post)
+        second = sum(p * (means[i] * math.exp(g)) ** 2 for p, g in zip(post, GRID, strict=True)) / sum(post)
+        assert expected[i] == pytest.approx(first, rel=2e-3)
+        assert deviation[i] == pytest.approx(math.sqrt(second - first**2), rel=2e-2)
+
+
+def test_a_clear_count_speaks_for_itself():
+    expected, deviation = posterior(np.array([1000.0, 3.0]), np.array([1.0, 5.0]), np.array([1.0, 2.0]))
+    assert (expected[0], deviation[0]) == (1000.0, 1.0)
+    assert expected[1] < 20
+
+
+def test_word_vectors_bring_words_of_like_company_together():
+    """Two groups of words that public text uses in different places."""
+    chance = np.random.default_rng(0)
+    left = np.concatenate([chance.integers(0, 5, 300), chance.integers(5, 10, 300)])
+    right = np.concatenate([chance.integers(10, 15, 300), chance.integers(15, 20, 300)])
+    ngrams = np.unique(np.stack([left, right], axis=1), axis=0).astype(np.int32)
+    public = of_one_source(np.full(len(ngrams), 1 / len(ngrams)), np.ones(len(ngrams)), ngrams, 20)
+    vectors = word_vectors(public)
+    likeness = vectors @ vectors.T
+    assert likeness[0, 1] > likeness[0, 6] + 0.5
+
+
+def test_conjugate_gradients_solve_a_dense_system():
+    chance = np.random.default_rng(3)
+    root = chance.normal(size=(30, 30))
+    matrix, target = root @ root.T + np.eye(30), chance.normal(size=30)
+    found = conjugate_gradients(lambda vector: matrix @ vector, target, 1 / np.diag(matrix), tolerance=1e-10)
+    assert found == pytest.approx(np.linalg.solve(matrix, target))

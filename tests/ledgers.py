@@ -1,0 +1,45 @@
+"""Ledgers that tests share: edited past their triggers, and written as older versions did."""
+
+import sqlite3
+from contextlib import closing
+
+from bayesgram.privacy import ledger_tables
+from bayesgram.privacy.accounting import Spend
+from bayesgram.privacy.ledger import Ledger
+
+SOME = Spend(pure_epsilon=0.05)
+TENTH = Spend(pure_epsilon=0.1)
+
+
+def tamper(path, *statements):
+    """Edit the file with SQL, past the triggers, leaving the tables as they were."""
+    names = [line.split()[2] for line in ledger_tables.TRIGGERS]
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_tables.TRIGGERS]) + ";"
+    )
+    connection.close()
+
+
+def as_format(version, path):
+    """What was written then: the tables of that format, and a header and entries hashed under it."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.row_factory = sqlite3.Row
+    header = dict(connection.execute("SELECT * FROM header").fetchone())
+    rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
+    connection.close()
+    header["format"] = version
+    header["genesis"] = header["last_hash"] = ledger_tables.hash_of(
+        {name: header[name] for name in ledger_tables.GENESIS_COLUMNS}
+    )
+    for row in rows:
+        assert row.pop("failure") in {None, "0.0"}
+        row["previous"] = header["last_hash"]
+        row["hash"] = header["last_hash"] = ledger_tables.hash_of({k: v for k, v in row.items() if k != "hash"})
+    path.unlink()
+    with closing(ledger_tables.new_database(version)) as made:
+        ledger_tables.insert(made, "header", header)
+        for row in rows:
+            ledger_tables.insert(made, "entries", row)
+        path.write_bytes(made.serialize())
+    return Ledger.open(path)
