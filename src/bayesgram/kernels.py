@@ -81,13 +81,20 @@ def kernel(function: Function) -> Function:
     """A loop that is called from Python or from other kernels."""
     if AS_PYTHON:
         return _as_python(function)
-    compiled: Any = numba.njit(nogil=True)(function)
+    compiled: Any = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what cache=True does
     return cast("Function", compiled)
 
 
+def step(function: Function) -> Function:
+    """A step of a few numbers, no arrays: compiled once, and pasted into the machine code of kernels that call it."""
+    if AS_PYTHON:
+        return _as_python(function)
+    return cast("Function", numba.njit(nogil=True, no_cfunc_wrapper=True, forceinline=True)(function))
+
+
 def inlined(function: Function) -> Function:
-    """A step that is pasted into the kernels that call it."""
+    """A step that is pasted into the Python of the kernels that call it: each time some 20 ms when they are compiled."""
     if AS_PYTHON:
         return _as_python(function)
     return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))
@@ -108,6 +115,13 @@ def signed(number: Any) -> int:  # noqa: ANN401 - any whole number
 
 
 @inlined
+def copy_part(source: Any, start: int, end: int, out: Any, at: int) -> None:  # noqa: ANN401 - any arrays
+    """Copy source[start:end] to out[at:]: where slices are assigned, Numba compiles a text about shapes, for 2 s."""
+    for place in range(end - start):
+        out[at + place] = source[start + place]
+
+
+@step
 def mix(value: np.uint64) -> np.uint64:
     """Spread 64 bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
