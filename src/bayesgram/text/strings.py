@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.kernels import copy_part, eight_bytes, inlined, kernel, mix, prefetch, step
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, with_room
+from bayesgram.text.tokens import buffers
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Offsets = Integers | Ids
@@ -176,23 +177,12 @@ def _add_strings(
     return size
 
 
-@kernel
 def _unknown_strings(numbers: Ids, data: Bytes, offsets: Offsets) -> tuple[Integers, Bytes, Integers]:
     """Where strings are UNKNOWN, and a copy of them."""
-    count = size = 0
-    for row in range(numbers.size):
-        if numbers[row] == UNKNOWN:
-            count += 1
-            size += offsets[row + 1] - offsets[row]
-    places, bounds, copied = np.empty(count, np.int64), np.empty(count + 1, np.int64), np.empty(size, np.uint8)
-    at = bounds[0] = 0
-    for row in range(numbers.size):
-        if numbers[row] == UNKNOWN:
-            places[at] = row
-            bounds[at + 1] = bounds[at] + offsets[row + 1] - offsets[row]
-            copy_part(data, offsets[row], offsets[row + 1], copied, bounds[at])
-            at += 1
-    return places, copied, bounds
+    places = np.flatnonzero(numbers == UNKNOWN)
+    kind = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
+    strings = pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return places, *buffers(strings.take(pa.array(places)).cast(pa.large_binary()))
 
 
 class Found(NamedTuple):

@@ -28,8 +28,8 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2â¶â
 
 
 @inlined
-def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
-    """Write a window's token numbers as a key, and give its hash."""
+def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> None:
+    """Write a window's token numbers as a key."""
     at, stop, word = start, start + order, 0
     while at < stop:
         value = np.uint64(0)
@@ -39,7 +39,6 @@ def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) ->
             at += 1
         keys[row, word] = value
         word += 1
-    return hash_key(keys, row, word)
 
 
 @inlined
@@ -79,6 +78,14 @@ def _same_rest(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> bool:
         if slots[place, word] != keys[row, word]:
             return False
     return True
+
+
+@inlined
+def put_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> None:
+    """Fill an empty slot."""
+    for word in range(keys.shape[1]):
+        slots[place, word] = keys[row, word]
+    slots[place, keys.shape[1]] = number
 
 
 @inlined
@@ -193,7 +200,8 @@ def _add_windows(rows: Ids, counts: Integers, bits: int, slots: Slots, part: int
     last = np.uint64(slots.shape[0] - 1)
     new = 0
     for row in range(counts.size):
-        hashed = pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        hashed = hash_key(key, 0, key.size)
         if _in_part(hashed, part, parts):
             new += add_key(key, 0, hashed & last, counts[row], slots)
     return new
