@@ -22,6 +22,8 @@ from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+# No second entry for callers in C: nobody calls kernels from there, and it takes time to compile.
+OPTIONS: Any = {"nogil": True, "no_cfunc_wrapper": True}
 AS_PYTHON = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
 
 
@@ -47,12 +49,20 @@ class _Cache(FunctionCache):
         except (AttributeError, ImportError, OSError):  # another Numba, or a file that another process is writing
             loaded = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
         if loaded is None:
-            _say_why_it_takes_longer()
+            say_why_it_takes_longer()
         return loaded
+
+    def has(self, sig: Any, target_context: Any) -> bool:  # noqa: ANN401 - types of Numba
+        """Whether a kernel was compiled before; also where another Numba does not tell."""
+        try:
+            key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
+            return key in self._cache_file._load_index()  # type: ignore[no-untyped-call]  # noqa: SLF001
+        except (AttributeError, ImportError, OSError):
+            return True
 
 
 @cache
-def _say_why_it_takes_longer() -> None:
+def say_why_it_takes_longer() -> None:
     """Once, however many kernels are compiled."""
     logging.getLogger(__name__).info("Compiling inner loops that are used for the first time: some seconds, once.")
 
@@ -81,20 +91,49 @@ def kernel(function: Function) -> Function:
     """A loop that is called from Python or from other kernels."""
     if AS_PYTHON:
         return _as_python(function)
-    compiled: Any = numba.njit(nogil=True, no_cfunc_wrapper=True)(function)
+    compiled: Any = numba.njit(**OPTIONS)(function)
     compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what cache=True does
     return cast("Function", compiled)
+
+
+# Names for what kernels are called with: numbers, and arrays as NumPy makes them; with a ! nobody may write to them.
+ARGUMENTS: dict[str, Any] = {
+    "int": types.int64,
+    "bytes": types.uint8[::1],
+    "bytes!": types.Array(types.uint8, 1, "C", readonly=True),
+    "ids": types.int32[::1],
+    "integers": types.int64[::1],
+    "integers!": types.Array(types.int64, 1, "C", readonly=True),
+    "hashes": types.uint64[::1],
+    "rows": types.int32[:, ::1],
+    "table": types.uint64[:, ::1],
+}
+
+
+def _types(arguments: str) -> tuple[Any, ...]:
+    return tuple(ARGUMENTS[name] for name in arguments.split())
+
+
+def compile_for(kernel: Any, arguments: str) -> None:  # noqa: ANN401 - a kernel
+    """Compile a kernel for what it will be called with, such as "ids ids int", or load it."""
+    kernel.compile(_types(arguments))
+
+
+def is_compiled(kernel: Any, arguments: str) -> bool:  # noqa: ANN401 - a kernel
+    """Whether that was done before, in this process or another; not whether it was for an older source."""
+    compiled: bool = kernel._cache.has(_types(arguments), kernel.targetctx)  # noqa: SLF001
+    return compiled
 
 
 def step(function: Function) -> Function:
     """A step of a few numbers, no arrays: compiled once, and pasted into the machine code of kernels that call it."""
     if AS_PYTHON:
         return _as_python(function)
-    return cast("Function", numba.njit(nogil=True, no_cfunc_wrapper=True, forceinline=True)(function))
+    return cast("Function", numba.njit(**OPTIONS, forceinline=True)(function))
 
 
 def inlined(function: Function) -> Function:
-    """A step that is pasted into the Python of the kernels that call it: each time some 20 ms when they are compiled."""
+    """A step that is pasted into the Python of kernels that call it: 20 ms each time, when they are compiled."""
     if AS_PYTHON:
         return _as_python(function)
     return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))
