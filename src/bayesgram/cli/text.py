@@ -195,7 +195,7 @@ def _made(
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.cli.compiling import VOCABULARY, compile_ahead, for_text
+    from bayesgram.compiling import VOCABULARY, compile_ahead, for_text
     from bayesgram.public.opening import Listed, open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
@@ -285,7 +285,7 @@ def count(
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
-    from bayesgram.cli.compiling import COUNTS, compile_ahead, for_text
+    from bayesgram.compiling import COUNTS, compile_ahead, for_text
     from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
     from bayesgram.private.store import CONTENTS

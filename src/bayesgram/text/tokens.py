@@ -104,7 +104,7 @@ class Tokenizer:
     def sentences(self, text: str) -> list[list[str]]:
         """The tokens of one text, sentence by sentence."""
         found: list[list[str]] = [[]]
-        rows = _row(text.encode())
+        rows = pa.array([text.encode()], pa.large_binary())
         for chunk in chunks(rows) if rows.nbytes > CHUNK_BYTES else [rows]:
             tokens, offsets, _ = self.cut(chunk)
             data = tokens[: offsets[-1]].tobytes()
@@ -185,12 +185,6 @@ class Tokenizer:
         data, offsets = buffers(texts)
         classes, fold = _tables(self.kind, lowercase=bool(self.lowercase))
         return SCANNERS[self.kind](data, offsets, classes, fold, *_room(int(offsets[-1] - offsets[0])))
-
-
-def _row(text: bytes) -> pa.LargeBinaryArray:
-    """An array of one text: `pa.array` would look whether it is one of pandas, which takes 0.2 s to load."""
-    bounds = np.array([0, len(text)])
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), 1, [None, pa.py_buffer(bounds), pa.py_buffer(text)])
 
 
 def _without_last(sentences: list[list[str]]) -> list[list[str]]:

@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import Any
 
 from bayesgram.cores import CORES
-from bayesgram.kernels import AS_PYTHON, compile_for, is_compiled, say_why_it_takes_longer
+from bayesgram.kernels import AS_PYTHON
 
 MOST_PROCESSES = 3  # each takes 0.7 s before it compiles anything, and some 200 MB
 PATIENCE = 60  # seconds that a helper has for its last kernel
 
-# What kernels are called with (`kernels.ARGUMENTS`); those that take longest first, so that nobody waits at the end.
+# What kernels are called with (`machine_code.ARGUMENTS`); those that take longest first, so that nobody waits long.
 TOKENS = {
     "text.scan.rows_to_normalise": "bytes! integers! bytes",
     "text.strings._find_strings": "bytes ids bytes integers table",
@@ -60,8 +60,12 @@ def for_text(kernels: dict[str, str], tokenizer: str) -> list[str]:
 
 def compile_ahead(names: Sequence[str], *, processes: int = min(CORES, MOST_PROCESSES)) -> None:
     """Have these kernels compiled, if there are several that are not."""
-    missing = [] if AS_PYTHON else [name for name in names if not is_compiled(*_kernel(name))]
-    if len(missing) < 2 or processes < 2 or os.name != "posix":
+    if AS_PYTHON or processes < 2 or os.name != "posix":
+        return
+    from bayesgram.machine_code import is_compiled, say_why_it_takes_longer  # noqa: PLC0415 - 0.2 s
+
+    missing = [name for name in names if not is_compiled(*_kernel(name))]
+    if len(missing) < 2:
         return
     say_why_it_takes_longer()
     queue, filled = os.pipe()
@@ -84,13 +88,15 @@ def _kernel(name: str) -> tuple[Any, str]:
 
 def _compile(queue: int, names: Sequence[str], is_wanted: Callable[[], bool] = lambda: True) -> None:
     """Compile what is left in the queue: a byte is the place of a name, and a byte is read by one process only."""
+    from bayesgram.machine_code import compile_for  # noqa: PLC0415 - 0.2 s
+
     while is_wanted() and (place := os.read(queue, 1)):
         compile_for(*_kernel(names[place[0]]))
 
 
 def _helper(queue: int, names: Sequence[str]) -> "subprocess.Popen[bytes] | None":
     """A process that compiles as well; it finds the package as we did, but for what lies in the current folder."""
-    command = [sys.executable, "-P", "-m", __name__, str(queue), *names]
+    command = [sys.executable, "-P", "-m", "bayesgram.compiling", str(queue), *names]
     nothing = subprocess.DEVNULL
     try:
         return subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, pass_fds=[queue])  # noqa: S603
