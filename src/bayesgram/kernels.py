@@ -120,6 +120,15 @@ def copy_part(source: Any, start: int, end: int, out: Any, at: int) -> None:  # 
         out[at + place] = source[start + place]
 
 
+@inlined
+def longest_row(starts: Any) -> int:  # noqa: ANN401 - an array of whole numbers
+    """The most that a row has, of rows from starts[i] to starts[i + 1]; np.diff(starts).max() compiles for 2 s."""
+    longest = 0
+    for row in range(starts.size - 1):
+        longest = max(longest, starts[row + 1] - starts[row])
+    return longest
+
+
 @step
 def mix(value: np.uint64) -> np.uint64:
     """Spread 64 bits (the finaliser of splitmix64)."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.kernels import inlined, kernel, mix
+from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.counts import MAX_COUNT, UserCounts
 from bayesgram.private.over_users import Array, OverUsers, PrivateCounts, Rows, in_blocks
 from bayesgram.text.strings import hash_rows
@@ -268,7 +268,7 @@ def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm:
 def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
     """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
     total, said = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
-    longest = np.diff(starts).max() if starts.size > 1 else 0
+    longest = longest_row(starts)
     own = np.empty(longest * words.shape[1], np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
@@ -330,7 +330,7 @@ def _lost_sum(
     """Σ z over users of the words they lose; those within the clip norm lose nothing."""
     total, said = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
     their = np.zeros(weights.size, np.int64)
-    longest = np.diff(starts).max() if starts.size > 1 else 0
+    longest = longest_row(starts)
     own = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]

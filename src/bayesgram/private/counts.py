@@ -18,7 +18,7 @@ from bayesgram.cores import CORES
 from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.files.segments import Segments
-from bayesgram.kernels import inlined, kernel
+from bayesgram.kernels import copy_part, inlined, kernel
 from bayesgram.notebook import html
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.public.vocabulary import Vocabulary
@@ -404,7 +404,7 @@ def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) ->
         for key in row:
             spare[bins[key >> shift & last]] = key
             bins[key >> shift & last] += 1
-        row[:] = spare[: row.size]
+        copy_part(spare, 0, row.size, row, 0)
         shift, largest = shift + DIGIT, largest >> DIGIT
 
 
