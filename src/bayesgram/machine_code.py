@@ -90,7 +90,7 @@ def on_arrays(signature: str) -> Callable[[Callable[..., Any]], Any]:
 
 def instruction(function: Callable[..., Any]) -> Any:  # noqa: ANN401 - types of Numba
     """What `prefetch` and `eight_bytes` are in a kernel."""
-    return intrinsic(_prefetch if function.__name__ == "prefetch" else _eight_bytes)
+    return INSTRUCTIONS[function.__name__]
 
 
 def type_of(value: Any) -> Any:  # noqa: ANN401 - types of Numba
@@ -152,3 +152,6 @@ def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:  # noqa: ANN401, ARG
         return builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
 
     return types.uint64(data, types.int64), generate
+
+
+INSTRUCTIONS = {"prefetch": intrinsic(_prefetch), "eight_bytes": intrinsic(_eight_bytes)}  # before anything is compiled
