@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Callable
 from functools import cache
+from pickle import UnpicklingError
 from typing import Any, cast
 
 import llvmlite.binding  # type: ignore[import-untyped]
@@ -47,7 +48,7 @@ class _Cache(FunctionCache):
         try:
             key = self._index_key(sig, target_context.codegen())  # type: ignore[no-untyped-call]
             return key in self._cache_file._load_index()  # type: ignore[no-untyped-call]  # noqa: SLF001
-        except (AttributeError, ImportError, OSError):
+        except (AttributeError, ImportError, OSError, EOFError, ValueError, UnpicklingError):
             return True
 
 
