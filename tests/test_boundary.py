@@ -28,7 +28,9 @@ MAY_IMPORT = {
     "cores": set(),
     "errors": set(),
     "version": set(),
-    "kernels": set(),
+    "kernels": {"machine_code"},
+    "machine_code": set(),
+    "compiling": {"cores", "kernels", "machine_code"},
     "charts": set(),
     "notebook": {"errors"},
     "pages": {"charts"},
@@ -54,7 +56,19 @@ MAY_IMPORT = {
     "experiments": LEAVES | {"planning", "public", "private", "privacy", "released", "mechanisms", "audit"},
     "web": LEAVES | {"public", "privacy", "released", "planning"},  # releases, public text, and plans
     "cli": LEAVES
-    | {"web", "planning", "public", "private", "engines", "privacy", "released", "inference", "mechanisms", "audit"}
+    | {
+        "compiling",
+        "web",
+        "planning",
+        "public",
+        "private",
+        "engines",
+        "privacy",
+        "released",
+        "inference",
+        "mechanisms",
+        "audit",
+    }
     | {"experiments"},
 }
 

@@ -49,13 +49,13 @@ def test_bits_are_mixed_as_splitmix64_does(value):
 
 
 KERNEL = """
-import logging, numpy as np, bayesgram.kernels
+import logging, numpy as np, bayesgram.machine_code
 logging.basicConfig(level=logging.INFO, format="%(message)s")
 from bayesgram.private.over_users import totals_of
 def lacking():
     raise ImportError
 if {lacking}:
-    bayesgram.kernels._link_runtime = lacking
+    bayesgram.machine_code._link_runtime = lacking
 print(totals_of(np.array([1, 1], np.int32), np.array([2, 3], np.int32), 3))
 """
 

@@ -7,63 +7,62 @@ With NUMBA_DISABLE_JIT=1 they run as Python, hundreds of times slower: so that c
 their variables. Whole numbers are the same bits then; logarithms and exponentials may differ in their last.
 """
 
-import logging
+import os
 from collections.abc import Callable
-from functools import cache, wraps
+from functools import update_wrapper, wraps
+from threading import RLock
 from typing import Any, TypeVar, cast
 
-import llvmlite.binding  # type: ignore[import-untyped]
-import numba
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
-from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-AS_PYTHON = bool(numba.config.DISABLE_JIT)  # type: ignore[attr-defined]
+AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in {"", "0"}  # as Numba reads it
+_ONE_AT_A_TIME = RLock()  # threads that ask for machine code
 
 
-class _Contents(CompileResultCacheImpl):
-    """What is kept of a kernel."""
+class Kernel:
+    """A function that Numba has from its first call on, or from that of a kernel that calls it. Else it is not loaded.
 
-    def reduce(self, cres: Any) -> Any:  # noqa: ANN401 - types of Numba
-        """All of it, but for environments without constants: kernels don't use them, and np.cumsum's imports scipy."""
-        *kept, environments = super().reduce(cres)  # type: ignore[no-untyped-call]
-        return *kept, tuple(environment for environment in environments if environment.consts)
+    To Numba it is what `machine_code` makes of it: it has its attributes, its type among them.
+    """
+
+    def __init__(self, function: Callable[..., Any], kind: str) -> None:
+        update_wrapper(self, function)
+        self._function, self._kind, self._made = function, kind, None
+
+    @property
+    def made(self) -> Any:  # noqa: ANN401 - types of Numba
+        """What Numba knows; other kernels, as these are called by it, may be asked for on the way."""
+        if self._made is None:
+            from bayesgram import machine_code  # noqa: PLC0415 - 0.2 s
+
+            with _ONE_AT_A_TIME:
+                if self._made is None:
+                    self._made = getattr(machine_code, self._kind)(self._function)
+        return self._made
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the kernel takes and gives
+        """What the machine code answers."""
+        return self.made(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - attributes of Numba's
+        if name.startswith("__"):  # Python asks for these of any object
+            raise AttributeError(name)
+        return getattr(self.made, name)
+
+    def __reduce__(self) -> str:
+        return self.__qualname__  # type: ignore[no-any-return]  # travels by its name, as functions do
 
 
-class _Cache(FunctionCache):
-    """Compiled kernels on disk. Numba's own would first load all that it needs to compile: half a second, each time."""
+class Instruction(Kernel):
+    """One that there is in kernels alone."""
 
-    _impl_class = _Contents
+    @property
+    def _numba_type_(self) -> Any:  # noqa: ANN401 - types of Numba
+        from bayesgram import machine_code  # noqa: PLC0415 - 0.2 s
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - types of Numba
-        """A kernel that was compiled before, or None."""
-        try:
-            _link_runtime()
-            loaded = self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        except (AttributeError, ImportError, OSError):  # another Numba, or a file that another process is writing
-            loaded = super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
-        if loaded is None:
-            _say_why_it_takes_longer()
-        return loaded
-
-
-@cache
-def _say_why_it_takes_longer() -> None:
-    """Once, however many kernels are compiled."""
-    logging.getLogger(__name__).info("Compiling inner loops that are used for the first time: some seconds, once.")
-
-
-@cache
-def _link_runtime() -> None:
-    """Tell LLVM where the functions are that give memory for arrays: all that a compiled kernel needs."""
-    from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]  # noqa: PLC0415 - another Numba may lack it
-
-    for name, address in _nrt_python.c_helpers.items():
-        llvmlite.binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+        return machine_code.type_of(self.made)
 
 
 def _as_python(function: Function) -> Function:
@@ -81,16 +80,21 @@ def kernel(function: Function) -> Function:
     """A loop that is called from Python or from other kernels."""
     if AS_PYTHON:
         return _as_python(function)
-    compiled: Any = numba.njit(nogil=True)(function)
-    compiled._cache = _Cache(function)  # type: ignore[no-untyped-call]  # noqa: SLF001 - what cache=True does
-    return cast("Function", compiled)
+    return cast("Function", Kernel(function, "kernel"))
+
+
+def step(function: Function) -> Function:
+    """A step of a few numbers, no arrays: compiled once, and pasted into the machine code of kernels that call it."""
+    if AS_PYTHON:
+        return _as_python(function)
+    return cast("Function", Kernel(function, "step"))
 
 
 def inlined(function: Function) -> Function:
-    """A step that is pasted into the kernels that call it."""
+    """A step that is pasted into the Python of kernels that call it: 20 ms each time, when they are compiled."""
     if AS_PYTHON:
         return _as_python(function)
-    return cast("Function", numba.njit(cache=True, nogil=True, inline="always")(function))
+    return cast("Function", Kernel(function, "inlined"))
 
 
 def on_arrays(signature: str) -> Callable[[Callable[..., Any]], Any]:
@@ -98,7 +102,9 @@ def on_arrays(signature: str) -> Callable[[Callable[..., Any]], Any]:
     if AS_PYTHON:
         answers = np.dtype(signature.split("(", maxsplit=1)[0])
         return lambda function: np.vectorize(_as_python(function), [answers])
-    return cast("Callable[[Callable[..., Any]], Any]", numba.vectorize([signature], cache=True))  # type: ignore[no-untyped-call]
+    from bayesgram import machine_code  # noqa: PLC0415 - 0.2 s
+
+    return machine_code.on_arrays(signature)
 
 
 @inlined
@@ -108,6 +114,22 @@ def signed(number: Any) -> int:  # noqa: ANN401 - any whole number
 
 
 @inlined
+def copy_part(source: Any, start: int, end: int, out: Any, at: int) -> None:  # noqa: ANN401 - any arrays
+    """Copy source[start:end] to out[at:]: where slices are assigned, Numba compiles a text about shapes, for 2 s."""
+    for place in range(end - start):
+        out[at + place] = source[start + place]
+
+
+@inlined
+def longest_row(starts: Any) -> int:  # noqa: ANN401 - an array of whole numbers
+    """The most that a row has, of rows from starts[i] to starts[i + 1]; np.diff(starts).max() compiles for 2 s."""
+    longest = 0
+    for row in range(starts.size - 1):
+        longest = max(longest, starts[row + 1] - starts[row])
+    return longest
+
+
+@step
 def mix(value: np.uint64) -> np.uint64:
     """Spread 64 bits (the finaliser of splitmix64)."""
     value = (value ^ (value >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -115,44 +137,20 @@ def mix(value: np.uint64) -> np.uint64:
     return value ^ (value >> np.uint64(31))
 
 
-def _address(context: Any, builder: Any, kind: Any, array: Any, offset: Any) -> Any:  # noqa: ANN401 - types of LLVM
-    """Where the byte of an array is that comes so many after its first."""
-    first = context.make_array(kind)(context, builder, array).data
-    return builder.gep(builder.bitcast(first, ir.IntType(8).as_pointer()), [offset])
+def _instruction(function: Function) -> Function:
+    """What kernels do in one instruction; here it is as Python."""
+    return function if AS_PYTHON else cast("Function", Instruction(function, "instruction"))
 
 
-def _prefetch(_context: Any, table: Any, row: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        offset = builder.mul(builder.extract_value(array.strides, 0), arguments[1])
-        address, flag = _address(context, builder, signature.args[0], arguments[0], offset), ir.IntType(32)
-        function = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
-        called = cgutils.get_or_insert_function(builder.module, function, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
-        builder.call(called, [address, flag(1), flag(3), flag(1)])  # to write, keep in all caches, data
-        return context.get_dummy_value()
-
-    return types.void(table, types.int64), generate
+@_instruction
+def prefetch(table: Any, row: Any) -> None:  # noqa: ANN401 - arrays of all types
+    """Ask the processor for a row of a two-dimensional array that will be needed soon; no wait. Not in Python."""
 
 
-def _eight_bytes(_context: Any, data: Any, at: Any) -> Any:  # noqa: ANN401, ARG001 - types of Numba
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401
-        address = _address(context, builder, signature.args[0], *arguments)
-        return builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()), align=1)
+@_instruction
+def eight_bytes(data: Any, at: Any) -> np.uint64:  # noqa: ANN401 - arrays of all types
+    """Eight bytes of an array as one number, the first of them lowest where the processor has it so.
 
-    return types.uint64(data, types.int64), generate
-
-
-def _prefetch_nothing(table: Any, row: Any) -> None:  # noqa: ANN401 - as the compiled one
-    """Python fetches for itself."""
-
-
-def _eight_bytes_as_python(data: Any, at: Any) -> np.uint64:  # noqa: ANN401 - as the compiled one
+    All that Numba compiles for do; the caller sees to it that they are there.
+    """
     return np.uint64(int.from_bytes(data[at : at + 8].tobytes(), "little"))
-
-
-# prefetch(table, row): ask the processor for a row of a two-dimensional array that will be needed soon; no wait.
-prefetch = cast("Callable[[Any, Any], None]", _prefetch_nothing if AS_PYTHON else intrinsic(_prefetch))
-
-# eight_bytes(data, at): eight bytes of an array as one number, the first of them lowest where the processor has it so,
-# as all that Numba compiles for do; the caller sees to it that they are there.
-eight_bytes = cast("Callable[[Any, Any], np.uint64]", _eight_bytes_as_python if AS_PYTHON else intrinsic(_eight_bytes))

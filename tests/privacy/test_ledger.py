@@ -232,6 +232,7 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
         folder.chmod(folder_mode)
         code = """if True:
             import os, sys
+            import scipy.special  # while the folder of Python's packages may be read
             from bayesgram.privacy.ledger import *
             os.setuid(65534)
             ledger = Ledger.open(sys.argv[1])

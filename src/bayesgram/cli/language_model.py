@@ -320,6 +320,7 @@ def predict(
 
     Example: bayesgram predict out "thank you"
     """
+    console.without_pandas()
     from time import perf_counter
 
     from bayesgram.released.language_model import LanguageModel

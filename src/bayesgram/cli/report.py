@@ -58,6 +58,7 @@ def report(
 
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
+    console.without_pandas()
     from bayesgram.files.writing import check_free, publish_file
     from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
@@ -104,13 +105,13 @@ def _private(
     releases: "Named", public: "Floats | None", against: Path | None, audits: list[Path]
 ) -> "PrivatePart | None":
     """What was asked for of private numbers; nothing unless it was."""
+    if against is None and not audits:
+        return None
     from bayesgram.audit import summary
     from bayesgram.audit.utility import DISCLOSURE
     from bayesgram.private.stored import open_counts
     from bayesgram.released.report_private import PrivatePart
 
-    if against is None and not audits:
-        return None
     found = []
     if against is not None:
         if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:

@@ -191,7 +191,8 @@ def _made(
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.public.opening import open_sources, text_of
+    from bayesgram.compiling import VOCABULARY, compile_ahead, for_text
+    from bayesgram.public.opening import Listed, open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
     then = "Choosing n-grams" if wish.output is None else "Making the model"
@@ -201,6 +202,8 @@ def _made(
         opened = open_sources(given, tokenizer, text_column, read)
         if wish.output is not None:
             text_of(opened)
+        if not all(isinstance(source, Listed) for source in opened.values()):
+            compile_ahead(for_text(VOCABULARY, tokenizer.kind))
         made = make(sources=opened)
         modelled = wish.made(made, opened)
     return made, modelled, sources.skipped_rows(opened.values())
@@ -275,6 +278,7 @@ def count(
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
+    from bayesgram.compiling import COUNTS, compile_ahead, for_text
     from bayesgram.files import left_out
     from bayesgram.files.writing import check_free
     from bayesgram.private.store import CONTENTS
@@ -286,6 +290,7 @@ def count(
     if listed is not None:
         spark.refuse_segments(work.engine, work.master, listed.by)
     vocabulary = Vocabulary.load(vocab, tokenizer=cut.stated)
+    compile_ahead(for_text(COUNTS, vocabulary.tokenizer.kind))
     if vocabulary.finder.repeated:
         console.say(
             f"warning: {vocabulary.finder.repeated} n-grams stand in {vocab} more than once; only the first is counted."

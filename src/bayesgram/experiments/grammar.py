@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.errors import UsageError
-from bayesgram.kernels import kernel, mix, on_arrays
+from bayesgram.kernels import kernel, longest_row, mix, on_arrays
 
 TEXT, RULE, TOPIC, OWN = range(4)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
 RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
@@ -282,7 +282,7 @@ def write_rows(
     """
     out = np.empty(1 << 20, np.uint8)
     ends = np.zeros(len(keys) + 1, np.int32)
-    widest = np.diff(tables.first_symbol).max()
+    widest = longest_row(tables.first_symbol)
     stack = np.empty(len(tables.first_choice) * widest, np.int64)  # enough: no rule waits for itself
     at = 0
     for row in range(len(keys)):

@@ -13,7 +13,6 @@ import pyarrow as pa
 from bayesgram.cores import ahead
 from bayesgram.errors import BayesgramError
 from bayesgram.files.columns import Columns
-from bayesgram.files.delimited import read_delimited
 from bayesgram.files.jsonl import read_jsonl
 from bayesgram.files.records import BadRows, Chunk, Records, clean
 from bayesgram.files.segments import Segments
@@ -145,6 +144,8 @@ def _chunks(source: Source, columns: Columns) -> Iterator[Chunk]:
         case "jsonl":
             return read_jsonl(source, columns)
         case "csv" | "tsv":
+            from bayesgram.files.delimited import read_delimited  # noqa: PLC0415 - kernels, which take 0.2 s
+
             return read_delimited(source, columns)
         case "text":
             return read_text(source)

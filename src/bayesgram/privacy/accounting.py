@@ -31,7 +31,6 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import erfcinv, erfcx, erfinv, ndtr
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
@@ -101,12 +100,16 @@ def pure_mu_squared(epsilon: float) -> float:
     >>> round(pure_mu_squared(0.1) ** 0.5, 4), round(pure_mu_squared(1.0) ** 0.5, 4)
     (0.1253, 1.232)
     """
+    from scipy.special import erfcinv, erfinv  # noqa: PLC0415 - 0.1 s
+
     root = erfinv(math.tanh(epsilon / 2)) if epsilon < 1 else erfcinv(2 / (1 + math.exp(min(epsilon, 700.0))))
     return float(8 * root**2) * (1 + ROUNDING)
 
 
 def pure_epsilon_of(mu_squared: float) -> float:
     """The ε whose `pure_mu_squared` is this, to some digits."""
+    from scipy.special import ndtr  # noqa: PLC0415 - 0.1 s
+
     below = float(ndtr(-math.sqrt(mu_squared) / 2))
     return math.log1p(-below) - math.log(below)
 
@@ -295,6 +298,8 @@ def gaussian_delta(epsilons: Floats, mu: float) -> Floats:
 
 def _delta_from_zero(epsilons: Floats, mu: float) -> Floats:
     """With a, b = ε/μ ∓ μ/2: δ = e^(−a²/2) (erfcx(a/√2) − erfcx(b/√2))/2, an integral of −erfcx' where μ is small."""
+    from scipy.special import erfcx, ndtr  # noqa: PLC0415 - 0.1 s
+
     if mu == 0:
         return np.zeros_like(epsilons)
     ratio, root = np.minimum(epsilons / max(mu, 1e-150), 1e5), math.sqrt(2)  # e^(−a²/2) is 0 long before

@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.kernels import kernel
+from bayesgram.kernels import kernel, longest_row
 from bayesgram.private.clip import UNITS, Coordinates, norm_of
 from bayesgram.private.over_users import PrivateCounts, Rows
 
@@ -87,7 +87,7 @@ def _amounts(
     first_opening = first_kind + kind_total
     found = np.zeros(first_opening + (groups.max() + 1) * opening_total, np.int64)
     said = np.zeros(weights.size, np.int64)
-    own = np.empty((np.diff(starts).max() if starts.size > 1 else 0) * words.shape[1], np.int64)
+    own = np.empty(longest_row(starts) * words.shape[1], np.int64)
     of_kind, of_opening = np.zeros(kind_total, np.int64), np.zeros(opening_total, np.int64)
     for user in range(starts.size - 1):
         norm = norm_of(ngrams, counts, starts[user], starts[user + 1], weights, words, said, own)

@@ -16,7 +16,7 @@ from bayesgram.arrays import Floats, Ids, Integers, Singles
 from bayesgram.cores import CORES, on_cores
 from bayesgram.errors import BayesgramError
 from bayesgram.files import Records
-from bayesgram.kernels import kernel
+from bayesgram.kernels import kernel, longest_row
 from bayesgram.private.candidates import gathered, give_way, hash_windows
 from bayesgram.private.clip import UNITS
 from bayesgram.public.choosing import joined_tokens
@@ -123,7 +123,7 @@ def _lists(numbers: list[WindowNumbers], lists: list[Listed], tokens: StringTabl
 def round_sums(starts: Integers, candidates: Ids, weights: Floats) -> Integers:
     """Σ over users of what they give: weights over their norm, in units, Σ units² ≤ B² for each."""
     total = np.zeros(weights.size, np.int64)
-    units = np.empty(np.diff(starts).max() if starts.size > 1 else 0, np.int64)
+    units = np.empty(longest_row(starts), np.int64)
     for user in range(starts.size - 1):
         first, size = starts[user], starts[user + 1] - starts[user]
         squares = 0.0

@@ -19,7 +19,7 @@ from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.cores import CORES, streamed
 from bayesgram.files import Records
 from bayesgram.files.hidden import scratch_folder
-from bayesgram.kernels import inlined, kernel, mix
+from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clip import UNITS
 from bayesgram.private.streaming import PIECE
 from bayesgram.private.user_text import WholeUsers, read_user_text
@@ -93,7 +93,7 @@ def heaviest(
 ) -> tuple[Ids, Integers, Integers]:
     """Of each user the heaviest candidates, each once: which order, where they end; and how many each user has."""
     users = starts.size - 1
-    longest = np.diff(starts).max() if users else 0
+    longest = longest_row(starts)
     room = min(SPARE * most, longest * orders.size) + 1
     slots = 16
     while slots < 2 * room:

@@ -13,7 +13,7 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
-from bayesgram.kernels import inlined, kernel
+from bayesgram.kernels import inlined, kernel, longest_row
 from bayesgram.private.over_users import PrivateCounts, Rows
 
 LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
@@ -108,7 +108,7 @@ def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm:
 def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
     """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
     total, said = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
-    longest = np.diff(starts).max() if starts.size > 1 else 0
+    longest = longest_row(starts)
     own = np.empty(longest * words.shape[1], np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
@@ -170,7 +170,7 @@ def _lost_sum(
     """Σ z over users of the words they lose; those within the clip norm lose nothing."""
     total, said = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
     their = np.zeros(weights.size, np.int64)
-    longest = np.diff(starts).max() if starts.size > 1 else 0
+    longest = longest_row(starts)
     own = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]

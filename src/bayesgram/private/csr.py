@@ -6,7 +6,7 @@ In:  rows in any order.   Out: where each user begins, ascending n-grams, counts
 import numpy as np
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.kernels import inlined, kernel
+from bayesgram.kernels import copy_part, inlined, kernel
 
 MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
 SHORT = 32  # rows that are sorted in the simplest way
@@ -98,7 +98,7 @@ def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) ->
         for key in row:
             spare[bins[key >> shift & last]] = key
             bins[key >> shift & last] += 1
-        row[:] = spare[: row.size]
+        copy_part(spare, 0, row.size, row, 0)
         shift, largest = shift + DIGIT, largest >> DIGIT
 
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
-from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.formats import check_format, read_json, read_whole
 from bayesgram.files.writing import publish_folder
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
@@ -109,7 +109,7 @@ class Discovery(Tabular):
             check_format(path, "a discovery", values["format"], FORMAT)
             check_values(values)
             card = Card.from_json(values)
-            table = pq.read_table(folder / NGRAMS)
+            table = read_whole(folder / NGRAMS)
             table.validate(full=True)
             ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
             weights, logs = (table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability"))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
 from bayesgram.errors import UsageError, unreadable
-from bayesgram.files.formats import check_format
+from bayesgram.files.formats import check_format, read_whole
 from bayesgram.public.sources import check_names
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
@@ -53,7 +53,7 @@ def check_number(path: str | Path, said: bytes) -> None:
 def read_table(path: Path) -> pa.Table:
     """The columns of a vocabulary file: n-grams and counts."""
     try:
-        table = pq.read_table(path)
+        table = read_whole(path)
         names = table.column_names  # text, if it is a vocabulary
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None

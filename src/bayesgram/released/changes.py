@@ -21,14 +21,12 @@ from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from scipy.special import chdtrc
-from scipy.stats import norm
 
 from bayesgram.arrays import Bools, Floats
 
 CUT = 1.5  # deviations: what is beyond counts as so much, so that real changes hardly move κ, τ and scales
-MIDDLE = float(2 * (norm.cdf(CUT) - 0.5 - CUT * norm.pdf(CUT) + CUT**2 * norm.sf(CUT)))  # E min(Z², CUT²)
-_FOURTH = 2 * (3 * (norm.cdf(CUT) - 0.5) - (CUT**3 + 3 * CUT) * norm.pdf(CUT) + CUT**4 * norm.sf(CUT))
+MIDDLE = 0.7784652161744698  # E min(Z², CUT²) of a normal Z: 2 (Φ − ½ − CUT φ + CUT² (1 − Φ)); to import Φ takes 0.5 s
+_FOURTH = 1.2356775734962444  # E min(Z², CUT²)²: 2 (3 (Φ − ½) − (CUT³ + 3 CUT) φ + CUT⁴ (1 − Φ))
 MIDDLE_DEVIATION = float(np.sqrt(_FOURTH - MIDDLE**2))
 ENOUGH = 30.0  # n-grams that tell of a number; with fewer κ is its bound, there is no drift, and scales are the totals
 VISIBLE = 2.0  # deviations of p above 0 from which an n-gram is tested
@@ -94,6 +92,8 @@ class Rates:
     def p_values(self) -> Floats:
         """How likely chance goes so far: χ² with as many degrees of freedom as there are releases, less one."""
         statistic = ((self.shares - self.pooled) ** 2 / self.variances).sum(axis=0)
+        from scipy.special import chdtrc  # noqa: PLC0415 - 0.1 s
+
         tails: Floats = chdtrc(len(self.shares) - 1, statistic)
         return tails
 

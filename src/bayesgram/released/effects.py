@@ -11,7 +11,6 @@ word. The posterior is that of an n-gram which did change: whether it did is for
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
 from bayesgram.arrays import Floats
 
@@ -59,6 +58,8 @@ def _likelihoods(shares: Floats, variances: Floats) -> tuple[Floats, Floats]:
 
 def _masses(edges: Floats, width: float) -> Floats:
     """How much of a normal distribution lies in each cell."""
+    from scipy.special import ndtr  # noqa: PLC0415 - 0.1 s
+
     masses: Floats = np.diff(ndtr(edges / width), axis=1)
     return masses
 

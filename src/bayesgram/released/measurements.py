@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Bools, Floats, Ids
+from bayesgram.files.formats import read_whole
 from bayesgram.text.tokens import buffers
 
 FILE = "measured.parquet"
@@ -142,7 +143,7 @@ class Measurements:
     @classmethod
     def load(cls, folder: Path) -> "Measurements":
         """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
-        table = pq.read_table(folder / FILE)
+        table = read_whole(folder / FILE)
         kinds = np.array([KINDS.index(kind) for kind in table["kind"].cast(pa.large_string()).to_pylist()], np.int32)
         left = _numbers(table, "left") if "left" in table.column_names else None
         stated = json.loads((table.schema.metadata or {}).get(METADATA.encode(), b"null"))

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable, whole_number
-from bayesgram.files.formats import check_format, read_json
+from bayesgram.files.formats import check_format, read_json, read_whole
 from bayesgram.files.segments import ALL
 from bayesgram.files.writing import publish_folder
 from bayesgram.notebook import Tabular, html
@@ -175,7 +175,7 @@ class Release(Tabular):
             check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
             check_values(values)
             card = Card.from_json(values)
-            table = pq.read_table(folder / DISTRIBUTION)
+            table = read_whole(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None

@@ -90,12 +90,13 @@ def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
 
     Sentence ends, apostrophes and bytes that are not ASCII are SPECIAL.
     """
-    plain = np.full(256, SPECIAL, np.uint8)
-    for byte in range(0x80):
+    plain = np.empty(256, np.uint8)
+    for byte in range(256):
+        plain[byte] = SPECIAL
         kind = classes[byte] & CLASS
-        if kind == WORD:
+        if kind == WORD and byte < 0x80:
             plain[byte] = fold[byte]
-        elif kind in (SEPARATOR, SPACE):
+        elif kind in (SEPARATOR, SPACE) and byte < 0x80:
             plain[byte] = 0
     return plain
 
@@ -131,18 +132,13 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
                 break
             code, at = decode(data, at)
             kind = classes[code] & CLASS
-            if kind == WORD:
-                if joiner:
+            if kind == IGNORED or (kind == MARK and size == start):
+                continue
+            if kind in (WORD, MARK):
+                if joiner and kind == WORD:
                     size = encode(joiner, out, size)
-                    joiner = 0
+                joiner = 0
                 size = encode(fold[code], out, size)
-                continue
-            if kind == IGNORED:
-                continue
-            if kind == MARK:
-                if size > start:
-                    joiner = 0
-                    size = encode(fold[code], out, size)
                 continue
             if kind == JOINER and size > start and not joiner:
                 joiner = fold[code]
@@ -231,14 +227,13 @@ def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, o
 @kernel
 def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
     """Rows with a code point that NFC may change; almost always none."""
-    found = np.zeros(offsets.size - 1, np.bool_)
+    found = np.empty(offsets.size - 1, np.bool_)
     for row in range(offsets.size - 1):
         start, stop = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
         largest = np.uint8(0)
         for at in range(start, stop):  # so simple that it runs many bytes at a time
             largest = max(largest, data[at])
-        if largest >= FIRST_TO_NORMALISE:
-            found[row] = _may_change(data, offsets[row], offsets[row + 1], classes)
+        found[row] = largest >= FIRST_TO_NORMALISE and _may_change(data, offsets[row], offsets[row + 1], classes)
     return found
 
 

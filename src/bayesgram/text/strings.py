@@ -11,8 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
-from bayesgram.kernels import eight_bytes, inlined, kernel, mix, prefetch
+from bayesgram.kernels import copy_part, eight_bytes, inlined, kernel, mix, prefetch, step
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, with_room
+from bayesgram.text.tokens import buffers
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 Offsets = Integers | Ids
@@ -41,7 +42,7 @@ def hash_rows(data: Bytes, offsets: Integers) -> Hashes:
     return found
 
 
-@inlined
+@step
 def _low_bytes(number: int) -> np.uint64:
     """A mask of so many bytes, 0 to 8."""
     half = np.uint64(4 * number)
@@ -72,7 +73,7 @@ def string_key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]
     return first, second
 
 
-@inlined
+@step
 def key_hash(first: np.uint64, second: np.uint64) -> np.uint64:
     """Where the search for a key begins: as `hash_key` has it."""
     return mix(mix(first) ^ second)
@@ -169,30 +170,19 @@ def _add_strings(
         place = _slot_of_string(first, second, key_hash(first, second) & last, data, start, end, known, ends, slots)
         if not slots[place, 2]:
             ends[size + 1] = ends[size] + end - start
-            known[ends[size] : ends[size + 1]] = data[start:end]
+            copy_part(data, start, end, known, ends[size])
             size += 1
             slots[place, 0], slots[place, 1], slots[place, 2] = first, second, size
         numbers[row] = np.int64(slots[place, 2]) - 1
     return size
 
 
-@kernel
 def _unknown_strings(numbers: Ids, data: Bytes, offsets: Offsets) -> tuple[Integers, Bytes, Integers]:
     """Where strings are UNKNOWN, and a copy of them."""
-    count = size = 0
-    for row in range(numbers.size):
-        if numbers[row] == UNKNOWN:
-            count += 1
-            size += offsets[row + 1] - offsets[row]
-    places, bounds, copied = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(size, np.uint8)
-    at = 0
-    for row in range(numbers.size):
-        if numbers[row] == UNKNOWN:
-            places[at] = row
-            bounds[at + 1] = bounds[at] + offsets[row + 1] - offsets[row]
-            copied[bounds[at] : bounds[at + 1]] = data[offsets[row] : offsets[row + 1]]
-            at += 1
-    return places, copied, bounds
+    places = np.flatnonzero(numbers == UNKNOWN)
+    kind = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
+    strings = pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    return places, *buffers(strings.take(pa.array(places)).cast(pa.large_binary()))
 
 
 class Found(NamedTuple):

@@ -10,12 +10,12 @@ from bayesgram.kernels import kernel, prefetch
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
 from bayesgram.text.windows import (
     Bounds,
-    add_key,
     bits_of,
     entries_of,
     keys_reaching,
     no_slots,
     pack,
+    put_key,
     slot_of,
     words_of,
 )
@@ -30,10 +30,11 @@ def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
     last = np.uint64(slots.shape[0] - 1)
     stored = 0
     for row in range(rows.shape[0]):
-        hashed = pack(rows[row], 0, rows.shape[1], bits, key, 0)
-        place = slot_of(key, 0, hashed & last, slots)
+        pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        place = slot_of(key, 0, hash_key(key, 0, key.size) & last, slots)
         if not slots[place, key.size]:
-            stored += add_key(key, 0, place, row + 1, slots)
+            put_key(key, 0, place, row + 1, slots)
+            stored += 1
     return stored
 
 
@@ -43,10 +44,11 @@ def _number_rows(rows: Ids, bits: int, slots: Slots, size: int, numbers: Ids) ->
     key = np.empty((1, slots.shape[1] - 1), np.uint64)
     last = np.uint64(slots.shape[0] - 1)
     for row in range(rows.shape[0]):
-        place = slot_of(key, 0, pack(rows[row], 0, rows.shape[1], bits, key, 0) & last, slots)
+        pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        place = slot_of(key, 0, hash_key(key, 0, key.size) & last, slots)
         if not slots[place, key.size]:
             size += 1
-            add_key(key, 0, place, size, slots)
+            put_key(key, 0, place, size, slots)
         numbers[row] = np.int64(slots[place, key.size]) - 1
     return size
 

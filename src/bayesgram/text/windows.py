@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.cores import CORES, on_cores
-from bayesgram.kernels import inlined, kernel, prefetch
+from bayesgram.kernels import inlined, kernel, prefetch, step
 from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
 
 Cells = Bytes | NDArray[np.uint16]
@@ -28,8 +28,8 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2â¶â
 
 
 @inlined
-def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> np.uint64:
-    """Write a window's token numbers as a key, and give its hash."""
+def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) -> None:
+    """Write a window's token numbers as a key."""
     at, stop, word = start, start + order, 0
     while at < stop:
         value = np.uint64(0)
@@ -39,7 +39,6 @@ def pack(ids: Ids, start: int, order: int, bits: int, keys: Hashes, row: int) ->
             at += 1
         keys[row, word] = value
         word += 1
-    return hash_key(keys, row, word)
 
 
 @inlined
@@ -53,7 +52,7 @@ def _unpack(slots: Slots, place: int, bits: int, rows: Ids, row: int) -> None:
             value >>= np.uint64(bits)
 
 
-@inlined
+@step
 def _in_part(hashed: np.uint64, part: int, parts: int) -> bool:
     """Whether a window belongs to this part of a table: by the top of its hash; buckets and slots go by lower bits."""
     return bool((hashed >> np.uint64(32)) * np.uint64(parts) >> np.uint64(32) == np.uint64(part))
@@ -82,6 +81,14 @@ def _same_rest(keys: Hashes, row: int, place: np.uint64, slots: Slots) -> bool:
 
 
 @inlined
+def put_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> None:
+    """Fill an empty slot."""
+    for word in range(keys.shape[1]):
+        slots[place, word] = keys[row, word]
+    slots[place, keys.shape[1]] = number
+
+
+@inlined
 def add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots) -> int:
     """Add to the count of a key, searching on from a place; 1 if the key is new."""
     last, words = np.uint64(slots.shape[0] - 1), slots.shape[1] - 1
@@ -100,7 +107,7 @@ def add_key(keys: Hashes, row: int, place: np.uint64, number: int, slots: Slots)
     return new
 
 
-@inlined
+@step
 def _moved(window: np.uint64, run: int, token: int, bits: int, order: int) -> tuple[np.uint64, int]:
     """A key of one number, moved by one token, and how many tokens there are since the last one that interrupts."""
     mask = (np.uint64(1) << np.uint64(min(bits * order, 63))) - np.uint64(1)
@@ -136,18 +143,19 @@ def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Cells, sh
         cells[cell] += (run >= order) & (cells[cell] < most)
 
 
-@kernel
-def _add_cells(cells: Cells, more: Cells, most: int) -> None:
-    for cell in range(cells.size):
-        cells[cell] = int(min(int(cells[cell]) + int(more[cell]), most))
+def _add_cells(cells: Cells, more: Cells) -> None:
+    """Add counts to cells, up to the most that these can hold; `more` is used up."""
+    np.invert(cells, out=cells)  # what there is room for
+    np.minimum(more, cells, out=more)
+    np.invert(cells, out=cells)
+    np.add(cells, more, out=cells)
 
 
-@kernel
 def _how_full(cells: Cells, most: int) -> Integers:
     """How many cells have each count, from 0 to `most`."""
     found = np.zeros(most + 1, np.int64)
-    for cell in range(cells.size):
-        found[cells[cell]] += 1
+    for first in range(0, cells.size, SLOTS_AT_ONCE):
+        found += np.bincount(cells[first : first + SLOTS_AT_ONCE], minlength=most + 1)
     return found
 
 
@@ -192,35 +200,36 @@ def _add_windows(rows: Ids, counts: Integers, bits: int, slots: Slots, part: int
     last = np.uint64(slots.shape[0] - 1)
     new = 0
     for row in range(counts.size):
-        hashed = pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        pack(rows[row], 0, rows.shape[1], bits, key, 0)
+        hashed = hash_key(key, 0, key.size)
         if _in_part(hashed, part, parts):
             new += add_key(key, 0, hashed & last, counts[row], slots)
     return new
 
 
-@kernel
 def entries_of(slots: Slots, order: int, bits: int, at_least: int) -> tuple[Ids, Integers]:
     """The windows with this count or more, and their counts."""
-    words = slots.shape[1] - 1
-    size = 0
-    for place in range(slots.shape[0]):
-        size += slots[place, words] >= at_least
-    rows, counts = np.empty((size, order), np.int32), np.empty(size, np.int64)
-    at = 0
-    for place in range(slots.shape[0]):
-        if slots[place, words] >= at_least:
-            _unpack(slots, place, bits, rows, at)
-            counts[at] = np.int64(slots[place, words])
-            at += 1
-    return rows, counts
+    entries = slots[slots[:, -1] >= at_least]
+    rows, mask = np.empty((len(entries), order), np.int32), np.uint64((1 << bits) - 1)
+    for at, (word, shift) in enumerate(_places(order, bits)):
+        rows[:, at] = entries[:, word] >> np.uint64(shift) & mask
+    return rows, entries[:, -1].astype(np.int64)
 
 
-@kernel
+def _places(order: int, bits: int) -> Iterator[tuple[int, int]]:
+    """For each token of a window: which 64-bit number of its key holds it, and how far left it stands there."""
+    per_word = 64 // bits
+    for at in range(order):
+        word = at // per_word
+        yield word, (min(order, (word + 1) * per_word) - 1 - at) * bits
+
+
 def _how_often(slots: Slots, most: int) -> Integers:
     """How many windows have each count, up to `most` or more."""
     found = np.zeros(most + 1, np.int64)
-    for place in range(slots.shape[0]):
-        found[min(slots[place, slots.shape[1] - 1], np.uint64(most))] += 1
+    for first in range(0, len(slots), SLOTS_AT_ONCE):
+        counts = np.minimum(slots[first : first + SLOTS_AT_ONCE, -1], np.uint64(most)).astype(np.int64)
+        found += np.bincount(counts, minlength=most + 1)
     return found
 
 
@@ -272,7 +281,7 @@ class Bounds:
     def cells(self) -> Cells:
         """How often the windows of a cell occur together, up to `most`."""
         while len(self._cells) > 1:
-            _add_cells(self._cells[0], self._cells.pop(), self.most)
+            _add_cells(self._cells[0], self._cells.pop())
         return self._cells[0]
 
     def add(self, streams: Sequence[Ids]) -> None:
