@@ -107,9 +107,7 @@ def test_two_first_runs_at_once_are_both_right(tmp_path):
 
 @compiled_only
 def test_a_folder_that_can_not_be_written_is_no_error():
-    code = (
-        "import numpy as np; from bayesgram.private.csr import in_order as f; print(f(*np.zeros((2, 1), np.int32)))"
-    )
+    code = "import numpy as np; from bayesgram.private.csr import in_order as f; print(f(*np.zeros((2, 1), np.int32)))"
     assert python(code, "/dev/null/kernels").communicate()[0] == "True\n"
 
 
