@@ -175,7 +175,8 @@ def _answer(
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
         means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior)
-    return Answer(model, *posterior(measured.counts, measured.noise, means), price, ridges, start, beta)
+    found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.learnt)
+    return Answer(model, *found, price, ridges, start, beta)
 
 
 def _best(

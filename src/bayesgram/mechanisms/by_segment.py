@@ -204,11 +204,12 @@ class BySegment:
             return list(noisy), [{} for _ in noisy]
         since = self.previous.since(self.segments)
         told: list[dict[str, Any]] = [{SINCE: since} if since else {} for _ in noisy]
-        joined = []
+        joined, everyone = [], None
         for name, own, said in zip(self.names, noisy, told, strict=True):
             both = list(own)
             if self.previous.has(name):
-                both, drifts = join(own, parts, self.previous.before(name).release)
+                both, drifts = join(own, parts, self.previous.before(name).release, everyone)
+                everyone = drifts if everyone is None else everyone
                 said[DRIFT] = {order: asdict(drift) for order, drift in drifts.items()}
             joined.append(both)
         return joined, told
