@@ -1,9 +1,10 @@
 """What it gains to release segments together: KL of each segment, together with the others and alone, at the same ε.
 
 Made-up people: what all write is that of a made-up crowd; a segment writes it with words and n-grams that are
-exp(sd · N(0, 1)) times as likely. People write log-normal amounts, and some of them in two segments. Judged by
-KL(q ‖ θ), q the distribution that the segment's people draw from, so chance in what they wrote is a part of the error
-of both. "alone" is `posterior` on the people of that segment and what they wrote there, with all of ε for it.
+exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times as likely (sd −1). People write
+log-normal amounts, and some of them in two segments. Judged by KL(q ‖ θ), q the distribution that the segment's people
+draw from, so chance in what they wrote is a part of the error of both. "alone" is `posterior` on the people of that
+segment and what they wrote there, with all of ε for it.
 
     python benchmarks/segments.py [--users 50000] [--size 5000] [--runs 1] [--epsilons 0.5,1,2]
     python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams, and a week after them: time and memory
@@ -27,7 +28,9 @@ from bayesgram.private.counts import SegmentedCounts, user_counts
 from bayesgram.private.store import save_counts
 
 SHARES = {"half": 0.5, "a quarter": 0.25, "a tenth": 0.1, "a tenth more": 0.1, "1 in 20": 0.05}
-SPREADS = {"identical": 0.0, "alike": 0.3, "different": 0.5, "very different": 2.0}
+FEW, TIMES = 5, 20.0  # n-grams of a segment that alone differ, and by how much
+FEW_DIFFER = -1.0  # in place of a spread
+SPREADS = {"few n-grams differ": FEW_DIFFER, "identical": 0.0, "alike": 0.3, "different": 0.5, "very different": 2.0}
 ABROAD = 0.1  # of people write in a second segment, too
 MEDIAN, SPREAD = 12.0, 1.2  # n-grams of a user
 LARGE = 50_000  # n-grams
@@ -52,6 +55,9 @@ def made_up(
     for _ in shares:
         by_word = rng.normal(0, 1 / np.sqrt(2 * words.shape[1]), number)[words].sum(axis=1)
         tilted = everyone * np.exp(spread * (by_word + rng.normal(0, np.sqrt(0.5), everyone.size)))
+        if spread == FEW_DIFFER:
+            tilted = everyone.copy()
+            tilted[rng.choice(np.argsort(-everyone)[50:400], FEW, replace=False)] *= TIMES
         truth.append(tilted / tilted.sum())
     home = rng.choice(shares.size, users, p=shares)
     amounts = np.maximum(rng.lognormal(np.log(MEDIAN), SPREAD, users), 1).astype(int)

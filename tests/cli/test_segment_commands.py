@@ -69,6 +69,9 @@ def test_each_folder_is_taken_wherever_a_release_is(work, out):
     assert "country = de" in page
     succeed("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
     succeed("predict", "out/fr", "the", cwd=work)
+    succeed("report", "out/all", "out/de", "--against", "counts", "-o", "judged.html", cwd=work)
+    page = (work / "judged.html").read_text()
+    assert all(f"{row['kl']:.3f}"[:4] in page for row in rows[:2])
     told = refused("report", "out", "-o", "none.html", cwd=work)
     assert "holds a release for each segment; give one of them, such as out/all" in told
 

@@ -104,7 +104,7 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     from bayesgram.audit import summary
     from bayesgram.audit.utility import DISCLOSURE
-    from bayesgram.private.stored import open_counts
+    from bayesgram.private.stored import open_by_segment
     from bayesgram.released.report import PrivatePart
 
     if against is None and not audits:
@@ -114,7 +114,7 @@ def _private(
         if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
             raise UsageError("--against: the releases have different vocabularies; report those of one together.")
         with console.step("Reading counts"):
-            counts = open_counts(against, vocabulary_size=len(releases[0][1].ngrams))
+            counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
-        found = summary.scores(counts.totals, releases, public)
+        found = summary.scores(counts, releases, public)
     return PrivatePart(DISCLOSURE, found, [summary.load_attacks(path) for path in audits])
