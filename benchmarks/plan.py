@@ -1,9 +1,9 @@
 """How far a plan is from what comes out: KL and the share that is known, planned and real, for several people and ε.
 
-A plan is told of the people what a curator may know: how many there are, how much they write on average and how
-unevenly; the rest is as usual. "known" is the share of what people write whose probability the release's own
-deviations put within a factor of 2, and "right" the share whose released probability is within that factor of what
-they wrote. Seeded: nothing here is a release.
+A plan is told what is true of the people: how many there are, how much they write on average and how unevenly, and how
+far they are from public text (√(2 KL), as of log-normal ratios). Who guesses will be further off. "known" is the share
+of what people write whose probability the release's own deviations put within a factor of 2, and "right" the share
+whose released probability is within that factor of what they wrote. Seeded: nothing here is a release.
 
     python benchmarks/plan.py [--users 20000] [--size 2000] [--epsilons 0.2,1,4]
     python benchmarks/plan.py --vocab vocab.parquet --counts counts.parquet     # other people
@@ -58,7 +58,8 @@ def stored(vocab: str, counts: str) -> People:
 def compared(people: People, epsilon: float) -> str:
     """One row of the table."""
     amounts = people.amounts
-    told = {"ngrams_a_user": float(amounts.mean()), "unevenness": float(np.log(amounts).std())}
+    far = float(np.sqrt(2 * kl_divergence(people.counts.totals, people.vocabulary.prior)))
+    told = {"ngrams_a_user": float(amounts.mean()), "unevenness": float(np.log(amounts).std()), "difference": far}
     planned = plan(people.vocabulary, users=len(amounts), **told, epsilon=[epsilon]).rows[0]
     made = bg.release(people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1)
     share = known(FACTOR, made.probabilities, made.deviations).mass

@@ -191,7 +191,7 @@ def _answer(
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
         means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior)
-    found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.learnt)
+    found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core)
     apart = _told_apart(measured, found[0], prior) if pool.public.learnt else None
     return Answer(model, *found, price, ridges, start, beta, apart)
 

@@ -104,6 +104,7 @@ def prior_of(found: Inferred, public: PublicNgrams) -> PublicNgrams:
         sources=np.vstack([moved / masses[:, None], public.sources]),
         weights=np.concatenate([weights * masses, np.zeros(weights.size)]),
         learnt=True,
+        on_one_core=True,
     )
     made.__dict__["pieces"] = public.pieces  # does not depend on the prior
     return made
