@@ -17,7 +17,9 @@ import replaying
 from bayesgram.audit.utility import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.segments import Segments
+from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import Choice
+from bayesgram.inference.posterior import infer
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
@@ -277,28 +279,18 @@ def test_a_small_segment_has_half_the_error_that_it_has_alone(made):
     assert kl(truth[0], found["s0"]) < kl(truth[0], found["s2"])  # they are not all the same
 
 
-def test_a_single_phrase_that_one_segment_says_is_told_apart_from_all_people():
-    """Two segments alike but for one n-gram, which one of them writes in 3% of the cases: their ratio is 30 or more."""
-    public, _, truth = different_people(1, [0.5, 0.5], 0.0, 5)
-    q, at = truth[0], 150
-    apart = np.array(
-        [np.where(np.arange(q.size) == at, share, q * (1 - share) / (1 - q[at])) for share in (0.03, 1e-4)]
-    )
-    rng = np.random.default_rng(6)
-    rows = np.concatenate([rng.multinomial(12, own, 10_000) for own in apart])
-    who, what = np.nonzero(rows)
-    names = pa.array([f"{user}".encode() for user in range(len(rows))], pa.large_binary())
-    columns = (
-        who.astype(np.int32),
-        ((who >= 10_000) * q.size + what).astype(np.int32),
-        rows[who, what].astype(np.int32),
-    )
-    flat = user_counts(names, *columns, vocabulary_size=2 * q.size)
-    counts = SegmentedCounts(flat, Segments("country", ("s0", "s1")))
-    found = release(counts, public, Posterior(), Budget(1.0, 1e-7), seed=7)
-    says, never = (found[name].probabilities[at] for name in ("s0", "s1"))
-    assert says == pytest.approx(0.03, rel=0.15)
-    assert never < 0.03 / 10
+def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people():
+    """All but one n-gram as all people have it, within noise: that one is as its own count, not drawn to theirs."""
+    public, *_ = different_people(1, [1.0], 0.0, 5)
+    known = replace(PublicNgrams.of(public), learnt=True, on_one_core=True)
+    at, total, ratios = 5, 10_000.0, []
+    noise = np.full(len(public), total * known.prior[at] / 8)  # eight deviations of noise: no chance
+    expected = np.where(np.arange(len(public)) == at, 1.0, total * known.prior)
+    for seed in range(5):
+        counts = expected + noise * np.random.default_rng(seed).standard_normal(len(public))
+        found = infer(Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known)
+        ratios.append(found.theta[at] / known.prior[at])
+    assert np.mean(ratios) < 0.25  # 0.16; drawn to all people with all other n-grams, it is 0.41
 
 
 def test_segments_that_have_nothing_in_common_are_hardly_worse_than_alone():
