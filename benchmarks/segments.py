@@ -1,31 +1,39 @@
 """What it gains to release segments together: KL of each segment, together with the others and alone, at the same ε.
 
 Made-up people: what all write is that of a made-up crowd; a segment writes it with words and n-grams that are
-exp(sd · N(0, 1)) times as likely. People write log-normal amounts, and some of them in two segments. Judged by
-KL(q ‖ θ), q the distribution that the segment's people draw from, so chance in what they wrote is a part of the error
-of both. "alone" is `posterior` on the people of that segment and what they wrote there, with all of ε for it.
+exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times as likely (sd −1). People write
+log-normal amounts, and some of them in two segments. Judged by KL(q ‖ θ), q the distribution that the segment's people
+draw from, so chance in what they wrote is a part of the error of both. "alone" is `posterior` on the people of that
+segment and what they wrote there, with all of ε for it.
 
     python benchmarks/segments.py [--users 50000] [--size 5000] [--runs 1] [--epsilons 0.5,1,2]
-    python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams: time and memory
+    python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams, and a week after them: time and memory
 """
 
 import argparse
-import resource
-import time
+import sys
+import tempfile
 from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from measure import run
 
 import bayesgram as bg
 from bayesgram.experiments.crowd import Crowd
 from bayesgram.files.segments import Segments
 from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.store import save_counts
 
 SHARES = {"half": 0.5, "a quarter": 0.25, "a tenth": 0.1, "a tenth more": 0.1, "1 in 20": 0.05}
-SPREADS = {"identical": 0.0, "alike": 0.3, "different": 0.5, "very different": 2.0}
+FEW, TIMES = 5, 20.0  # n-grams of a segment that alone differ, and by how much
+FEW_DIFFER = -1.0  # in place of a spread
+SPREADS = {"few n-grams differ": FEW_DIFFER, "identical": 0.0, "alike": 0.3, "different": 0.5, "very different": 2.0}
 ABROAD = 0.1  # of people write in a second segment, too
 MEDIAN, SPREAD = 12.0, 1.2  # n-grams of a user
+LARGE = 50_000  # n-grams
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +55,9 @@ def made_up(
     for _ in shares:
         by_word = rng.normal(0, 1 / np.sqrt(2 * words.shape[1]), number)[words].sum(axis=1)
         tilted = everyone * np.exp(spread * (by_word + rng.normal(0, np.sqrt(0.5), everyone.size)))
+        if spread == FEW_DIFFER:
+            tilted = everyone.copy()
+            tilted[rng.choice(np.argsort(-everyone)[50:400], FEW, replace=False)] *= TIMES
         truth.append(tilted / tilted.sum())
     home = rng.choice(shares.size, users, p=shares)
     amounts = np.maximum(rng.lognormal(np.log(MEDIAN), SPREAD, users), 1).astype(int)
@@ -121,10 +132,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--epsilons", default="0.5,1,2")
     parser.add_argument("--spreads", default=",".join(map(str, SPREADS.values())))
-    parser.add_argument("--large", action="store_true")
+    parser.add_argument("--large", type=int, nargs="?", const=200, help="so many segments, 200 unless said otherwise")
     given = parser.parse_args()
     if given.large:
-        large()
+        large(given.large, 1.0)
         return
     crowd = Crowd(users=50_000, size=given.size, sentences=200_000, personas=256, shelf=64)
     vocabulary = crowd.vocabulary
@@ -146,16 +157,27 @@ def main() -> None:
             )
 
 
-def large() -> None:
-    """The largest that is promised: how long it takes, and how much memory."""
-    vocabulary = Crowd(users=1000, size=50_000, sentences=1_000_000).vocabulary
+def large(number: int, epsilon: float) -> None:
+    """The largest that is promised, through the real command: how long it takes, and how much memory."""
+    with tempfile.TemporaryDirectory() as name:
+        maker = get_context("spawn").Process(target=prepare, args=(Path(name), number))
+        maker.start()  # in a process of its own: a child's peak memory is never below its parent's
+        maker.join()
+        asked = ["counts", "--vocab", "vocab.parquet", "--epsilon", f"{epsilon:g}", "--delta", "1e-7"]
+        for week, more in (("week-1", []), ("week-2", ["--previous", f"{name}/week-1"])):
+            paths = [f"{name}/{each}" if each in {"counts", "vocab.parquet"} else each for each in asked]
+            took = run([sys.executable, "-m", "bayesgram", "release", *paths, *more, "-o", f"{name}/{week}", "--quiet"])
+            told = f"{took.seconds:.0f} s, {took.cpu:.0f} s of CPU, at most {took.peak_mb / 1000:.2f} GB"
+            print(f"{number} segments × {LARGE:,} n-grams, ε = {epsilon:g}, {week}: {told}", flush=True)
+
+
+def prepare(folder: Path, number: int) -> None:
+    """A vocabulary, and counts of made-up people in so many segments."""
+    vocabulary = Crowd(users=1000, size=LARGE, sentences=20 * LARGE).vocabulary
     everyone = (vocabulary.counts + 1) / (vocabulary.counts + 1).sum()
-    shares = np.full(200, 1 / 200)
-    people = made_up(vocabulary, everyone, shares, 0.3, 100_000, 0)
-    start = time.perf_counter()
-    bg.release(people.counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"200 segments × {len(vocabulary):,} n-grams: {time.perf_counter() - start:.0f} s, at most {peak:.2f} GB")
+    people = made_up(vocabulary, everyone, np.full(number, 1 / number), 0.3, 500 * number, 0)
+    vocabulary.save(folder / "vocab.parquet")
+    save_counts(people.counts, vocabulary, folder / "counts")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,9 @@ def test_each_folder_is_taken_wherever_a_release_is(work, out):
     assert "country = de" in page
     succeed("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
     succeed("predict", "out/fr", "the", cwd=work)
+    succeed("report", "out/all", "out/de", "--against", "counts", "-o", "judged.html", cwd=work)
+    page = (work / "judged.html").read_text()
+    assert all(f"{row['kl']:.3f}"[:4] in page for row in rows[:2])
     told = refused("report", "out", "-o", "none.html", cwd=work)
     assert "holds a release for each segment; give one of them, such as out/all" in told
 
@@ -110,6 +113,30 @@ def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
     told = refused(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
     assert "exists already" in told
     assert len(read_ledger(work / "a.ledger").reservations) == 1
+
+
+def test_weeks_of_segments_follow_one_another(work, out):
+    """Release, chain, infer and compare; and what can't be followed is refused."""
+    told = succeed(*RELEASE, "--previous", "out", "-o", "week-2", cwd=work)
+    assert "Chain:      follows out/all; all 2 together: ε = 1." in told
+    card = json.loads((work / "week-2" / "fr" / "card.json").read_text())
+    assert [link["name"] for link in card["chain"]["links"]] == ["out/fr"]
+    assert set(card["details"]["drift"]) == {"1", "2"}
+    told = succeed("infer", "week-2", "--vocab", "vocab.parquet", "-o", "again", cwd=work)
+    assert "Inferred:   from the measurements of week-2" in told
+    assert (work / "again" / "fr" / "distribution.parquet").read_bytes() == (
+        work / "week-2" / "fr" / "distribution.parquet"
+    ).read_bytes()
+    told = json.loads(succeed("infer", "out", "--vocab", "vocab.parquet", "-o", "third", "--json", cwd=work))
+    assert set(told["segments"]) == {"de", "fr", "other"}
+    succeed("compare", "out/fr", "week-2/fr", cwd=work)
+    succeed(*COUNT, "--segments", "de", "--other", "-o", "fewer", cwd=work)
+    told = succeed("release", "fewer", *RELEASE[2:], "--previous", "week-2", "-o", "week-3", cwd=work)
+    assert "gone since the release before: fr" in told
+    told = refused(*RELEASE, "--previous", "out/de", "-o", "none", cwd=work)
+    assert "de: is one release, and the counts are by 'country'" in told
+    assert "exists already" in refused("infer", "week-2", "--vocab", "vocab.parquet", "-o", "out", cwd=work)
+    assert not (work / "none").exists()
 
 
 def prepared(folder, work, users, seed):

@@ -139,6 +139,18 @@ def test_shrinkage_is_that_of_a_slow_posterior():
         assert deviation[i] == pytest.approx(math.sqrt(second - first**2), rel=2e-2)
 
 
+@pytest.mark.parametrize("number", [1, 15, 16, 5000])
+def test_on_one_core_shrinkage_is_the_same_to_six_digits(number):
+    chance = np.random.default_rng(3)
+    means, noise = chance.uniform(5, 50, number), chance.uniform(2, 20, number)
+    counts = np.minimum(
+        means * np.exp(chance.normal(0, 0.7, number)) + noise * chance.standard_normal(number), 9 * noise
+    )
+    found = zip(posterior(counts, noise, means), posterior(counts, noise, means, on_one_core=True), strict=True)
+    for one, other in found:
+        assert one == pytest.approx(other, rel=1e-4)
+
+
 def test_a_clear_count_speaks_for_itself():
     expected, deviation = posterior(np.array([1000.0, 3.0]), np.array([1.0, 5.0]), np.array([1.0, 2.0]))
     assert (expected[0], deviation[0]) == (1000.0, 1.0)

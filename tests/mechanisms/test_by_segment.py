@@ -17,7 +17,9 @@ import replaying
 from bayesgram.audit.utility import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.segments import Segments
+from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import Choice
+from bayesgram.inference.posterior import infer
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
@@ -275,6 +277,20 @@ def test_a_small_segment_has_half_the_error_that_it_has_alone(made):
     by_itself = release(alone(counts, 2, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=4)
     assert kl(truth[2], found["s2"]) < kl(truth[2], by_itself) / 2
     assert kl(truth[0], found["s0"]) < kl(truth[0], found["s2"])  # they are not all the same
+
+
+def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people():
+    """All but one n-gram as all people have it, within noise: that one is as its own count, not drawn to theirs."""
+    public, *_ = different_people(1, [1.0], 0.0, 5)
+    known = replace(PublicNgrams.of(public), learnt=True, on_one_core=True)
+    at, total, ratios = 5, 10_000.0, []
+    noise = np.full(len(public), total * known.prior[at] / 8)  # eight deviations of noise: no chance
+    expected = np.where(np.arange(len(public)) == at, 1.0, total * known.prior)
+    for seed in range(5):
+        counts = expected + noise * np.random.default_rng(seed).standard_normal(len(public))
+        found = infer(Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known)
+        ratios.append(found.theta[at] / known.prior[at])
+    assert np.mean(ratios) < 0.25  # 0.16; drawn to all people with all other n-grams, it is 0.41
 
 
 def test_segments_that_have_nothing_in_common_are_hardly_worse_than_alone():

@@ -88,7 +88,7 @@ def test_a_thousandth_of_a_percent_more_noise_than_needed_is_not_refused(monkeyp
 def test_noise_on_a_coarse_grid_is_refused():
     """With B = 2¹⁰ a user's contribution has so few steps that the noise is not nearly continuous."""
     with pytest.raises(
-        UsageError, match=r"^coordinates=50,000: too many for discrete noise at epsilon=1, delta=1e-06;"
+        UsageError, match=r"^coordinates=50,000: too many for discrete noise at epsilon=1, delta=1e-06, which"
     ):
         calibrate_gaussian(Budget(1.0, 1e-6), coordinates=50_000, units=1 << 10)
 

@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from bayesgram.arrays import Floats, Integers
+from bayesgram.arrays import Floats
 from bayesgram.audit.pictures import CLAIM, allowed_misses
 from bayesgram.audit.report import CONTENTS, FORMAT
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.utility import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.privacy.budget import MAX_EPSILON
+from bayesgram.private.counts import SegmentedCounts
+from bayesgram.private.over_users import PrivateCounts
 from bayesgram.released.changes_view import printable
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
@@ -25,10 +27,16 @@ COLOURS = ("bad", "half")
 FINDING = ("attack", "neighbour", "caught", "sentence")
 
 
-def scores(totals: Integers, releases: Sequence[tuple[str, Release]], public: Floats | None) -> list[Score]:
-    """KL of public text, where it is known, and of every release, each order by itself; orders nobody wrote are out."""
-    orders = releases[0][1].orders
-    present = [int(order) for order in np.unique(orders) if totals[orders == order].any()]
+def scores(
+    counts: PrivateCounts | SegmentedCounts, releases: Sequence[tuple[str, Release]], public: Floats | None
+) -> list[Score]:
+    """KL of public text, where it is known, and of every release, each order by itself; orders nobody wrote are out.
+
+    A release of a segment is judged by the people of that segment, and is left out where there are none.
+    """
+    everybody, orders = totals_for(counts), releases[0][1].orders
+    written = [totals_for(counts, release) for _, release in releases]
+    present = [int(order) for order in np.unique(orders) if everybody[orders == order].any()]
     if not present:
         raise BayesgramError("the private counts are empty: there is nothing to compare with; leave `against` out.")
     found: list[Score] = []
@@ -36,11 +44,12 @@ def scores(totals: Integers, releases: Sequence[tuple[str, Release]], public: Fl
         rows = orders == order
         if public is not None:
             nobody = ("public text alone", "no private data", "PROVED", 0.0, 0.0)
-            found.append(Score(*nobody, order, _finite(kl_divergence(totals[rows], public[rows]))))
-        for name, release in releases:
-            card, kl = release.card, kl_divergence(totals[rows], release.probabilities[rows])
-            told = (printable(name), card.mechanism, card.guarantee.name, card.epsilon, card.delta)
-            found.append(Score(*told, order, _finite(kl)))
+            found.append(Score(*nobody, order, _finite(kl_divergence(everybody[rows], public[rows]))))
+        for (name, release), totals in zip(releases, written, strict=True):
+            if totals[rows].any():
+                card, kl = release.card, kl_divergence(totals[rows], release.probabilities[rows])
+                told = (printable(name), card.mechanism, card.guarantee.name, card.epsilon, card.delta)
+                found.append(Score(*told, order, _finite(kl)))
     return found
 
 

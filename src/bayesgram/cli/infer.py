@@ -6,13 +6,19 @@ from typing import Annotated
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.segments import segments_told, show_segments
 from bayesgram.cli.typed import typed_command
 
 
 def infer(
     context: typer.Context,
     release: Annotated[
-        Path, typer.Argument(metavar="RELEASE", help="A release folder with measured.parquet.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="RELEASE",
+            help="A release folder with measured.parquet, or a folder of them by segment.",
+            show_default=False,
+        ),
     ],
     vocab: options.Vocab,
     output: options.Output,
@@ -25,21 +31,25 @@ def infer(
 
     Example: bayesgram infer out --vocab other.parquet -o out-2
     """
-    from dataclasses import replace
-
     from bayesgram.files.writing import check_free
     from bayesgram.inference import again
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.previous import PreviousSegments, followed
     from bayesgram.released.release import CONTENTS, largest_size
+    from bayesgram.released.segmented import SegmentedRelease, contents_of
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[release, vocab])
+    given = followed(release)
+    segments = given.segments if isinstance(given, PreviousSegments) else None
+    contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    check_free(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
-    check_free(output, force=force, contents=CONTENTS, room=largest_size(vocabulary.ngrams))
+    check_free(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
     with console.step("Inferring"):
-        made = again.infer(release, vocabulary)
-    made = replace(made, card=replace(made.card, command=typed_command(context)))
+        made = again.infer(release, vocabulary).stated(command=typed_command(context))
     made.save(output, force=force)
+    whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": made.card.to_json()})
-    else:
-        console.out.print(f"{made.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+        console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
+        return
+    console.out.print(f"{whole.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+    show_segments(made)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import charge, console, dry_runs, mechanisms, options, spark
+from bayesgram.cli.segments import segments_told, show_segments
 from bayesgram.cli.typed import typed_command
 from bayesgram.engines.choices import EngineName
 from bayesgram.mechanisms.choices import MechanismName
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from bayesgram.private.over_users import PrivateCounts
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.card import Card
-    from bayesgram.released.release import Release
-    from bayesgram.released.segmented import SegmentedRelease
 
 
 def release(
@@ -108,11 +107,10 @@ def release(
         charge.done()
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": whole.card.to_json(), **_segments_told(made, output)})
+        console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
         return
     console.out.print(f"{whole.card}\nWritten to: {output}", markup=False, soft_wrap=True)
-    if isinstance(made, SegmentedRelease):
-        _show_segments(made)
+    show_segments(made)
     _draw_norms(whole.card)
 
 
@@ -132,28 +130,6 @@ def _opened(
     clips_once = chosen.name.startswith(MechanismName.PAPER)  # it asks often, and would clip everybody each time
     with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
         yield user_counts, vocabulary, chosen
-
-
-def _segments_told(made: "Release | SegmentedRelease", output: Path) -> dict[str, Any]:
-    """For machines: the folder of each segment, and its card."""
-    from bayesgram.released.segmented import SegmentedRelease
-
-    if not isinstance(made, SegmentedRelease):
-        return {}
-    others = {name: one for name, one in made.items() if one is not made.all}
-    return {
-        "segments": {name: {"output": str(output / name), "card": one.card.to_json()} for name, one in others.items()}
-    }
-
-
-def _show_segments(made: "SegmentedRelease") -> None:
-    """Each segment's share of what people write, from noisy counts, and which model its answer is from."""
-    rows = [
-        (name, f"{100 * [*one.card.details['share'].values()][-1]:.2f}%", one.card.details["model"])
-        for name, one in made.items()
-        if one is not made.all
-    ]
-    console.print_table("Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",))
 
 
 def _draw_norms(card: "Card") -> None:

@@ -109,7 +109,7 @@ def _private(
         return None
     from bayesgram.audit import summary
     from bayesgram.audit.utility import DISCLOSURE
-    from bayesgram.private.stored import open_counts
+    from bayesgram.private.stored import open_by_segment
     from bayesgram.released.report_private import PrivatePart
 
     found = []
@@ -117,7 +117,7 @@ def _private(
         if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
             raise UsageError("--against: the releases have different vocabularies; report those of one together.")
         with console.step("Reading counts"):
-            counts = open_counts(against, vocabulary_size=len(releases[0][1].ngrams))
+            counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
-        found = summary.scores(counts.totals, releases, public)
+        found = summary.scores(counts, releases, public)
     return PrivatePart(DISCLOSURE, found, [summary.load_attacks(path) for path in audits])

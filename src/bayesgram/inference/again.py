@@ -1,13 +1,15 @@
 """Another posterior from the noisy measurements of a release, with other public text: nothing is spent again.
 
-In:  a release that kept its measurements, and a vocabulary.   Out: a release over that vocabulary.
+In:  a release that kept its measurements, or those of all segments, and a vocabulary.   Out: the same over that
+vocabulary.
 N-grams are found by their text, order by order. Those that were measured are inferred as ever; those that were not
 stand where public text has them, moved as the words that they are made of were, and as unsure as public text is.
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import pyarrow as pa
@@ -16,39 +18,92 @@ import pyarrow.compute as pc
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.keeping import measured_again, places
-from bayesgram.inference.measured import PublicNgrams
+from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.posterior import Inferred, sources_told
+from bayesgram.inference.segments import by_source, infer_segments
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.measurements import NGRAM, Measurements
-from bayesgram.released.previous import Previous
+from bayesgram.released.previous import Previous, PreviousSegments, followed
 from bayesgram.released.release import Release
+from bayesgram.released.segmented import SegmentedRelease
 from bayesgram.version import VERSION
 
 ROUNDS = 20  # of fitting words to lifts
 RIDGE = 1.0  # n-grams of the usual weight that say a word is as public text has it
 
 
+@overload
+def infer(release: Release, vocabulary: Vocabulary) -> Release: ...
+@overload
+def infer(release: SegmentedRelease, vocabulary: Vocabulary) -> SegmentedRelease: ...
+@overload
+def infer(release: str | Path, vocabulary: Vocabulary) -> Release | SegmentedRelease: ...
 @checked
-def infer(release: "Release | str | Path", vocabulary: Vocabulary) -> Release:
+def infer(release: "Release | SegmentedRelease | str | Path", vocabulary: Vocabulary) -> Release | SegmentedRelease:
     """What a release's noisy measurements say, with the public counts of another vocabulary as the prior.
 
-    Post-processing: it costs no privacy, and the card keeps what the measurements cost.
+    Releases by segment are inferred together, as they were. Post-processing: it costs no privacy, and the card keeps
+    what the measurements cost.
     """
-    given = Previous.of(release)
+    given = followed(release)
+    return _infer_segments(given, vocabulary) if isinstance(given, PreviousSegments) else _infer(given, vocabulary)
+
+
+def _infer(given: Previous, vocabulary: Vocabulary) -> Release:
+    """One release by itself."""
     measured = given.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
-    known = [_are_measured(measured, part) for _, part in vocabulary.parts]
-    pairs = zip(known, vocabulary.parts, strict=True)
-    asked = [_taken(part, rows) for rows, (_, part) in pairs if rows.any()]
-    found = infer_orders([measured_again(measured, part) for part in asked], asked)
-    by_order = {part.order: (inferred, part) for inferred, part in zip(found, asked, strict=True)}
-    placed = [_placed(part, rows, by_order) for rows, (_, part) in zip(known, vocabulary.parts, strict=True)]
-    theta, deviation = (np.concatenate([getattr(each, name) for each in placed]) for name in ("theta", "deviation"))
-    by_name = {str(part.order): each for each, (_, part) in zip(placed, vocabulary.parts, strict=True)}
-    told = _told(given, measured, by_name, vocabulary, known)
-    card = replace(given.release.card, **told, vocabulary=vocabulary.described, software=f"bayesgram {VERSION}")
-    discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-    return Release(vocabulary.ngrams, theta, card, deviation, discovered, measured)
+    asked = _Asked.of(measured, vocabulary)
+    return asked.release(given, infer_orders(asked.measured(measured), asked.parts))
+
+
+def _infer_segments(given: PreviousSegments, vocabulary: Vocabulary) -> SegmentedRelease:
+    """All people and every segment, the one as the prior of the others."""
+    given.check(given.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
+    releases = [given.before(name) for name in given.names]
+    kept = [one.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name) for one in releases]
+    asked = _Asked.of(kept[0], vocabulary)
+    everyone, *segments = map(asked.measured, kept)
+    found = infer_segments(everyone, segments, asked.parts)
+    inferred = [found.everyone, *(by_source(one, len(vocabulary.source_names)) for one in found.segments)]
+    shares = [{}, *found.shares_told([part.order for part in asked.parts])]
+    made = [
+        asked.release(replace(one, name=given.name), orders, share)
+        for one, orders, share in zip(releases, inferred, shares, strict=True)
+    ]
+    return SegmentedRelease.of(made, given.segments)
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What was measured of a vocabulary's n-grams."""
+
+    vocabulary: Vocabulary
+    known: list[Bools]  # for each order: which n-grams
+    parts: list[Vocabulary]  # these, of the orders that have any
+
+    @classmethod
+    def of(cls, measured: Measurements, vocabulary: Vocabulary) -> "_Asked":
+        known = [_are_measured(measured, part) for _, part in vocabulary.parts]
+        pairs = zip(known, vocabulary.parts, strict=True)
+        return cls(vocabulary, known, [_taken(part, rows) for rows, (_, part) in pairs if rows.any()])
+
+    def measured(self, kept: Measurements) -> list[Measured]:
+        """For inference."""
+        return [measured_again(kept, part) for part in self.parts]
+
+    def release(self, given: Previous, found: list[Inferred], more: Mapping[str, Any] | None = None) -> Release:
+        """What was inferred, over the whole vocabulary; `more` is told among the details."""
+        vocabulary = self.vocabulary
+        by_order = {part.order: (inferred, part) for inferred, part in zip(found, self.parts, strict=True)}
+        pairs = zip(self.known, vocabulary.parts, strict=True)
+        placed = [_placed(part, rows, by_order) for rows, (_, part) in pairs]
+        theta, deviation = (np.concatenate([getattr(each, name) for each in placed]) for name in ("theta", "deviation"))
+        by_name = {str(part.order): each for each, (_, part) in zip(placed, vocabulary.parts, strict=True)}
+        told = _told(given, by_name, vocabulary, self.known, more or {})
+        card = replace(given.release.card, **told, vocabulary=vocabulary.described, software=f"bayesgram {VERSION}")
+        discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
+        return Release(vocabulary.ngrams, theta, card, deviation, discovered, given.release.measured)
 
 
 def _taken(part: Vocabulary, rows: Bools) -> Vocabulary:
@@ -97,17 +152,23 @@ def _lifts(ngrams: pa.LargeStringArray, inferred: Inferred, teaching: Vocabulary
 
 
 def _told(
-    given: Previous, measured: Measurements, found: dict[str, Inferred], vocabulary: Vocabulary, known: list[Bools]
+    given: Previous,
+    found: dict[str, Inferred],
+    vocabulary: Vocabulary,
+    known: list[Bools],
+    more: Mapping[str, Any],
 ) -> dict[str, Any]:
     """What the card says of the inference: the rest is that of the release."""
-    card = given.release.card
-    asked, used = int(measured.is_kind(NGRAM).sum()), int(sum(rows.sum() for rows in known))
+    card, measured = given.release.card, given.release.measured
+    asked = 0 if measured is None else int(measured.is_kind(NGRAM).sum())
+    used = int(sum(rows.sum() for rows in known))
     numbers = {"measured": used, "not_measured": len(vocabulary) - used, "ignored": asked - used}
     details = {name: value for name, value in card.details.items() if name != "source_weights"}
     details |= {
         "model": ", ".join(dict.fromkeys(each.model for each in found.values())),
         "expected_counts": {order: round(each.total, 1) for order, each in found.items()},
         **sources_told(vocabulary.source_names, found),
+        **more,
     }
     inferred = {"from": given.name, "vocabulary": card.vocabulary["fingerprint"], **numbers}
     return {"details": details, "inferred": {**inferred, "public_text": vocabulary.source_names}, "command": None}

@@ -25,6 +25,7 @@ from bayesgram.inference.pooling import SPREAD
 
 DRIFTS: Floats = np.exp2(np.arange(0, 8.5, 0.5)) / 100  # τ from 1% to a factor of e and more
 USUAL_DRIFT, DRIFT_DEVIATION = 0.1, 1.5  # of log τ, before anything is seen
+LIKE_ALL = 0.5  # deviation of log τ of a segment from that of all people
 CHANGES: Floats = np.exp2(
     np.arange(-1.0, 5.0)
 )  # by how much an n-gram moves that has changed, over what is expected of it
@@ -58,6 +59,27 @@ class Drift:
     drift: float  # τ: standard deviation of log-frequencies
     changed: float  # the part of the n-grams that have changed by more
     information: float  # 1/noise² of what is known now, over that of this release alone: median over the n-grams
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What drift is likely before anything is seen: log τ and its standard deviation."""
+
+    drift: float = USUAL_DRIFT
+    deviation: float = DRIFT_DEVIATION
+
+    @classmethod
+    def like(cls, everyone: Drift | None) -> "Usual":
+        """Of a segment: about as all people have drifted, where that is known."""
+        return cls() if everyone is None else cls(everyone.drift, LIKE_ALL)
+
+    def log_prior(self, drifts: Floats) -> Floats:
+        """Of each drift."""
+        found: Floats = -0.5 * (np.log(drifts / self.drift) / self.deviation) ** 2
+        return found
+
+
+ANYBODY = Usual()
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,19 +161,21 @@ class About:
         return Pairs(*now, counts, scale * then[1], self.expected, self.usual, self.spread)
 
 
-def combined(measured: Measured, carried: Carried, public: PublicNgrams) -> tuple[Measured, Drift]:
+def combined(
+    measured: Measured, carried: Carried, public: PublicNgrams, usual: Usual = ANYBODY
+) -> tuple[Measured, Drift]:
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
     about = _about(carried, public, scale)
     words, changed = _words(measured, carried, public, about, scale), np.zeros(public.prior.size, bool)
     made = measured
     if words is not None:
-        found = moves(words, [np.ones(words.now.size, bool)])
+        found = moves(words, [np.ones(words.now.size, bool)], usual)
         changed = public.per_ngram((found.changed > CHANGED).astype(np.float64)) > 0
         counts, noise = averaged(words, found)
         made = replace(made, word_counts=counts, word_noise=noise)
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
-    found = moves(pairs, [~changed, changed])
+    found = moves(pairs, [~changed, changed], usual)
     if not pairs.kept(found.drift):
         return measured, Drift(found.drift, 1.0, 1.0)
     counts, noise = averaged(pairs, found)
@@ -211,11 +235,11 @@ def _scale(measured: Measured, carried: Carried) -> tuple[float, float]:
     return float(max(seen / size, SIGNAL * doubt)), float(doubt)
 
 
-def moves(pairs: Pairs, groups: Sequence[Bools]) -> Moves:
+def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> Moves:
     """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
-    usual, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
-    sums = [_by_part(usual[:, group], changes[group]) for group in groups]  # drifts × parts, for each
-    best = sum(each.max(axis=1) for each in sums) - 0.5 * (np.log(DRIFTS / USUAL_DRIFT) / DRIFT_DEVIATION) ** 2
+    drifted, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
+    sums = [_by_part(drifted[:, group], changes[group]) for group in groups]  # drifts × parts, for each
+    best = sum(each.max(axis=1) for each in sums) + usual.log_prior(DRIFTS)
     at = int(np.argmax(best))
     parts = [float(PARTS[np.argmax(each[at])]) for each in sums]
     drifts = np.concatenate([DRIFTS[at : at + 1], CHANGES])

@@ -3,7 +3,7 @@
 In and out: `Measured` of every order of a vocabulary, and `Measurements`, which n-grams are found in by their text.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.chaining import Carried, Drift, combined
+from bayesgram.inference.chaining import Carried, Drift, Usual, combined
 from bayesgram.inference.measured import UNKNOWN, Clipping, Lost, Measured, PublicNgrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.measurements import LOST_TOTAL, LOST_WORD, NGRAM, TOTAL, WORD, Block, Measurements
@@ -106,15 +106,23 @@ def _words(words: Block, ngrams: Block, others: Integers, part: Vocabulary) -> t
 
 
 def join(
-    measured: Sequence[Measured], parts: Sequence[Vocabulary], previous: Release
+    measured: Sequence[Measured],
+    parts: Sequence[Vocabulary],
+    previous: Release,
+    everyone: Mapping[str, Drift] | None = None,
 ) -> tuple[list[Measured], dict[str, Drift]]:
-    """The measurements of every order together with what a release carries over, and how far people have drifted."""
+    """The measurements of every order together with what a release carries over, and how far people have drifted.
+
+    `everyone`: how far all people have drifted, where these are some of them.
+    """
     joined, drifts = [], {}
     for noisy, part in zip(measured, parts, strict=True):
         carried = carried_over(previous, part)
         both = noisy
         if carried is not None:
-            both, drifts[str(part.order)] = combined(noisy, carried, PublicNgrams.of(part))
+            both, drifts[str(part.order)] = combined(
+                noisy, carried, PublicNgrams.of(part), Usual.like((everyone or {}).get(str(part.order)))
+            )
         joined.append(both)
     return joined, drifts
 

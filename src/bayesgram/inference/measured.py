@@ -59,6 +59,7 @@ class PublicNgrams:
     sources: Floats  # K × V: π of each source
     weights: Floats | None = None  # of the sources in π, from which learnt ones stray; None: all alike
     learnt: bool = False  # whether π was learnt from people: then no answer does without it
+    on_one_core: bool = False  # where many are inferred side by side
 
     @classmethod
     def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.features import RIDGES, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
@@ -32,6 +32,7 @@ JUDGE_SHARE = 0.2  # of the information judges, the rest fits
 STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and its price
 LEARNT_PRICE = 4.0  # of pooling with learnt ridges
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
+APART = 5.0  # noise deviations from all people beyond which a segment's n-gram is as its own counts have it
 LIFT_PARTS = np.linspace(0, 1.2, 25)  # of what shorter n-grams say that is believed,
 USUAL_LIFT, LIFT_DEVIATION = 0.7, 0.25  # usually so much
 
@@ -59,6 +60,20 @@ class Answer:
     ridges: Floats | None = None  # of pooling
     start: Floats | None = None  # what it began with
     beta: Floats | None = None  # and what it has learnt of words
+    apart: Bools | None = None  # n-grams of a segment that noise can't have told apart from all people's
+
+    @property
+    def theta(self) -> Floats:
+        """As a distribution."""
+        theta: Floats = self.expected / self.expected.sum()
+        return theta
+
+    def without(self, prior: Floats) -> Floats:
+        """What stands where nothing of it is believed: the prior, but for n-grams that are told apart."""
+        if self.apart is None or not self.apart.any():
+            return prior
+        base: Floats = np.where(self.apart, self.theta, prior)
+        return base / float(base.sum())
 
 
 def infer(
@@ -81,8 +96,9 @@ def infer(
     if best is None:
         return _public(measured, public, weights)
     answer = _answer(best.model, measured, pool, best.price, best.ridges, best.start)
-    kept = float(answer.expected.sum()) * _between(public.prior, answer, part)
-    deviation = np.maximum(part * answer.deviation, spread(kept, measured.noise, trust))
+    kept = float(answer.expected.sum()) * _between(answer.without(public.prior), answer, part)
+    believed = part if answer.apart is None else np.where(answer.apart, 1.0, part)
+    deviation = np.maximum(believed * answer.deviation, spread(kept, measured.noise, trust))
     expected = _given_back(kept, measured, public, vectors)
     total, theta = float(kept.sum()), expected / expected.sum()
     written = total / (1 - measured.clipping.lost)
@@ -175,7 +191,16 @@ def _answer(
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
         means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior)
-    return Answer(model, *posterior(measured.counts, measured.noise, means), price, ridges, start, beta)
+    found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core)
+    apart = _told_apart(measured, found[0], prior) if pool.public.learnt else None
+    return Answer(model, *found, price, ridges, start, beta, apart)
+
+
+def _told_apart(measured: Measured, expected: Floats, prior: Floats) -> Bools:
+    """The n-grams of a segment whose counts noise and chance can't have moved so far from all people's."""
+    usual = float(expected.sum()) * prior
+    apart: Bools = (measured.counts - usual) ** 2 > APART**2 * (measured.noise**2 + usual)
+    return apart
 
 
 def _best(
@@ -193,17 +218,24 @@ def _best(
             gain, doubt = _gain(_between(prior, answer, some), base, judge)
             if gain > max(most, SURE * doubt):
                 most, best, part = gain, answer, float(some)
+    if best is None and _tells_apart(answers[0], prior, judge):
+        best = answers[0]
     if best is None:
         return None, 0.0, 0.0
-    kept = float(best.expected.sum()) * _between(prior, best, part)
+    kept = float(best.expected.sum()) * _between(best.without(prior), best, part)
     return best, part, fitted_trust(kept, fit.noise, judge)
+
+
+def _tells_apart(answer: Answer, prior: Floats, judge: Measured) -> bool:
+    """Whether single n-grams of a segment are worth telling apart where all others are as all people's."""
+    return _likelihood(answer.without(prior), judge) - _likelihood(prior, judge) > PRICE
 
 
 def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tuple[Answer | None, float]:
     """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
     most, best, part = 0.0, None, 0.0
     for answer in answers:
-        score = _evidence(answer.expected / answer.expected.sum(), prior, judge) - answer.price * PARTS
+        score = _evidence(answer.theta, prior, judge) - answer.price * PARTS
         at = int(np.argmax(score))
         if score[at] > most:
             most, best, part = float(score[at]), answer, float(PARTS[at])

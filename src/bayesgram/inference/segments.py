@@ -11,12 +11,14 @@ agree: for each order θ_all = Σ share·θ exactly, with the shares that are to
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.features import word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.mixing import Weights
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.posterior import Inferred
 from bayesgram.public.vocabulary import Vocabulary
@@ -32,6 +34,11 @@ class Together:
     everyone: list[Inferred]
     segments: list[list[Inferred]]
     shares: Floats  # segments × orders: of what people write, as far as clipping leaves it
+
+    def shares_told(self, orders: Sequence[int]) -> list[dict[str, Any]]:
+        """What the card of each segment says of its share, by order."""
+        names = [str(order) for order in orders]
+        return [{"share": dict(zip(names, own, strict=True))} for own in self.shares.tolist()]
 
 
 def infer_segments(
@@ -97,6 +104,7 @@ def prior_of(found: Inferred, public: PublicNgrams) -> PublicNgrams:
         sources=np.vstack([moved / masses[:, None], public.sources]),
         weights=np.concatenate([weights * masses, np.zeros(weights.size)]),
         learnt=True,
+        on_one_core=True,
     )
     made.__dict__["pieces"] = public.pieces  # does not depend on the prior
     return made
@@ -131,3 +139,13 @@ def agreeing(everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgra
 def _like(everyone: Inferred, segment: Inferred) -> Inferred:
     """The answer of all people; of a segment that may be any, nothing is known but that."""
     return replace(segment, theta=everyone.theta, deviation=np.maximum(everyone.deviation, everyone.theta))
+
+
+def by_source(segment: Sequence[Inferred], number: int) -> list[Inferred]:
+    """A source is there as all people moved it and as it is: both together are its weight."""
+    return [replace(one, weights=_added(one.weights, number)) for one in segment]
+
+
+def _added(weights: Weights, number: int) -> Weights:
+    both = weights.weights[:number] + weights.weights[number:]
+    return replace(weights, weights=both, deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]))

@@ -23,7 +23,7 @@ from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
 from bayesgram.released.measurements import Measurements
-from bayesgram.released.previous import Previous
+from bayesgram.released.previous import Previous, PreviousSegments
 from bayesgram.released.release import Release
 from bayesgram.released.segmented import SegmentedRelease
 
@@ -64,7 +64,7 @@ class Mechanism(ABC):
     guarantee: ClassVar[Guarantee]
     statement: ClassVar[str]
     several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
-    previous: Previous | None = None  # the release that this one follows
+    previous: Previous | PreviousSegments | None = None  # the release that this one follows
     usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
     hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
@@ -94,7 +94,7 @@ class Mechanism(ABC):
         names = [each.name for each in fields(self) if each.name != "previous"]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names}
 
-    def after(self, previous: "Previous | Release | str | Path | None") -> "Mechanism":
+    def after(self, previous: "Previous | Release | SegmentedRelease | str | Path | None") -> "Mechanism":
         """The same mechanism, with an earlier release as its prior."""
         if previous is None:
             return self
@@ -150,7 +150,7 @@ def made_release(
         seeded=chance.noise.seeded and epsilon is not None,
         measured=None if outcome.measured is None else outcome.measured.described,
     )
-    if mechanism.previous is not None:
+    if isinstance(mechanism.previous, Previous):
         card = replace(card, chain=mechanism.previous.followed_by(card))
     discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
     return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
@@ -166,7 +166,7 @@ class ReleaseOptions(TypedDict, total=False):
     output: str | None
     unit: str | None
     on_reserved: Callable[[int], None] | None
-    previous: "Previous | Release | str | Path | None"
+    previous: "Previous | Release | SegmentedRelease | str | Path | None"
     on_progress: Callable[[float], None]
 
 
@@ -200,7 +200,7 @@ def release(
     output: str | None = None,
     unit: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
-    previous: "Previous | Release | str | Path | None" = None,
+    previous: "Previous | Release | SegmentedRelease | str | Path | None" = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
     """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.

@@ -2,11 +2,12 @@
 
 The door is that of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and for
 totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
-adding or removing a user moves the sum by at most B (docs/promise.md). After the noise: `inference.segments`.
+adding or removing a user moves the sum by at most B (docs/promise.md). After the noise: what earlier releases of the
+same segments carry over is joined with what was measured (`inference.keeping`), and then `inference.segments`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -14,12 +15,11 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import on_cores
-from bayesgram.files.segments import Segments
-from bayesgram.inference.keeping import kept
+from bayesgram.files.segments import ALL, Segments
+from bayesgram.inference.keeping import join, kept
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measuring import Choice
-from bayesgram.inference.posterior import Inferred
-from bayesgram.inference.segments import Together, infer_segments
+from bayesgram.inference.segments import Together, by_source, infer_segments
 from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
 from bayesgram.mechanisms.posterior import Design, Posterior, described
 from bayesgram.privacy.accounting import Spend
@@ -29,6 +29,8 @@ from bayesgram.private.amounts import Bins
 from bayesgram.private.clip import UNITS, Coordinates, LostWords
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.card import DRIFT, SINCE
+from bayesgram.released.previous import PreviousSegments
 from bayesgram.released.segmented import SegmentedRelease
 
 SEGMENT_PART = 0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
@@ -123,16 +125,28 @@ class BySegment:
     on_progress: Callable[[float], None] = lambda _: None
 
     name: ClassVar[str] = Posterior.name
-    previous: ClassVar[None] = None  # segments follow no earlier release
     guarantee: ClassVar[Guarantee] = Posterior.guarantee
+
+    @property
+    def previous(self) -> PreviousSegments | None:
+        """The releases by segment that these follow."""
+        before = self.posterior.previous
+        return before if isinstance(before, PreviousSegments) else None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all releases that come out."""
+        return (ALL, *self.segments.all_names)
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """(ε, δ) of all segments together."""
         return self.posterior.check_budget(budget)
 
     def check_inputs(self, counts: SegmentedCounts, vocabulary: Vocabulary) -> None:
-        """Counts and vocabulary belong together."""
+        """Counts and vocabulary belong together, and earlier releases are of use."""
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
+        if self.previous is not None:
+            self.previous.check(self.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def calibrated(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """σ of all measurements together; coordinates of every segment count for the slack."""
@@ -163,33 +177,48 @@ class BySegment:
         self.check_budget(budget)
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
-        (everyone, *segments), details = self.measure(counts, vocabulary, budget, chance)
+        noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
-        found = infer_segments(everyone, segments, parts, self.on_progress, on_cores)
-        outcomes = [
-            replace(outcome, measured=kept(noisy, parts, None))
-            for outcome, noisy in zip(self._outcomes(found, vocabulary, details), (everyone, *segments), strict=True)
-        ]
-        made = [made_release(self.posterior, outcome, vocabulary, budget, chance) for outcome in outcomes]
+        joined, told = self._joined(noisy, parts)
+        found = infer_segments(joined[0], joined[1:], parts, self.on_progress, on_cores)
+        outcomes = self._outcomes(found, vocabulary, [{**drift, **details} for drift in told])
+        made = []
+        for name, outcome, own, both in zip(self.names, outcomes, noisy, joined, strict=True):
+            measured = kept(own, parts, None if self.previous is None else both)
+            outcome_with = replace(outcome, measured=measured)
+            made.append(made_release(self._after(name), outcome_with, vocabulary, budget, chance))
         return SegmentedRelease.of(made, self.segments)
 
-    def _outcomes(self, found: Together, vocabulary: Vocabulary, details: dict[str, Any]) -> list[Outcome]:
+    def _after(self, name: str) -> Posterior:
+        """The mechanism of one release, which knows what that one follows."""
+        return self.posterior if self.previous is None else self.posterior.after(self.previous.before(name))
+
+    def _joined(
+        self, noisy: Sequence[list[Measured]], parts: Sequence[Vocabulary]
+    ) -> tuple[list[list[Measured]], list[dict[str, Any]]]:
+        """What was measured of each together with what earlier releases of it carry over, and what the cards say.
+
+        A segment that is new has its own measurements alone; all people, its prior, know what they knew.
+        """
+        if self.previous is None:
+            return list(noisy), [{} for _ in noisy]
+        since = self.previous.since(self.segments)
+        told: list[dict[str, Any]] = [{SINCE: since} if since else {} for _ in noisy]
+        joined, everyone = [], None
+        for name, own, said in zip(self.names, noisy, told, strict=True):
+            both = list(own)
+            if self.previous.has(name):
+                both, drifts = join(own, parts, self.previous.before(name).release, everyone)
+                everyone = drifts if everyone is None else everyone
+                said[DRIFT] = {order: asdict(drift) for order, drift in drifts.items()}
+            joined.append(both)
+        return joined, told
+
+    def _outcomes(self, found: Together, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]) -> list[Outcome]:
         """Of all people, and then of each segment."""
-        orders = [str(part.order) for _, part in vocabulary.parts]
-        outcomes = [described(found.everyone, vocabulary, details)]
-        for inferred, shares in zip(found.segments, found.shares.tolist(), strict=True):
-            summed = [_by_source(one, len(vocabulary.source_names)) for one in inferred]
-            told = {**details, "share": dict(zip(orders, shares, strict=True))}
-            outcomes.append(described(summed, vocabulary, told))
-        return outcomes
-
-
-def _by_source(found: Inferred, number: int) -> Inferred:
-    """A source is there as all people moved it and as it is: both together are its weight."""
-    weights = found.weights
-    both = replace(
-        weights,
-        weights=weights.weights[:number] + weights.weights[number:],
-        deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]),
-    )
-    return replace(found, weights=both)
+        inferred = [found.everyone, *(by_source(one, len(vocabulary.source_names)) for one in found.segments)]
+        shares = [{}, *found.shares_told([part.order for _, part in vocabulary.parts])]
+        return [
+            described(one, vocabulary, {**told, **share})
+            for one, told, share in zip(inferred, details, shares, strict=True)
+        ]

@@ -46,8 +46,9 @@ from bayesgram.private.clip import UNITS, Coordinates, LostWords, check_clip_nor
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import DRIFT
-from bayesgram.released.previous import Previous
+from bayesgram.released.previous import Previous, PreviousSegments, followed
 from bayesgram.released.release import Release
+from bayesgram.released.segmented import SegmentedRelease
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.by_segment import BySegment
@@ -65,20 +66,25 @@ class Posterior(Mechanism):
     )
 
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
-    previous: Previous | None = None  # a release that this one follows; public
+    previous: Previous | PreviousSegments | None = None  # a release that this one follows; public
 
     def __post_init__(self) -> None:
         check_fields(self)
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
-    def after(self, previous: "Previous | Release | str | Path | None") -> "Posterior":
+    def after(self, previous: "Previous | Release | SegmentedRelease | str | Path | None") -> "Posterior":
         """With an earlier release as the prior, or the one it has."""
-        return self if previous is None else replace(self, previous=Previous.of(previous))
+        return self if previous is None else replace(self, previous=followed(previous))
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Also that the earlier release is of use."""
         super().check_inputs(counts, vocabulary)
+        if isinstance(self.previous, PreviousSegments):
+            raise UsageError(
+                f"{self.previous.name}: holds a release for each segment, and the counts are not by segment; give the"
+                f" one of all people, {self.previous.name}/all, or count by {self.previous.segments.by!r}."
+            )
         if self.previous is not None:
             self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
@@ -86,10 +92,10 @@ class Posterior(Mechanism):
         """The mechanism for counts by segment."""
         from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it is made of this
 
-        if self.previous is not None:
+        if isinstance(self.previous, Previous):
             raise UsageError(
-                f"previous: the counts are by {segments.by!r}, and segments follow no earlier release yet; leave"
-                " `previous` out, or count without `by`."
+                f"{self.previous.name}: is one release, and the counts are by {segments.by!r}; give the folder of a"
+                " release by segment, which has `all` in it, or leave `previous` out."
             )
         return BySegment(self, segments, on_progress)
 

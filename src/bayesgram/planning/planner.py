@@ -6,7 +6,7 @@ Does not know of several releases or of ledgers (shares.py), and reads nothing p
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -83,7 +83,8 @@ class Planner:
         return lru_cache(4)(self._cut)
 
     def _cut(self, size: int) -> list[PublicNgrams]:
-        return [PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.parts]
+        found = [PublicNgrams.of(_most_frequent(part, size)) for _, part in self.vocabulary.parts]
+        return [replace(public, on_one_core=True) for public in found]
 
 
 def _most_frequent(part: Vocabulary, size: int) -> Vocabulary:

@@ -55,9 +55,11 @@ def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> Gauss
 def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:
     """The noise, if our own curve says that it is enough: nothing is drawn otherwise."""
     if noise.slack > largest_slack(budget.epsilon, budget.delta) * (1 - 2 * ROUNDING):
+        room = int(coordinates * largest_slack(budget.epsilon, budget.delta) / noise.slack)
         raise UsageError(
             f"coordinates={coordinates:,}: too many for discrete noise at epsilon={budget.epsilon:g},"
-            f" delta={budget.delta:g}; use a smaller vocabulary, or a budget that protects better."
+            f" delta={budget.delta:g}, which has room for {room:,}; use a smaller vocabulary, fewer segments, or a"
+            " smaller epsilon."
         )
     if not fits([noise.spend], budget):
         raise BayesgramError(

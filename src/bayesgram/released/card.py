@@ -17,6 +17,7 @@ from bayesgram.version import VERSION
 LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment")
 TOLD = ("model", "clip_norm_used", "slope", "rho", "threshold")  # details that say something without the source code
 LONGEST_LIST = 10  # that a person is shown; card.json has all
+SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
 SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
@@ -169,7 +170,9 @@ class Card:
             return None
         name, names = self.segment["name"], [*self.segment["names"], *([OTHER] if self.segment["other"] else [])]
         who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
-        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)})"
+        since = self.details.get(SINCE, {})
+        moved = "".join(f"; {what} since the release before: {shown(those)}" for what, those in since.items() if those)
+        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)}){moved}"
 
     @property
     def _orders(self) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON
 from bayesgram.privacy.unit import check_unit
+from bayesgram.released.card import SINCE
 from bayesgram.released.chain import Chain
 from bayesgram.released.origins import are_described
 
@@ -36,6 +37,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("unit", values.get("unit") is None or _is_unit(values["unit"]))
     _require("segment", _is_segment(values.get("segment")))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
+    _require("segments", _has_segments_since(details or {}))
     _require("chain", _is_chain(values.get("chain")))
     _require("inferred", _is_inferred(values.get("inferred")))
     _require("sources", _has_sources(details or {}))
@@ -104,6 +106,13 @@ def _is_segment(told: object) -> bool:
         return False
     names = told.get("names")
     return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
+
+
+def _has_segments_since(details: dict[str, Any]) -> bool:
+    """Which segments are new and which are gone, where a list has changed."""
+    since = details.get(SINCE, {})
+    lists = since.values() if isinstance(since, dict) and set(since) <= {"new", "gone"} else [None]
+    return all(isinstance(names, list) and all(map(_is_printable, names)) for names in lists)
 
 
 def _has_totals(details: dict[str, Any]) -> bool:

@@ -3,6 +3,7 @@
 In:  a release, or its folder.   Out: a `Previous`, and the chain of a card that follows it. All of it is public.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.errors import UsageError
+from bayesgram.files.segments import ALL, Segments
 from bayesgram.released.card import Card
 from bayesgram.released.chain import Chain, Link, hashed
 from bayesgram.released.measurements import NGRAM, Measurements
-from bayesgram.released.release import Release
+from bayesgram.released.release import CARD, Release
+from bayesgram.released.segmented import SegmentedRelease, listed_in, load_segment
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +34,7 @@ class Previous:
             return given
         if isinstance(given, Release):
             return cls(given)
-        name = Path(given).resolve().name or str(given)
-        return cls(Release.load(given), "".join(each if each.isprintable() else "�" for each in name))
+        return cls(Release.load(given), _called(given))
 
     def measured_for(self, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
         """Its measurements, if they tell something of these n-grams."""
@@ -63,3 +65,77 @@ class Previous:
         told = own.promised
         mine = Link(name=self.name, **told, hash=hashed(before, **told))
         return Chain((*links, mine), hashed(mine.hash, **card.promised)).to_json()
+
+
+@dataclass(frozen=True, eq=False)
+class PreviousSegments:
+    """Releases by segment that others by segment follow: each that of the same name, a new one that of all people."""
+
+    segments: Segments
+    opened: Callable[[str], Release]  # by name, when it is needed: all of them at once are large
+    name: str = "a release"
+
+    @classmethod
+    def of(cls, given: "SegmentedRelease | str | Path") -> "PreviousSegments":
+        """Releases by segment, or the folder that they are in."""
+        if isinstance(given, SegmentedRelease):
+            return cls(given.segments, given.__getitem__)
+        segments = listed_in(given)
+        return cls(segments, lambda name: load_segment(given, segments, name), _called(given))
+
+    @property
+    def release(self) -> Release:
+        """That of all people."""
+        return self.opened(ALL)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all releases."""
+        return (ALL, *self.segments.all_names)
+
+    def has(self, segment: str) -> bool:
+        """Whether there is one of all people, or of this segment."""
+        return segment in self.names
+
+    def before(self, segment: str) -> Previous:
+        """What a segment follows."""
+        own = segment if self.has(segment) else ALL
+        return Previous(self.opened(own), f"{self.name}/{own}")
+
+    def check(self, segments: Segments, ngrams: pa.LargeStringArray, tokenizer: str) -> None:
+        """Refuse what segments can't follow."""
+        if self.segments.by != segments.by:
+            raise UsageError(
+                f"{self.name}: is by {self.segments.by!r}, the counts are by {segments.by!r}; give a release by the"
+                " same column, or leave `previous` out."
+            )
+        for name in self.names:
+            self.before(name).measured_for(ngrams, tokenizer)
+
+    def since(self, segments: Segments) -> dict[str, list[str]]:
+        """Which segments are new, and which are gone; nothing where the lists are the same."""
+        new, old = segments.all_names, self.segments.all_names
+        found = {"new": _without(new, old), "gone": _without(old, new)}
+        return found if any(found.values()) else {}
+
+
+def followed(
+    given: "Previous | PreviousSegments | Release | SegmentedRelease | str | Path",
+) -> Previous | PreviousSegments:
+    """What a release follows: a release, releases by segment, or the folder of either."""
+    if isinstance(given, PreviousSegments):
+        return given
+    if isinstance(given, SegmentedRelease):
+        return PreviousSegments.of(given)
+    if isinstance(given, str | Path) and not (Path(given) / CARD).is_file() and (Path(given) / ALL / CARD).is_file():
+        return PreviousSegments.of(given)
+    return Previous.of(given)
+
+
+def _called(path: str | Path) -> str:
+    name = Path(path).resolve().name or str(path)
+    return "".join(each if each.isprintable() else "�" for each in name)
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    return [name for name in names if name not in others]

@@ -15,6 +15,27 @@ from bayesgram.files.writing import publish_folder
 from bayesgram.released.release import CARD, CONTENTS, Release
 
 
+def listed_in(path: str | Path) -> Segments:
+    """Which segments a folder of releases has, as the card of all people says."""
+    if not (Path(path) / ALL / CARD).is_file():
+        raise UsageError(f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`.")
+    told = Release.load(Path(path) / ALL).card.segment
+    if told is None:
+        raise UsageError(f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it.")
+    return Segments(told["by"], tuple(told["names"]), told["other"])
+
+
+def load_segment(path: str | Path, segments: Segments, name: str) -> Release:
+    """One release of a folder, whose card must say that it is the one of this list and name."""
+    found = Release.load(Path(path) / name)
+    if found.card.segment != {**segments.to_json(), "name": name}:
+        raise UsageError(
+            f"{Path(path) / name}: its card is of another segment, or of another list; get the folder anew from where"
+            " it was published."
+        )
+    return found
+
+
 def contents_of(segments: Segments) -> list[str]:
     """What the folder holds."""
     return [f"{name}/{file}" for name in (ALL, *segments.all_names) for file in CONTENTS]
@@ -67,12 +88,5 @@ class SegmentedRelease(Mapping[str, Release]):
     @classmethod
     def load(cls, path: str | Path) -> "SegmentedRelease":
         """Read all folders."""
-        if not (Path(path) / ALL / CARD).is_file():
-            raise UsageError(f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`.")
-        everyone = Release.load(Path(path) / ALL)
-        told = everyone.card.segment
-        if told is None:
-            raise UsageError(f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it.")
-        segments = Segments(told["by"], tuple(told["names"]), told["other"])
-        others = {name: Release.load(Path(path) / name) for name in segments.all_names}
-        return cls({ALL: everyone, **others}, segments)
+        segments = listed_in(path)
+        return cls({name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}, segments)

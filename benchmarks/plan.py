@@ -1,0 +1,95 @@
+"""How far a plan is from what comes out: KL and the share that is known, planned and real, for several people and ε.
+
+A plan is told what is true of the people: how many there are, how much they write on average and how unevenly, and how
+far they are from public text (√(2 KL), as of log-normal ratios). Who guesses will be further off. "known" is the share
+of what people write whose probability the release's own deviations put within a factor of 2, and "right" the share
+whose released probability is within that factor of what they wrote. Seeded: nothing here is a release.
+
+    python benchmarks/plan.py [--users 20000] [--size 2000] [--epsilons 0.2,1,4]
+    python benchmarks/plan.py --vocab vocab.parquet --counts counts.parquet     # other people
+"""
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import bayesgram as bg
+from bayesgram.audit.utility import kl_divergence
+from bayesgram.experiments.crowd import Crowd
+from bayesgram.experiments.population import Population
+from bayesgram.planning.plan import plan
+from bayesgram.planning.simulation import FACTOR
+from bayesgram.released.certainty import known
+
+
+@dataclass(frozen=True, eq=False)
+class People:
+    """Somebody's counts, and what they are called."""
+
+    name: str
+    vocabulary: bg.Vocabulary
+    counts: bg.UserCounts
+
+    @property
+    def amounts(self) -> np.ndarray:
+        """How many n-grams each user wrote."""
+        return np.add.reduceat(self.counts.counts, self.counts.starts[:-1])
+
+
+def made_up(users: int, size: int) -> Iterator[People]:
+    """A crowd of personas, and the people of the demo."""
+    crowd = Crowd(users=users, size=size, sentences=50 * size, personas=256, shelf=64)
+    yield People("crowd", crowd.vocabulary, crowd.counts())
+    text = pa.Table.from_batches(Population(users=1, seed=7).public_text(15 * size))
+    vocabulary = bg.Vocabulary.from_public(text, order=3, size=size)
+    messages = pa.Table.from_batches(Population(users=users, seed=1).messages())
+    yield People("demo", vocabulary, bg.count(messages, vocabulary))
+
+
+def stored(vocab: str, counts: str) -> People:
+    """Counts that are there already."""
+    vocabulary = bg.Vocabulary.load(vocab)
+    return People(counts, vocabulary, bg.load_counts(counts, vocabulary_size=len(vocabulary)))
+
+
+def compared(people: People, epsilon: float) -> str:
+    """One row of the table."""
+    amounts = people.amounts
+    far = float(np.sqrt(2 * kl_divergence(people.counts.totals, people.vocabulary.prior)))
+    told = {"ngrams_a_user": float(amounts.mean()), "unevenness": float(np.log(amounts).std()), "difference": far}
+    planned = plan(people.vocabulary, users=len(amounts), **told, epsilon=[epsilon]).rows[0]
+    made = bg.release(people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1)
+    share = known(FACTOR, made.probabilities, made.deviations).mass
+    p = people.counts.totals / people.counts.totals.sum()
+    with np.errstate(divide="ignore"):
+        right = float(p[np.abs(np.log(p / made.probabilities)) <= np.log(FACTOR)].sum())
+    kl = kl_divergence(people.counts.totals, made.probabilities)
+    lost = made.measured.clipping[0] if made.measured.clipping else float("nan")
+    return (
+        f"| {people.name} | {epsilon:g} | {planned.kl:.3f} | {kl:.3f} | {planned.known:.0%} | {share:.0%} | {right:.0%}"
+        f" | {made.card.details['clip_norm_used']:.2g} | {lost:.0%} |"
+    )
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--users", type=int, default=20_000)
+    parser.add_argument("--size", type=int, default=2_000)
+    parser.add_argument("--epsilons", default="0.2,1,4")
+    parser.add_argument("--vocab")
+    parser.add_argument("--counts")
+    given = parser.parse_args()
+    print("| people | ε | KL, planned | KL | known, planned | known by the card | right | Λ | clipped away |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    everyone = [stored(given.vocab, given.counts)] if given.counts else made_up(given.users, given.size)
+    for people in everyone:
+        for epsilon in map(float, given.epsilons.split(",")):
+            print(compared(people, epsilon), flush=True)
+
+
+if __name__ == "__main__":
+    main()
