@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from bayesgram.arrays import Floats, Ids
 from bayesgram.audit.utility import kl_divergence
-from bayesgram.inference.again import infer
+from bayesgram.inference.reinference import infer
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget

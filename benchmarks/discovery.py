@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from partition_selection import PEERS, Bounds, Lists
+from partition_selection import PEERS, CountMinSketch, Lists
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers
 from bayesgram.files import Records, read_records
-from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.mechanisms import discovery as mechanism
-from bayesgram.mechanisms.discovery import ROUNDS, Door, Settings, of_known_words
+from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private.candidate_lists import CandidateLists
@@ -151,7 +151,7 @@ def ours(
 ) -> Callable[[int], Integers]:
     """`discover` with so many rounds: from a seed to what comes out. `known` are the words of public text."""
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
-    door = Door(settings, budget, settings.calibrated(budget))
+    door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     lists, numbers = listed or people.heaviest(people.weights(), mechanism.MOST)
 
     def find(seed: int) -> Integers:
@@ -177,7 +177,7 @@ def contestants(
     """All of them by name: made ready when it is their turn, then run with a seed."""
 
     def peer(name: str) -> Callable[[], Callable[[int], Integers]]:
-        bounds = Bounds(budget.epsilon, budget.delta, most)
+        bounds = CountMinSketch(budget.epsilon, budget.delta, most)
         return lambda: lambda seed: PEERS[name](people.lists, bounds, np.random.default_rng(seed))
 
     return {

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from discovery import DELTA, People, ours, read_people, words_of
 
 from bayesgram.arrays import Floats
-from bayesgram.inference import steering
+from bayesgram.inference import scheduling
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS
 from bayesgram.privacy.budget import Budget
@@ -58,11 +58,11 @@ CHANGES = [
     *(Change(novelty, "UNLIKELY", {**UNLIKELY, 1: value}) for value in (2.0, 4.0)),
     *(Change(novelty, "UNLIKELY", {**UNLIKELY, 2: value}) for value in (3.0, 5.0)),
     *(Change(novelty, "UNLIKELY", {**UNLIKELY, 3: value}) for value in (6.0, 8.0)),
-    *(Change(steering, "BEHIND", value) for value in (0.1, 0.5)),
-    *(Change(steering, "WIDTH", value) for value in (0.75, 1.1)),
-    *(Change(steering, "EASE", value) for value in (1.0, 2.0)),
-    *(Change(steering, "BELIEF", value) for value in (0.15, 0.35)),
-    *(Change(steering, "HOPELESS", value) for value in (1.5, 3.0)),
+    *(Change(scheduling, "BEHIND", value) for value in (0.1, 0.5)),
+    *(Change(scheduling, "WIDTH", value) for value in (0.75, 1.1)),
+    *(Change(scheduling, "EASE", value) for value in (1.0, 2.0)),
+    *(Change(scheduling, "BELIEF", value) for value in (0.15, 0.35)),
+    *(Change(scheduling, "HOPELESS", value) for value in (1.5, 3.0)),
     *(Change(mechanism, "MOST", value) for value in (60, 150)),
 ]
 

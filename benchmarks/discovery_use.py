@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 from discovery import read_users
 from from_text import bayesgram
 
-from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.private.user_text import read_user_text
 from bayesgram.public.novelty import PublicText, Spelling, window_sums
 from bayesgram.public.vocabulary import Vocabulary

@@ -86,7 +86,7 @@ def passing(sums: Floats, sigma: float, level: float, rng: np.random.Generator) 
 
 
 @dataclass(frozen=True)
-class Bounds:
+class CountMinSketch:
     """What all peers know."""
 
     epsilon: float
@@ -99,14 +99,14 @@ class Bounds:
         return sigma, threshold(sigma, self.delta / 2, self.most)
 
 
-def weighted_gaussian(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> Integers:
+def weighted_gaussian(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """All alike."""
     sigma, level = bounds.calibrated()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
     return passing(lists.sums(1 / np.sqrt(np.maximum(lists.lengths, 1))), sigma, level, rng)
 
 
-def policy_gaussian(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> Integers:
+def policy_gaussian(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """Users in random order, each by the ℓ2 descent."""
     sigma, level = bounds.calibrated()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
@@ -115,7 +115,7 @@ def policy_gaussian(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> I
     return passing(sums, sigma, level, rng)
 
 
-def dp_sips(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> Integers:
+def dp_sips(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """Rounds with a growing budget; what was found is left out."""
     shares = GROWTH ** np.arange(ROUNDS)[::-1]
     sigma, found = noise_multiplier(bounds.epsilon, bounds.delta / 2), [np.zeros(0, np.int64)]
@@ -128,7 +128,7 @@ def dp_sips(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> Integers:
     return np.concatenate(found)
 
 
-def mad(lists: Lists, bounds: Bounds, rng: np.random.Generator) -> Integers:
+def mad(lists: Lists, bounds: CountMinSketch, rng: np.random.Generator) -> Integers:
     """MaxAdaptiveDegree."""
     sigma, level = bounds.calibrated()
     lists = lists.cut(rng.random(lists.candidates.size), bounds.most)
@@ -147,7 +147,7 @@ def adaptive_sums(lists: Lists, most: float, degree: int = ADAPTIVE) -> Floats:
     return np.minimum(first, most) + lists.sums(rest)
 
 
-PEERS: dict[str, Callable[[Lists, Bounds, np.random.Generator], Integers]] = {
+PEERS: dict[str, Callable[[Lists, CountMinSketch, np.random.Generator], Integers]] = {
     "weighted Gaussian": weighted_gaussian,
     "policy Gaussian": policy_gaussian,
     "DP-SIPS": dp_sips,

@@ -41,7 +41,7 @@ class People:
 
 def made_up(users: int, size: int) -> Iterator[People]:
     """A crowd of personas, and the people of the demo."""
-    crowd = Crowd(users=users, size=size, sentences=50 * size, personas=256, shelf=64)
+    crowd = Crowd(users=users, size=size, sentences=50 * size, personas=256, pool=64)
     yield People("crowd", crowd.vocabulary, crowd.counts())
     text = pa.Table.from_batches(Population(users=1, seed=7).public_text(15 * size))
     vocabulary = bg.Vocabulary.from_public(text, order=3, size=size)

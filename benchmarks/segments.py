@@ -137,7 +137,7 @@ def main() -> None:
     if given.large:
         large(given.large, 1.0)
         return
-    crowd = Crowd(users=50_000, size=given.size, sentences=200_000, personas=256, shelf=64)
+    crowd = Crowd(users=50_000, size=given.size, sentences=200_000, personas=256, pool=64)
     vocabulary = crowd.vocabulary
     totals = crowd.counts().totals + 0.5
     everyone, shares = totals / totals.sum(), np.array([*SHARES.values()])

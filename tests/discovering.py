@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.files import read_records
-from bayesgram.mechanisms.discovery import Door, Settings, TextHere
+from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
@@ -39,16 +39,16 @@ def people(number, *texts, name="user"):
     return [(f"{name} {place}", text) for place in range(number) for text in texts]
 
 
-def door(rounds, budget=BUDGET, **settings):
+def mechanism(rounds, budget=BUDGET, **settings):
     chosen = Settings.of(PUBLIC.vocabulary, rounds=rounds, **settings)
-    return Door(chosen, budget, chosen.calibrated(budget))
+    return DiscoveryMechanism(chosen, budget, chosen.calibrated(budget))
 
 
 def nothing():
     """In place of a ledger."""
 
 
-def measured(the_door, said, noise, reserve=nothing):
+def measured(the_mechanism, said, noise, reserve=nothing):
     """What comes through the door: n-grams and their noisy weights."""
-    ngrams, weights = the_door.measure(TextHere(records(said), MEMORY), PUBLIC, noise, reserve)
+    ngrams, weights = the_mechanism.measure(LocalText(records(said), MEMORY), PUBLIC, noise, reserve)
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))

@@ -80,8 +80,8 @@ def clipping(vocabulary, counts):
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
     lost = [LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm) for norm in (0.1, 1e6)]
     kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(np.int32)
-    groups, openings = np.array([0, 1, 1, 2], np.int32), (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32)
-    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0, groups, openings, 4)
+    groups, first_words = np.array([0, 1, 1, 2], np.int32), (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32)
+    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0, groups, first_words, 4)
     few = clip(counts, max_count=2, max_total=5, key=7)
     heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
     return [
@@ -94,7 +94,7 @@ def clipping(vocabulary, counts):
 
 
 def crowd():
-    people = Crowd(users=30, size=50, sentences=300, personas=2, shelf=1)
+    people = Crowd(users=30, size=50, sentences=300, personas=2, pool=1)
     counts = people.counts()
     part = Data(counts, people.vocabulary, 30, "made").fewer_users(15).smaller_vocabulary(20).counts
     return [digest(each.starts, each.ngrams, each.counts) for each in (counts, part)]

@@ -8,7 +8,7 @@ import mpmath
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS
+from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS
 from bayesgram.private.clip import UNITS, Coordinates
 from bayesgram.private.clip_counts import ClippedCounts
 from bayesgram.private.counts import UserCounts
@@ -127,13 +127,13 @@ def expanded(matrix, measured):
 def amounts(matrix, measured, bins):
     """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
-    openings = [[0] * bins.opening_total for _ in range(max(bins.groups) + 1)]
+    first_words = [[0] * bins.opening_total for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, expanded(matrix, measured), strict=True):
         squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
         text = [
             (int(n), kind, opening)
-            for n, kind, opening in zip(row, bins.kinds, bins.openings, strict=True)
+            for n, kind, opening in zip(row, bins.kinds, bins.first_words, strict=True)
             if kind >= 0
         ]
         written = sum(n for n, _, _ in text)
@@ -144,8 +144,8 @@ def amounts(matrix, measured, bins):
             kinds[kind] += int(KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1)))
         for opening in range(bins.opening_total):
             own = sum(n for n, _, of in text if of == opening)
-            openings[bins.groups[place]][opening] += int(OPENING_UNITS * (own / max(written, 1)))
-    return users + totals + kinds + [own for group in openings for own in group]
+            first_words[bins.groups[place]][opening] += int(FIRST_WORD_UNITS * (own / max(written, 1)))
+    return users + totals + kinds + [own for group in first_words for own in group]
 
 
 def length(counts, shape):

@@ -13,7 +13,7 @@ from bayesgram import compiling
 from bayesgram.kernels import AS_PYTHON
 from bayesgram.private.csr import in_order
 
-SMALL = ["private.csr.in_order", "private.streaming._add_sizes", "private.streaming._deal"]
+SMALL = ["private.csr.in_order", "private.streaming._add_sizes", "private.streaming._partition"]
 AHEAD = """
 import subprocess, sys
 from bayesgram import compiling

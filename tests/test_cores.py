@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from bayesgram.cores import ahead, on_cores, streamed
+from bayesgram.cores import parallel_map, read_ahead, streamed
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
@@ -16,15 +16,15 @@ def test_answers_are_in_order_of_the_items(cores):
         time.sleep(0.002 * (5 - item))
         return item * item
 
-    assert on_cores(slow_for_small, range(5), cores=cores) == [0, 1, 4, 9, 16]
-    assert on_cores(slow_for_small, [], cores=cores) == []
+    assert parallel_map(slow_for_small, range(5), cores=cores) == [0, 1, 4, 9, 16]
+    assert parallel_map(slow_for_small, [], cores=cores) == []
 
 
 @pytest.mark.parametrize("cores", [1, 2])
 def test_an_error_reaches_the_caller(cores):
     with pytest.raises(ZeroDivisionError):
-        on_cores(lambda item: 1 // item, [1, 0, 2], cores=cores)
-    assert on_cores(abs, [-1], cores=cores) == [1]  # and the cores work on
+        parallel_map(lambda item: 1 // item, [1, 0, 2], cores=cores)
+    assert parallel_map(abs, [-1], cores=cores) == [1]  # and the cores work on
 
 
 @pytest.mark.parametrize("cores", [1, 2, 5])
@@ -77,7 +77,7 @@ def test_who_stops_early_leaves_nothing_waiting():
     assert next(answers) == 0
     answers.close()
     go.set()
-    assert on_cores(abs, [-1], cores=2) == [1]
+    assert parallel_map(abs, [-1], cores=2) == [1]
     assert len(began) <= 4  # the first, those that were being worked on, and no more
 
 
@@ -86,7 +86,7 @@ def test_an_error_among_items_that_come_one_by_one_ends_them():
     assert [next(answers), next(answers)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(answers)
-    assert on_cores(abs, [-1], cores=2) == [1]  # and the cores work on
+    assert parallel_map(abs, [-1], cores=2) == [1]  # and the cores work on
 
 
 def items(made, last):
@@ -104,7 +104,7 @@ def test_the_next_item_is_made_while_this_one_is_used():
         met.set()
         yield 1
 
-    got = ahead(source())
+    got = read_ahead(source())
     assert next(got) == 0
     assert met.wait(5)  # though nobody asked for it yet
     assert list(got) == [1]
@@ -112,7 +112,7 @@ def test_the_next_item_is_made_while_this_one_is_used():
 
 def test_an_error_comes_after_the_items_before_it():
     made = []
-    got = ahead(items(made, 2))
+    got = read_ahead(items(made, 2))
     assert [next(got), next(got)] == [0, 1]
     with pytest.raises(ValueError, match="the end of the file is missing"):
         next(got)
@@ -120,7 +120,7 @@ def test_an_error_comes_after_the_items_before_it():
 
 def test_who_stops_early_leaves_nobody_reading():
     made, before = [], threading.active_count()
-    got = ahead(items(made, 100))
+    got = read_ahead(items(made, 100))
     assert next(got) == 0
     got.close()
     assert len(made) <= 2
@@ -131,12 +131,12 @@ def test_a_forked_process_has_cores_of_its_own():
     """Threads do not survive a fork: a child that asked the parent's would wait for ever."""
     code = """if True:
         import os
-        from bayesgram.cores import on_cores
-        assert on_cores(abs, [-1, 2, -3], cores=2) == [1, 2, 3]
+        from bayesgram.cores import parallel_map
+        assert parallel_map(abs, [-1, 2, -3], cores=2) == [1, 2, 3]
         child = os.fork()
         if not child:
-            os._exit(0 if on_cores(abs, [-4, 5, -6], cores=2) == [4, 5, 6] else 1)
+            os._exit(0 if parallel_map(abs, [-4, 5, -6], cores=2) == [4, 5, 6] else 1)
         assert os.waitpid(child, 0)[1] == 0
-        assert on_cores(abs, [-7, 8], cores=2) == [7, 8]
+        assert parallel_map(abs, [-7, 8], cores=2) == [7, 8]
     """
     subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=True, timeout=60)

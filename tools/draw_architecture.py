@@ -58,8 +58,8 @@ FLOWS: dict[tuple[str, str], tuple[str, ...]] = {  # names that are imported: wh
     ("public", "released"): ("LanguageModel",),
     ("released", "privacy"): ("Guarantee",),
     ("released", "text"): ("Tokenizer",),
-    ("text", "files"): ("Buckets",),
-    ("privacy", "files"): ("publish_file",),
+    ("text", "files"): ("SpillBuckets",),
+    ("privacy", "files"): ("write_file_atomically",),
 }
 ALONG = {  # where a label stands on its arrow, where the middle won't do
     ("mechanisms", "released"): 0.72,

@@ -34,7 +34,7 @@ from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import Tokenizer, buffers
 
 WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
-NGRAMS, DRAWS, AT_ONCE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block
+NGRAMS, DRAWS, BATCH_SIZE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
 
 
@@ -158,8 +158,8 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
     ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
     nonzeros = 0
     with counts_folder(vocabulary, options.out / "counts", force=True) as write:
-        for first in range(0, options.users, AT_ONCE):
-            some = ids[first : first + AT_ONCE]
+        for first in range(0, options.users, BATCH_SIZE):
+            some = ids[first : first + BATCH_SIZE]
             sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
             ngrams = np.searchsorted(edges, rng.random(int(sizes.sum()))).clip(0, NGRAMS - 1).astype(np.int32)
             owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bayesgram.audit.utility import kl_divergence as kl_divergence
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
-    from bayesgram.inference.again import infer as infer
+    from bayesgram.inference.reinference import infer as infer
     from bayesgram.mechanisms.base import release as release
     from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
@@ -68,7 +68,7 @@ _HOMES = {
     "audit.text": ["evaluate_text"],
     "audit.utility": ["kl_divergence"],
     "errors": ["BayesgramError", "UsageError"],
-    "inference.again": ["infer"],
+    "inference.reinference": ["infer"],
     "mechanisms.base": ["release"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],

@@ -46,7 +46,7 @@ COUNTS = {
     "text.strings.hash_rows": "bytes integers",
     "private.csr._by_user": "ids ids ids int int",
     "private.csr.are_csr": "integers ids ids int int",
-    "private.streaming._deal": "ids ids hashes integers ids ids",
+    "private.streaming._partition": "ids ids hashes integers ids ids",
     "private.streaming._add_sizes": "ids hashes integers",
     "private.csr.in_order": "ids ids",
 }

@@ -13,10 +13,10 @@ Answer = TypeVar("Answer")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def on_cores(function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES) -> list[Answer]:
+def parallel_map(function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES) -> list[Answer]:
     """The answers in order of the items. What runs here must not ask for cores itself: it would wait for ever.
 
-    >>> on_cores(abs, [-2, 3])
+    >>> parallel_map(abs, [-2, 3])
     [2, 3]
     """
     if cores == 1:
@@ -68,10 +68,10 @@ if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child wo
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
-def ahead(items: Iterator[Item]) -> Iterator[Item]:
+def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
     """The same items, the next one of which is made while this one is used: for readers, which release the GIL.
 
-    >>> list(ahead(iter("abc")))
+    >>> list(read_ahead(iter("abc")))
     ['a', 'b', 'c']
     """
     end = object()

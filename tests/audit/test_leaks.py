@@ -5,7 +5,7 @@ import pytest
 
 import attacked
 from bayesgram.audit import leaks
-from bayesgram.audit.transcript import Question, note
+from bayesgram.audit.transcript import Query, record
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.paper import Paper
@@ -80,7 +80,7 @@ def test_correlated_noise_is_caught():
 
 
 def test_noise_on_a_coarse_grid_is_caught():
-    question = Question("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
+    question = Query("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
     assert leaks.low_bits(question, OnAGrid(), error=ERROR).caught
     assert not leaks.low_bits(question, ExactNoise(), error=ERROR).caught
 
@@ -88,7 +88,7 @@ def test_noise_on_a_coarse_grid_is_caught():
 def test_little_noise_repeats_itself_honestly():
     """On one n-gram with noise near 0, two runs agree by chance: that proves nothing."""
     target = attacked.target(Laplace(1), np.array([[1]]), Budget(10.0))
-    first, second = (note(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
+    first, second = (record(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
     assert (first[0].answer == second[0].answer).all()
     assert not leaks.repeats(first, second, error=ERROR).caught
 

@@ -15,7 +15,7 @@ import attacked
 import reference
 from bayesgram.audit.choices import Attack
 from bayesgram.audit.likelihood_ratio import (
-    Contrast,
+    NeighbourPair,
     attack,
     delta_at_least,
     epsilon_at_least,
@@ -25,7 +25,7 @@ from bayesgram.audit.likelihood_ratio import (
     sampled_gain,
 )
 from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import NotingNoise, note, retell
+from bayesgram.audit.transcript import RecordingNoise, record, replay
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -45,7 +45,7 @@ ERROR = 1e-6
 def contrast(distance, scale, other_scale, coordinates, law="gaussian", *, whole=False):
     moved = np.zeros(coordinates)
     moved[0] = distance
-    return Contrast(law, whole, moved, coordinates, scale, other_scale)
+    return NeighbourPair(law, whole, moved, coordinates, scale, other_scale)
 
 
 def gaussian_delta(epsilon, mu):
@@ -107,7 +107,7 @@ def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinat
 def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
     """Against vectors drawn and weighed coordinate by coordinate; means within 5 standard errors."""
     moved = np.array([2.0, 0, 0, -1.0, 0, 0, 0, 0])
-    short = losses([[Contrast("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3))
+    short = losses([[NeighbourPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3))
     noise = SeededNoise(4)
     draw = noise.discrete_laplace if whole else noise.laplace
     vectors = np.stack([draw(np.zeros(8, np.int64 if whole else float), scale=scales[0]) for _ in range(20_000)])
@@ -234,8 +234,8 @@ def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both
     attacked_posterior = attacked.target(Posterior(), attacked.zipf(users=300, size=50))
     counts = attacked_posterior.counts
     with choosing(CHOICES[name]):
-        told = note(attacked_posterior, counts, SeededNoise(1), 5)
-        again = retell(attacked_posterior, counts, told, 5)
+        told = record(attacked_posterior, counts, SeededNoise(1), 5)
+        again = replay(attacked_posterior, counts, told, 5)
     assert [question.law for question in told] == ["gaussian"] * (2 + ("lost" in name))
     for one, other in zip(told, again, strict=True):
         assert (one.values == other.values).all()
@@ -244,9 +244,9 @@ def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both
 
 
 def test_other_kinds_of_noise_for_a_neighbour_are_reported():
-    noise = NotingNoise(SeededNoise(1))
+    noise = RecordingNoise(SeededNoise(1))
     noise.discrete_laplace(np.zeros(3, np.int64), scale=1.0)
-    retold = NotingNoise(None, noise.noted)
+    retold = RecordingNoise(None, noise.recorded)
     with pytest.raises(BayesgramError, match=r"asks for different kinds of noise.*Use the attack black-box\.$"):
         retold.discrete_gaussian(np.zeros(3, np.int64), scale=1.0)
 
@@ -264,9 +264,9 @@ def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
     posterior = attacked.target(Posterior(), attacked.zipf(users=300, size=50))
     both = []
     for method in (posterior.mechanism.measure, posterior.mechanism.distribution):
-        noting = NotingNoise(SeededNoise(2))
+        noting = RecordingNoise(SeededNoise(2))
         method(posterior.counts, posterior.vocabulary, posterior.budget, Randomness(noting, 9))
-        both.append(noting.noted)
+        both.append(noting.recorded)
     assert len(both[0]) == len(both[1]) == 2
     assert all((one.answer == other.answer).all() for one, other in zip(*both, strict=True))
 

@@ -263,7 +263,7 @@ def test_an_unexpected_error_shows_its_kind_and_no_content(work):
     code = (
         "import bayesgram.files.writing as w, bayesgram.cli as c, sys\n"
         f"def broken(*a, **k): raise RuntimeError('{SECRET}')\n"
-        "w.check_free = broken\n"
+        "w.check_writable = broken\n"
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'y.parquet']\n"
         "c.main()"
     )

@@ -11,7 +11,7 @@ import pytest
 
 import bayesgram as bg
 import commands
-from bayesgram.audit.families import Claim, Judged, families
+from bayesgram.audit.families import Claim, EvaluatedModel, families
 from bayesgram.audit.quality_picture import MEASURES, over_epsilon
 from bayesgram.audit.utility import DISCLOSURE
 from commands import failing, inside, succeed
@@ -140,7 +140,7 @@ QUALITY = bg.evaluate_text(
 
 
 def judged(name, claim=None):
-    return Judged(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
+    return EvaluatedModel(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
 
 
 def test_models_that_differ_by_their_epsilon_are_a_family():

@@ -13,7 +13,7 @@ from bayesgram.cli.quiet import with_quiet
 
 
 @dataclass(frozen=True)
-class Knobs:
+class MechanismOptions:
     size: Annotated[int, typer.Option(help="How many.")] = 3
     name: Annotated[str | None, typer.Option("--called", help="What it is called.")] = None
 
@@ -23,10 +23,10 @@ class Files:
     path: Annotated[str, typer.Argument()]
 
 
-USUAL = Knobs()
+USUAL = MechanismOptions()
 
 
-def command(files: Files, knobs: Knobs = USUAL, loud: bool = False) -> None:
+def command(files: Files, knobs: MechanismOptions = USUAL, loud: bool = False) -> None:
     typer.echo(f"{files.path} {knobs.size} {knobs.name} {loud}")
 
 

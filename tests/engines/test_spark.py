@@ -184,7 +184,7 @@ def test_the_largest_shift_is_that_of_one_machine(counts, local):
         assert same(there.clipped.users_per_ngram, here.clipped.users_per_ngram)
         assert there.exact_gamma(0.3) == here.exact_gamma(0.3) == here.user_shifts(0.3).max() > 0
         assert there.bounded_gamma(0.3) == here.bounded_gamma(0.3)
-    assert repr(there.clipped) == "ClippedWhenAsked(private, C = 10, W = 10000)"
+    assert repr(there.clipped) == "LazyClippedCounts(private, C = 10, W = 10000)"
     with pytest.raises(UsageError, match="a shift for every user is made on one machine only"):
         there.user_shifts(0.3)
 

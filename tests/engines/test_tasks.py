@@ -18,7 +18,7 @@ from bayesgram.files.columns import Columns
 from bayesgram.private.candidate_sums import Bound, sum_candidates
 from bayesgram.private.clip import UNITS
 from bayesgram.private.counts import count
-from bayesgram.public.choosing import Worth
+from bayesgram.public.choosing import NgramScore
 from bayesgram.public.novelty import PublicText, Spelling
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -162,7 +162,7 @@ def test_a_list_is_counted_with_the_rows_that_were_read_and_left_out(monkeypatch
 
 @given(st.lists(st.tuples(*[st.integers(0, 60)] * 3), min_size=2, max_size=9))
 def test_worth_as_bytes_sorts_as_fractions_do(rows):
-    worth = Worth((97, 0, 61))
+    worth = NgramScore((97, 0, 61))
     columns = ["x", "y", "z"]
     batch = pa.RecordBatch.from_pydict(dict(zip(columns, zip(*rows, strict=True), strict=True)))
     (weighed,) = tasks.weighed(iter([batch]), columns, worth)
@@ -182,9 +182,9 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
     public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
-    asked = tasks.Asked(public.to_travel(), (1, 2, 3), FOUND)
+    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), FOUND)
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
-    here = sum_candidates(read(table), public.to_travel(), (1, 2, 3), FOUND, memory=1 << 24)
+    here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
     rows.sort(key=lambda row: row[0].encode())
     with pytest.MonkeyPatch.context() as patch:
@@ -212,7 +212,7 @@ def test_a_public_model_travels_without_what_can_be_made_again():
     public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer()))
     tokens = public.numbered()
     known = public.novelty(tokens, [1, 2]).weights(np.array([0, 1, 2, -1], np.int32))
-    packed = pickle.dumps(public.to_travel())
+    packed = pickle.dumps(public.to_broadcast())
     assert len(packed) < len(pickle.dumps(public))
     there = pickle.loads(packed)
     assert (

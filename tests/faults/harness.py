@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files.hidden import REPLACED, found_in
+from bayesgram.files.temporary import REPLACED, found_in
 from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.released.release import Release
 from faults.scenarios import LEDGER, SCENARIOS, make_inputs

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 WORDS = ("the", "red", "blue", "fish", "swam", "home", "again", "one", "two", "slowly")
-SMALL_ROOM = {  # so that little text is enough to make things wait on disk
+SMALL_ROOM = {  # so that little text is enough to spill things to disk
     "bayesgram.private.streaming.SMALLEST": 2000,
     "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
 }

@@ -1,4 +1,4 @@
-"""What waits on disk comes back as it was, and tables that are asked in parts answer as whole ones do."""
+"""What is spilled to disk comes back as it was, and tables that are asked in parts answer as whole ones do."""
 
 import tempfile
 from pathlib import Path

@@ -7,7 +7,7 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import writing
-from bayesgram.files.writing import check_free, publish_file, publish_folder
+from bayesgram.files.writing import check_writable, write_file_atomically, write_folder_atomically
 
 
 def names(folder):
@@ -16,23 +16,23 @@ def names(folder):
 
 @pytest.mark.parametrize("name", ["new", "replaced", ".lock", "probe"])
 def test_an_output_may_have_any_name_and_is_still_not_half_there(tmp_path, name):
-    with pytest.raises(RuntimeError), publish_folder(tmp_path / name, contents=["a"]) as folder:
+    with pytest.raises(RuntimeError), write_folder_atomically(tmp_path / name, contents=["a"]) as folder:
         (folder / "a").write_text("half")
         raise RuntimeError
     assert names(tmp_path) == []
     for text in ("old", "new"):
-        with publish_folder(tmp_path / name, contents=["a"], force=True) as folder:
+        with write_folder_atomically(tmp_path / name, contents=["a"], force=True) as folder:
             (folder / "a").write_text(text)
     assert (tmp_path / name / "a").read_text() == "new"
     assert names(tmp_path) == [name]
 
 
 def test_a_place_is_tried_and_nothing_is_left_there(tmp_path, monkeypatch):
-    check_free(tmp_path / "out", force=False)
+    check_writable(tmp_path / "out", force=False)
     assert names(tmp_path) == []
     asked = []
     monkeypatch.setattr(os, "posix_fallocate", lambda *arguments: asked.append(arguments[2]))
-    check_free(tmp_path / "out", force=False, room=12345)
+    check_writable(tmp_path / "out", force=False, room=12345)
     assert asked == [12345]
 
 
@@ -57,7 +57,7 @@ def test_a_disk_without_room_is_noticed_before_any_work(tmp_path, monkeypatch, n
 
     monkeypatch.setattr(os, "posix_fallocate", refuse)
     with pytest.raises(BayesgramError, match=message) as caught:
-        check_free(tmp_path / "out", force=False)
+        check_writable(tmp_path / "out", force=False)
     assert caught.value.exit_code == code
     assert names(tmp_path) == []
 
@@ -68,7 +68,7 @@ def test_a_place_that_is_closed_is_wrong_use(tmp_path, monkeypatch):
 
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
     with pytest.raises(UsageError, match=r"out: can't be written there \(Permission denied\); choose another `path`\."):
-        check_free(tmp_path / "out", force=False)
+        check_writable(tmp_path / "out", force=False)
 
 
 def unsupported(*_):
@@ -80,10 +80,10 @@ def test_a_new_file_takes_its_place_on_every_system(tmp_path, monkeypatch, links
     monkeypatch.setattr(writing.sys, "platform", "another")
     if not links:
         monkeypatch.setattr(writing.Path, "hardlink_to", unsupported)
-    with publish_file(tmp_path / "file") as file:
+    with write_file_atomically(tmp_path / "file") as file:
         file.write_text("ours")
     assert (tmp_path / "file").read_text() == "ours"
-    with pytest.raises(UsageError, match="appeared meanwhile"), publish_file(tmp_path / "other") as file:
+    with pytest.raises(UsageError, match="appeared meanwhile"), write_file_atomically(tmp_path / "other") as file:
         file.write_text("ours")
         (tmp_path / "other").write_text("theirs")
     assert (tmp_path / "other").read_text() == "theirs"
@@ -91,7 +91,7 @@ def test_a_new_file_takes_its_place_on_every_system(tmp_path, monkeypatch, links
 
 
 def test_a_new_file_has_one_name(tmp_path):
-    with publish_file(tmp_path / "file") as file:
+    with write_file_atomically(tmp_path / "file") as file:
         file.write_text("ours")
     assert (tmp_path / "file").stat().st_nlink == 1
 
@@ -107,7 +107,7 @@ def test_what_is_in_its_place_but_not_confirmed_is_told_so(tmp_path, monkeypatch
     monkeypatch.setattr(writing, "_flush", refuse)
     with (
         pytest.raises(BayesgramError, match="file: is written, but the disk did not confirm it"),
-        publish_file(tmp_path / "file") as file,
+        write_file_atomically(tmp_path / "file") as file,
     ):
         file.write_text("ours")
     assert (tmp_path / "file").read_text() == "ours"

@@ -8,9 +8,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import shelves
+import catalogues
 from bayesgram.web.api import build
-from bayesgram.web.guard import Entry, Guard, Rates
+from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must
 
@@ -29,7 +29,7 @@ SEEDS = [
 
 @cache
 def guard() -> Guard:
-    return build(shelves.shelf(), Entry(), Rates(rate=1e12, burst=1e12))
+    return build(catalogues.catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
 
 
 @cache

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import shelves
+import catalogues
 from bayesgram.audit.summary import load_attacks
 from bayesgram.errors import BayesgramError
 from bayesgram.private.csr import MAX_COUNT
@@ -123,8 +123,8 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
     must(again.fingerprint == found.fingerprint, "saved and loaded, it is another")
     must(again.prior_fingerprint == found.prior_fingerprint, "saved and loaded, its counts are others")
     must(np.isfinite(found.prior).all(), "a prior that is no number")
-    must(0 <= found.never_found <= len(found), "impossible: so many are never found")
-    list(found.finder.find([(pa.array([b"a b c. c"], pa.large_binary()), np.zeros(1, np.int32))]))
+    must(0 <= found.unreachable <= len(found), "impossible: so many are never found")
+    list(found.matcher.match([(pa.array([b"a b c. c"], pa.large_binary()), np.zeros(1, np.int32))]))
 
 
 # Counts
@@ -238,8 +238,8 @@ def mutated_from_json(random: Random, seeds: Sequence[bytes]) -> bytes:
 def saved_releases() -> list[tuple[bytes, bytes]]:
     found = []
     with scratch() as folder:
-        words = shelves.vocabulary()
-        made = [*shelves.releases(words), *shelves.releases_of_sources(words)[:1]]
+        words = catalogues.vocabulary()
+        made = [*catalogues.releases(words), *catalogues.releases_of_sources(words)[:1]]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
             files = (Path(folder) / str(number) / name for name in (CARD, DISTRIBUTION))
@@ -328,14 +328,14 @@ def check_audit(data: bytes, folder: Path) -> None:
     place.mkdir(exist_ok=True)
     (place / "audit.json").write_bytes(data)
     found = load_attacks(place)
-    must(found.about != "" and isinstance(found.fits(shelf_view().card), bool), "an audit that says nothing")
+    must(found.about != "" and isinstance(found.fits(release_view().card), bool), "an audit that says nothing")
     if zlib.crc32(data) % 20 == 0:
-        page([shelf_view()], PrivatePart("private", [], [found]))
+        page([release_view()], PrivatePart("private", [], [found]))
 
 
 @cache
-def shelf_view() -> ReleaseView:
-    return ReleaseView("x", shelves.releases(shelves.vocabulary())[0][1])
+def release_view() -> ReleaseView:
+    return ReleaseView("x", catalogues.releases(catalogues.vocabulary())[0][1])
 
 
 def targets() -> Iterator[Target]:

@@ -76,7 +76,7 @@ def check_ngrams(data: bytes, folder: Path) -> None:
     owners = np.arange(len(rows), dtype=np.int32)
     again = Counter(
         pair
-        for users, ngrams in vocabulary.finder.find([(texts, owners)])
+        for users, ngrams in vocabulary.matcher.match([(texts, owners)])
         for pair in zip(users.tolist(), ngrams.tolist(), strict=True)
     )
     numbers = {ngram: at for at, (ngram, _) in enumerate(expected)}

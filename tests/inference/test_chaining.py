@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesgram.inference.chaining import CHANGES, LEAST_KEPT, Carried, Pairs, averaged, combined, moves
+from bayesgram.inference.chaining import CHANGES, LEAST_KEPT, Pairs, PreviousMeasurements, averaged, combined, moves
 from bayesgram.inference.measured import Measured, PublicNgrams
 
 SIZE = 3000
@@ -21,7 +21,7 @@ def public(size=SIZE):
 
 
 def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
-    """Two weeks: what is true now, Measured now, and Carried from before; λ moved by `drift`, some by a factor."""
+    """Two weeks: what is true now, Measured now, and PreviousMeasurements from before; λ moved by `drift`, some by a factor."""
     about = public()
     before = total * about.prior * np.exp(chance.normal(0, 0.5, SIZE))
     now = factor * before * np.exp(chance.normal(0, drift, SIZE) if drift else np.zeros(SIZE))
@@ -30,7 +30,9 @@ def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
     scale = noise * np.sqrt(before.mean() * before)
     written = chance.poisson(now)
     measured = Measured(written + 2 * scale * chance.standard_normal(SIZE), 2 * scale, float(now.sum()), total / 1000)
-    carried = Carried(before + scale * chance.standard_normal(SIZE), scale, before, float(before.sum()), whole=True)
+    carried = PreviousMeasurements(
+        before + scale * chance.standard_normal(SIZE), scale, before, float(before.sum()), whole=True
+    )
     return now, measured, carried, about
 
 
@@ -76,6 +78,18 @@ def test_where_nothing_is_alike_any_more_this_week_stays_as_it_is():
     assert told.changed > 0.5 or told.drift > 0.5
     clear = measured.counts > 5 * measured.noise
     assert np.abs((both.counts - measured.counts) / measured.noise)[clear].mean() < 0.3
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("noise", [0.01, 0.05, 0.3])
+def test_of_other_people_nothing_is_carried(seed, noise):
+    """Both stray from public text, but not together: measurements stay to the last bit."""
+    chance = np.random.default_rng(seed)
+    _, measured, _, about = world(chance, noise=noise)
+    _, _, others, _ = world(chance, noise=noise)
+    both, told = combined(measured, others, about)
+    assert np.array_equal(both.counts, measured.counts)
+    assert told.information == 1
 
 
 def test_n_grams_that_are_new_are_as_measured():

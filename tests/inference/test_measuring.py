@@ -17,7 +17,7 @@ from bayesgram.inference.measuring import (
     Amounts,
     Choice,
     NoiseCost,
-    Typical,
+    TypicalUser,
     best_choice,
     largest_amounts,
     left_of_bins,
@@ -48,7 +48,7 @@ def people(amounts, users, public):
 
 @given(st.floats(1.0, 1e6), st.floats(1e-3, 1e3), st.floats(0.0, 1.0))
 def test_amount_and_norm_are_each_other_s_inverse(amount, once, again):
-    someone = Typical(once, again)
+    someone = TypicalUser(once, again)
     assert float(someone.amount(someone.norm(np.array(amount)))) == pytest.approx(amount)
 
 
@@ -67,12 +67,14 @@ def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
     users, parts = np.zeros(NORMS.size), np.zeros(NORMS.size)
     users[10], parts[10] = 1e6, 3e5  # well known
     users[12], parts[12] = 29.0, 29.0  # noise, at 10 a bin
-    users[14], parts[14] = 31.0, -500.0  # hardly known
+    users[14], parts[14] = 46.0, -500.0  # hardly known
+    users[18], parts[18] = 44.0, 44.0  # may be noise, as there is nobody beside them
+    users[11], parts[11] = 31.0, 10.0  # beside others
     seen = Amounts.from_noisy(users, parts, largest, 10.0)
-    assert seen.users[[10, 12, 14]].tolist() == [1e6, 0.0, 31.0]
+    assert seen.users[[10, 11, 12, 14, 18]].tolist() == [1e6, 31.0, 0.0, 46.0, 0.0]
     assert seen.written[10] == pytest.approx(3e5 * largest[10], rel=1e-3)
     assert seen.written[12] == 0
-    assert 0 < seen.written[14] < 0.4 * 31 * largest[14]
+    assert 0 < seen.written[14] < 0.4 * 46 * largest[14]
 
 
 @pytest.mark.parametrize("sigma", [0.5, 5.0, 50.0])
@@ -171,7 +173,7 @@ def test_the_longest_total_has_the_weight_that_its_amount_asks_for():
     users[12] = 1000.0
     seen = Amounts(users, 3 * users)
     heavy = float(NORMS[12])
-    someone = Typical(1.0, 0.0)
+    someone = TypicalUser(1.0, 0.0)
     plain, known = Choice(1.0, heavy), Choice(1.0, heavy, seen=seen)
     assert plain.total_shapes([someone, someone]) == [plain.total_shape(someone)] * 2
     assert known.total_shapes([someone, someone]) == pytest.approx([heavy / 0.1, 3 / (0.1 * heavy)])

@@ -66,7 +66,7 @@ def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
     public, measured, _ = world(size=4000, words=120, noise=3000.0)
     vectors = word_vectors(public)
     everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
-    monkeypatch.setattr(pooling, "MOST_TELLING", 2000)
+    monkeypatch.setattr(pooling, "MOST_INFORMATIVE", 2000)
     pool = Pool.of(measured, public, vectors)
     assert pool.telling.tolist() == list(range(2000))  # the most frequent: the noise of all is about the same
     some, _ = pooled_means(measured, pool, 8 * RIDGES)

@@ -9,7 +9,7 @@ import pytest
 
 import replaying
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.again import infer
+from bayesgram.inference.reinference import infer
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -45,7 +45,7 @@ def test_the_same_is_asked_of_people_whatever_was_before(first, second):
     assert np.array_equal(alone.measured.noise, second.measured.noise)
     assert alone.measured.carried is None
     counts_together, noise = second.measured.carried
-    assert (noise[:SIZE] < alone.measured.noise[:SIZE]).mean() > 0.9
+    assert (noise[:SIZE] < alone.measured.noise[:SIZE]).mean() > 0.8
     assert not np.array_equal(counts_together, alone.measured.counts)
     names = ("amount_multiplier", "noise_multiplier", "clip_norm_used", "epsilon_slack")
     assert all(alone.card.details[name] == second.card.details[name] for name in names)

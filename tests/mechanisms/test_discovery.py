@@ -14,7 +14,7 @@ import discovering
 import replaying
 import starting
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.steering import Course
+from bayesgram.inference.scheduling import RoundSchedule
 from bayesgram.mechanisms import base, discovery
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import MOST, Settings, discover, of_known_words
@@ -25,7 +25,7 @@ from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.clip import UNITS
-from discovering import BUDGET, PUBLIC, door, measured, people
+from discovering import BUDGET, PUBLIC, measured, mechanism, people
 from recording import RecordingNoise
 
 ROUNDS = [1, 2, 10]
@@ -38,16 +38,16 @@ MANY = people(400, "people like zog", "the red zog. very much zog") + people(60,
 @pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("budget", [BUDGET, Budget(8.0, 1e-6)])
 def test_a_ledger_is_charged_for_all_noise_that_a_discovery_asks_for(rounds, budget):
-    the_door, noise = door(rounds, budget), RecordingNoise()
-    measured(the_door, MANY, noise)
+    the_mechanism, noise = mechanism(rounds, budget), RecordingNoise()
+    measured(the_mechanism, MANY, noise)
     assert len(noise.asked) == rounds
     assert {law for law, _, _ in noise.asked} == {"gaussian"}
     inverse = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in noise.asked)
     variation = sum(MOST / (24 * Fraction(scale) ** 2) for _, _, scale in noise.asked)
-    spend = the_door.threshold.spend
+    spend = the_mechanism.threshold.spend
     assert inverse <= Fraction(spend.inverse_variance) <= inverse * (1 + Fraction(1, 10**9))
     assert variation <= Fraction(spend.total_variation) * (1 + Fraction(1, 10**12))
-    assert spend.failure == the_door.threshold.failure > 0
+    assert spend.failure == the_mechanism.threshold.failure > 0
 
 
 class Silent(NoiseSource):
@@ -70,17 +70,17 @@ class Silent(NoiseSource):
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_everything_that_anybody_wrote_gets_noise_also_what_one_person_wrote(rounds):
     said, noise = [*people(50, "zog"), ("ann", "blip")], Silent()
-    assert measured(door(rounds, orders=[1]), said, noise) == {}
+    assert measured(mechanism(rounds, orders=[1]), said, noise) == {}
     assert noise.sizes[0] == 2
     loud = Silent(lambda values: np.full(values.size, 1 << 50))
-    assert set(measured(door(rounds, orders=[1]), said, loud)) == {"zog", "blip"}
+    assert set(measured(mechanism(rounds, orders=[1]), said, loud)) == {"zog", "blip"}
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
     """Exact sums are far above T for all, and noise leaves one of them there, by one unit, and one at the level."""
-    the_door = door(rounds, orders=[1])
-    level = int(the_door.threshold.level * rounds * UNITS) + 1
+    the_mechanism = mechanism(rounds, orders=[1])
+    level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
     said = people(500, "zog") + people(500, "blip", name="other") + people(500, "fizz", name="third")
 
     def answer(values):
@@ -88,7 +88,7 @@ def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
         return first if values.size == 3 else np.zeros(values.size, np.int64)
 
     noise = Silent(answer)
-    found = measured(the_door, said, noise)
+    found = measured(the_mechanism, said, noise)
     if rounds == 1:
         assert list(found.values()) == [(level + 1) / UNITS]
     else:  # the first answers already say all; what is far above stays, what is hopeless is dropped
@@ -99,18 +99,18 @@ def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
 @pytest.mark.parametrize("rounds", [2, 10])
 def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
     """Someone who gives all their weight to one string in every round reaches 1, however many rounds there are."""
-    monkeypatch.setattr(Course, "steer", staying)
-    the_door, noise = door(rounds, orders=[1]), RecordingNoise()
-    assert measured(the_door, people(1, "zog"), noise) == {}
+    monkeypatch.setattr(RoundSchedule, "plan_round", staying)
+    the_mechanism, noise = mechanism(rounds, orders=[1]), RecordingNoise()
+    assert measured(the_mechanism, people(1, "zog"), noise) == {}
     assert sum(values for _, values, _ in noise.asked).tolist() == [rounds * UNITS]
-    level = int(the_door.threshold.level * rounds * UNITS) + 1
-    assert the_door._above(np.array([level]))[0].size == 0
-    above, weights = the_door._above(np.array([level + 1]))
+    level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
+    assert the_mechanism._above(np.array([level]))[0].size == 0
+    above, weights = the_mechanism._above(np.array([level + 1]))
     assert (above.tolist(), weights.tolist()) == ([0], [(level + 1) / (rounds * UNITS)])
 
 
 def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_floor_and_own_weight_at_most():
-    threshold, bound = door(1).threshold, door(1).bound
+    threshold, bound = mechanism(1).threshold, mechanism(1).bound
     assert bound.floor > threshold.floor * UNITS >= bound.floor - 1
     assert bound.most == MOST
     assert bound.smallest <= 0.02 * UNITS < bound.smallest + 1
@@ -122,11 +122,11 @@ def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_
 @settings(max_examples=60)
 @given(st.integers(0, 2**32), st.floats(0.05, 0.95), st.floats(2, 60))
 def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_weight(seed, part, level):
-    rng, course = np.random.default_rng(seed), Course(4.7, level)
+    rng, course = np.random.default_rng(seed), RoundSchedule(4.7, level)
     mean, public = rng.normal(0, 20, 40), rng.uniform(-7, 0.7, 40).astype(np.float32)
-    logs, stays = course.steer(mean, part, public)
+    logs, stays = course.plan_round(mean, part, public)
     for some in (slice(3, 4), slice(1, 30), rng.permutation(40)):
-        own_logs, own_stays = course.steer(mean[some], part, public[some])
+        own_logs, own_stays = course.plan_round(mean[some], part, public[some])
         assert (own_logs == logs[some]).all()
         assert (own_stays == stays[some]).all()
     assert (logs >= -300).all()
@@ -136,17 +136,17 @@ def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_w
 def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights(monkeypatch):
     """All that a round is told of the data is the answers that noise gave before: also where these are lies."""
     told, given_weights = [], []
-    steer, sums = Course.steer, CandidateLists.sums
+    plan_round, sums = RoundSchedule.plan_round, CandidateLists.sums
 
     def noting(self, mean, part, public):
         told.append((mean.copy(), part))
-        return steer(self, mean, part, public)
+        return plan_round(self, mean, part, public)
 
     def weighing(self, weights):
         given_weights.append(weights.copy())
         return sums(self, weights)
 
-    monkeypatch.setattr(Course, "steer", noting)
+    monkeypatch.setattr(RoundSchedule, "plan_round", noting)
     monkeypatch.setattr(CandidateLists, "sums", weighing)
     rng, answers = np.random.default_rng(4), []
 
@@ -154,8 +154,8 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
         answers.append(rng.normal(3 * UNITS, UNITS, values.size).astype(np.int64))
         return answers[-1]
 
-    the_door = door(3)
-    measured(the_door, MANY, Silent(lies))
+    the_mechanism = mechanism(3)
+    measured(the_mechanism, MANY, Silent(lies))
     whole, size = 3 * UNITS, answers[0].size
     assert [part for _, part in told] == [1 / 3, 2 / 3]
     assert (told[0][0] == answers[0] / whole).all()
@@ -165,8 +165,10 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
     assert (told[1][0] == noisy / whole).all()
     public = np.log(given_weights[0]).astype(np.float32)
     for (mean, part), weights in zip(told, given_weights[1:], strict=True):
-        logs, hopeful = steer(Course(the_door.threshold.multiplier, the_door.threshold.level), mean, part, public)
-        assert weights == pytest.approx(np.where(hopeful, np.exp(logs), 0.0), rel=1e-5)
+        logs, top_candidates = plan_round(
+            RoundSchedule(the_mechanism.threshold.multiplier, the_mechanism.threshold.level), mean, part, public
+        )
+        assert weights == pytest.approx(np.where(top_candidates, np.exp(logs), 0.0), rel=1e-5)
 
 
 @settings(max_examples=15)
@@ -177,7 +179,7 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
     words = np.array(["zog", "blip", "fizz", "the", "red", "fish", "it", "very"])
     said = [(f"user {user}", " ".join(rng.choice(words, rng.integers(0, 12)))) for user in range(6)]
     eve = [("eve", " ".join(rng.choice(np.append(words, "evesown"), size)))]
-    the_door = door(rounds)
+    the_mechanism = mechanism(rounds)
     whole, without = RecordingNoise(), RecordingNoise()
     sums = [{}, {}]
     for place, (rows, noise) in enumerate([(said + eve, whole), (said, without)]):
@@ -191,8 +193,8 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
 
         noise.discrete_gaussian = answer
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Course, "steer", bent)
-            the_door._all_rounds(lists, noise)
+            patch.setattr(RoundSchedule, "plan_round", bent)
+            the_mechanism._all_rounds(lists, noise)
         sums[place] = [dict(zip(texts, values.tolist(), strict=True)) for values in noise.asked]
     for with_eve, others in zip(*sums, strict=True):
         moved = {text: value - others.get(text, 0) for text, value in with_eve.items()}
@@ -291,11 +293,11 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
     ngrams = pa.array(["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string())
     assert of_known_words(ngrams, discovering.vocabulary()).tolist() == [True, True, False, True, False]
     weights = np.arange(len(ngrams), 0.0, -1)
-    closed = door(2).found(ngrams, weights, PUBLIC, seeded=True)
-    opened = door(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
+    closed = mechanism(2).found(ngrams, weights, PUBLIC, seeded=True)
+    opened = mechanism(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
     assert closed.ngrams.to_pylist() == ["zog", "zog fish", "the red zog"]
     assert len(opened) == 5
-    assert door(2, open=True, max_new=2).found(ngrams, weights, PUBLIC, seeded=True).ngrams.to_pylist() == [
+    assert mechanism(2, open=True, max_new=2).found(ngrams, weights, PUBLIC, seeded=True).ngrams.to_pylist() == [
         "zog",
         "zog fish",
     ]
@@ -397,19 +399,19 @@ def test_fewer_people_than_at_least_don_t_come_out():
     chosen = {"orders": [1], "rounds": 2}
     assert len(discover(discovering.table(said), discovering.vocabulary(), BUDGET, **chosen)) == 1
     assert len(discover(discovering.table(said), discovering.vocabulary(), BUDGET, at_least=400, **chosen)) == 0
-    assert door(2, at_least=400).threshold.level == 399.0
+    assert mechanism(2, at_least=400).threshold.level == 399.0
 
 
 def test_noise_of_a_round_is_as_large_as_it_says():
     """The door's own noise on nothing: the spread of the mean of all rounds is σ."""
-    the_door = door(4, orders=[1])
+    the_mechanism = mechanism(4, orders=[1])
     said = [(f"user {i}", f"zog{i}") for i in range(1500)]
     lists = discovery.list_candidates(discovering.records(said), PUBLIC, [1], MOST, memory=1 << 28)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Course, "steer", staying)
-        noisy = the_door._all_rounds(lists, SeededNoise(5)) / (4 * UNITS)
+        patch.setattr(RoundSchedule, "plan_round", staying)
+        noisy = the_mechanism._all_rounds(lists, SeededNoise(5)) / (4 * UNITS)
     assert noisy.mean() == pytest.approx(1, abs=0.6)
-    assert noisy.std() == pytest.approx(the_door.threshold.multiplier, rel=0.1)
+    assert noisy.std() == pytest.approx(the_mechanism.threshold.multiplier, rel=0.1)
 
 
 # Through the command line: the folder, what is printed, what is told on the way, and the exit code

@@ -10,7 +10,7 @@ import bayesgram as bg
 import replaying
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.segments import Segments
-from bayesgram.inference.again import infer
+from bayesgram.inference.reinference import infer
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.posterior import Posterior

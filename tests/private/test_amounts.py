@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.private.clip import UNITS, Coordinates
 from elsewhere import Elsewhere
 from strategies import matrices
@@ -30,7 +30,7 @@ def kinds_of(size, first, number):
     return kinds
 
 
-def bins_of(edges, largest, kinds, number, openings=0, groups=None):
+def bins_of(edges, largest, kinds, number, first_words=0, groups=None):
     """Openings come one after the other in threes, so that they are not the kinds."""
     groups = np.arange(largest.size, dtype=np.int32) // 2 if groups is None else groups
     return Bins(
@@ -39,15 +39,15 @@ def bins_of(edges, largest, kinds, number, openings=0, groups=None):
         kinds,
         number,
         groups,
-        (np.arange(kinds.size) // 3 % max(openings, 1)).astype(np.int32),
-        openings,
+        (np.arange(kinds.size) // 3 % max(first_words, 1)).astype(np.int32),
+        first_words,
     )
 
 
-def asked(counts, measured, first, number=0, openings=0):
+def asked(counts, measured, first, number=0, first_words=0):
     """Fresh arrays each time: whoever is asked first must not change what others are asked."""
     kinds = kinds_of(measured.words.shape[0], first, number)
-    bins = bins_of(EDGES.copy(), LARGEST.copy(), kinds, number, openings, GROUPS.copy())
+    bins = bins_of(EDGES.copy(), LARGEST.copy(), kinds, number, first_words, GROUPS.copy())
     before = bins.content
     found = amounts(counts, measured, bins)
     assert bins.content == before
@@ -55,7 +55,7 @@ def asked(counts, measured, first, number=0, openings=0):
 
 
 def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
-    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, KIND_UNITS, OPENING_UNITS))
+    squares = sum(units**2 for units in (USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS))
     assert 0.998 * UNITS**2 < squares <= UNITS**2
 
 
@@ -67,12 +67,12 @@ def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
     st.integers(0, 4),
     st.integers(0, 3),
 )
-def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number, openings):
+def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number, first_words):
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
-    bins = bins_of(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, openings, GROUPS)
+    bins = bins_of(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, first_words, GROUPS)
     expected = reference.amounts(matrix, measured, bins)
-    assert asked(reference.user_counts(matrix), measured, first, number, openings) == expected
+    assert asked(reference.user_counts(matrix), measured, first, number, first_words) == expected
 
 
 hostile = st.lists(
@@ -87,20 +87,20 @@ largest_amounts = st.one_of(st.floats(1e-3, 1e12), st.sampled_from([1e-300, 1.0,
 
 @settings(deadline=None, max_examples=300)
 @given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20), st.integers(0, 9))
-def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number, openings):
+def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number, first_words):
     """Also somebody who wrote nothing, and two billion of everything."""
     counts, shape = np.array([[c for c, _ in row]], np.int64), np.array([s for _, s in row])
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     size = HALF_OCTAVES.size + 1
-    bins = bins_of(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, openings)
+    bins = bins_of(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, first_words)
     moved = amounts(reference.user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
     users, totals, kinds, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
-    for found, most_units in ((kinds, KIND_UNITS), (shares, OPENING_UNITS)):
+    for found, most_units in ((kinds, KIND_UNITS), (shares, FIRST_WORD_UNITS)):
         assert (found >= 0).all()
         assert found.sum() <= most_units
-    by_group = shares.reshape(-1, max(openings, 1))
+    by_group = shares.reshape(-1, max(first_words, 1))
     assert np.flatnonzero(by_group.sum(axis=1)).tolist() in ([], [bins.groups[np.argmax(users)]])
     assert (totals >= 0).all()
     assert (totals[users == 0] == 0).all()
@@ -154,14 +154,14 @@ def test_what_is_written_is_shared_out_among_kinds():
 def test_openings_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     """Norms of 1, 4 and 9: the first is in the first two bins, which are a group, the others in the next."""
     edges, largest, nothing = np.array([2.0, 3.0, 8.0]), np.full(4, 16.0), np.zeros((3, 0), np.int32)
-    openings = np.array([0, 1, 1], np.int32)
-    bins = Bins(edges, largest, np.array([0, 0, 0], np.int32), 0, np.array([0, 0, 1, 1], np.int32), openings, 2)
+    first_words = np.array([0, 1, 1], np.int32)
+    bins = Bins(edges, largest, np.array([0, 0, 0], np.int32), 0, np.array([0, 0, 1, 1], np.int32), first_words, 2)
     rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
     for row in rows:
         moved = amounts(reference.user_counts(np.array([row])), Coordinates(np.ones(3), nothing), bins)
         found.append(bins.split(moved.astype(float))[3].tolist())
         assert bins.split(moved.astype(float))[0].sum() == 1
-    third, rest = int(OPENING_UNITS * (2 / 6)) / OPENING_UNITS, int(OPENING_UNITS * (4 / 6)) / OPENING_UNITS
+    third, rest = int(FIRST_WORD_UNITS * (2 / 6)) / FIRST_WORD_UNITS, int(FIRST_WORD_UNITS * (4 / 6)) / FIRST_WORD_UNITS
     assert found == [[[1, 0], [0, 0]], [[0, 0], [third, rest]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]]
 
 

@@ -1,4 +1,4 @@
-"""Discovery within little memory: the same candidates, sums and lists, whether they wait on disk or not."""
+"""Discovery within little memory: the same candidates, sums and lists, whether they are spilled to disk or not."""
 
 import numpy as np
 import pyarrow as pa
@@ -56,7 +56,7 @@ def crowded(monkeypatch):
     monkeypatch.setattr(user_text, "SMALLEST", 2000)
     monkeypatch.setattr(streaming, "PIECE", 3000)
     monkeypatch.setattr(candidate_sums, "SMALLEST_TABLE", 20_000)
-    monkeypatch.setattr(streaming.Dealt, "spill", counting("text", streaming.Dealt.spill))
+    monkeypatch.setattr(streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill))
     monkeypatch.setattr(candidate_sums, "spill", counting("sums", ngrams.spill))
     return spilled
 

@@ -14,7 +14,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
 from bayesgram.private.candidate_lists import list_candidates, round_sums
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
-from bayesgram.private.candidates import give_way, hash_windows, heaviest
+from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
 from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
 from discovering import PUBLIC, records
@@ -157,7 +157,7 @@ def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
     norm = math.isqrt(sum(value**2 for value in values))
     units = np.array([value * UNITS // norm + 1 for value in sorted(values)], np.int64)  # a little too much
     before = units.copy()
-    give_way(units)
+    enforce_bound(units)
     assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
     assert (units <= before).all()
     untouched = before < units.max()
@@ -293,8 +293,8 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CORES", cores)
-        _, _, dealt = streaming._dealt(parts, np.zeros(1, np.uint64))
-    assert dealt.tolist() == list(range(edges[-1]))
+        _, _, partitioned = streaming._partitioned(parts, np.zeros(1, np.uint64))
+    assert partitioned.tolist() == list(range(edges[-1]))
 
 
 # Public weights are functions of the text, to the last bit

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.kernels import AS_PYTHON
-from bayesgram.private.clip import UNITS, Coordinates, _give_way, clipped_sum
+from bayesgram.private.clip import UNITS, Coordinates, _enforce_norm_bound, clipped_sum
 from bayesgram.private.clip_counts import MAX_TOTAL, clip
 from elsewhere import Elsewhere
 from reference import expanded, measured_of
@@ -117,7 +117,9 @@ def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, 
     total, length = np.zeros(weights.size, np.int64), sum(int(unit) ** 2 for unit in units)
     total[: units.size] = units
     places = np.arange(values.size, dtype=np.int32)
-    _give_way(places, values, said, own, weights, over * UNITS / math.sqrt((z * z).sum()), np.int64(length), total)
+    _enforce_norm_bound(
+        places, values, said, own, weights, over * UNITS / math.sqrt((z * z).sum()), np.int64(length), total
+    )
     left = sum(int(unit) ** 2 for unit in total)
     assert left <= UNITS**2
     assert left == length or left + 2 * int(total.max()) + 1 > UNITS**2  # no more than needed
@@ -165,7 +167,7 @@ def test_clipped_counts_do_not_show_what_they_hold():
     knobs = {"max_count": 7, "max_total": 5, "key": 1}
     counts = reference.user_counts(matrix)
     assert repr(clip(counts, **knobs)) == "ClippedCounts(private, C = 7, W = 5)"
-    assert repr(clip(Elsewhere(counts, ()), **knobs)) == "ClippedWhenAsked(private, C = 7, W = 5)"
+    assert repr(clip(Elsewhere(counts, ()), **knobs)) == "LazyClippedCounts(private, C = 7, W = 5)"
 
 
 @pytest.mark.parametrize("value", [1e-308, 0.0, -1.0, math.nan, math.inf, 1e-31, 1e31])

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.experiments.population import Population
 from bayesgram.public import ngram_levels
-from bayesgram.public.keeping import Keeping
 from bayesgram.public.kneser_ney import discounts_of, kneser_ney, packed_model
+from bayesgram.public.pruning import Pruning
 from bayesgram.public.public_model import PublicModel, count_ngrams, model_words
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import read_arpa, write_arpa
@@ -185,7 +185,7 @@ def test_the_literal_reference(rows, order):
 def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     text = counted(rows, order)
     keep = len(text.words) + extra
-    small = Keeping(text).model(keep)
+    small = Pruning(text).model(keep)
     assert small.word.size - 1 == min(keep, text.size)
     kept = {ngram for ngram in named(small) if len(ngram) > 1}
     agrees(small, Literal(rows, order, kept))
@@ -195,7 +195,7 @@ def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
 @settings(max_examples=30)
 def test_a_size_that_all_fit_in_changes_nothing(rows, order):
     text = counted(rows, order)
-    whole, same = kneser_ney(text), Keeping(text).model(text.size)
+    whole, same = kneser_ney(text), Pruning(text).model(text.size)
     assert named(whole) == named(same)
 
 
@@ -244,10 +244,10 @@ def same(ours, theirs):
 @given(texts, st.integers(2, 6), st.integers(1, 5), st.integers(1, 30))
 @settings(max_examples=25)
 def test_some_rows_at_a_time_give_the_same_model(rows, order, few, extra):
-    whole = Keeping(counted(rows, order))
+    whole = Pruning(counted(rows, order))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngram_levels, "FEWEST_ROWS", few)
-        little = Keeping(counted(rows, order, memory=1))
+        little = Pruning(counted(rows, order, memory=1))
         keep = len(little.text.words) + extra
         small, smaller = little.model(None), little.model(keep)
     assert same(small, whole.model(None))
@@ -259,13 +259,13 @@ def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     listed = sorted({word for words in rows for word in words})[::2]  # every other word is unknown
     text = {"listed": listed, "tokenizer": Tokenizer(boundaries=True)}
-    whole = Keeping(counted(rows, order, **text))
+    whole = Pruning(counted(rows, order, **text))
     spilled = []
     keep = ngrams_module.spill
     monkeypatch.setattr(ngrams_module, "SMALLEST", 1 << 12)
     monkeypatch.setattr(ngrams_module, "spill", lambda *them: (spilled.append(1), keep(*them)))
     monkeypatch.setattr(ngram_levels, "FEWEST_ROWS", 700)
-    little = Keeping(counted(rows, order, **text, memory=1))
+    little = Pruning(counted(rows, order, **text, memory=1))
     assert spilled
     for size in (None, len(little.text.words) + 700):
         assert same(little.model(size), whole.model(size))
@@ -275,7 +275,7 @@ def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
     """The same n-grams as by `pruning`, from a model whose lower orders count everything."""
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     text = counted(rows, 4, listed=sorted({word for words in rows for word in words})[::3])
-    keeping = Keeping(text)
+    keeping = Pruning(text)
     judging = packed_model(keeping._judging_model, None)
     for size in (len(text.words) + 1, len(text.words) + 900, text.size - 1):
         kept = [column.read(0, column.size) for column in keeping.kept(size)]
@@ -286,7 +286,7 @@ def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
 
 
 def test_nothing_is_left_on_disk_but_the_counts(messages):
-    keeping = Keeping(counted([text.split() for text in messages[:200]], 3, memory=1))
+    keeping = Pruning(counted([text.split() for text in messages[:200]], 3, memory=1))
     keeping.model(12)
     files = len(list(keeping.text.folder.iterdir()))
     assert files
@@ -301,7 +301,7 @@ def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
     listed = sorted({word for words in rows for word in words})[::2]
     text = counted(rows[100:], 3, listed=listed, tokenizer=Tokenizer(boundaries=True))
     for keep in (None, len(text.words) + 500):
-        model = LanguageModel(Keeping(text).model(keep), Tokenizer())
+        model = LanguageModel(Pruning(text).model(keep), Tokenizer())
         path = tmp_path / f"{keep}.arpa"
         write_arpa(model, path)
         judged = kenlm.Model(str(path))

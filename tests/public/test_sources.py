@@ -214,7 +214,7 @@ def test_twenty_sources_and_no_more():
 
 
 def test_little_memory_gives_the_same_vocabulary(monkeypatch):
-    """Text and tables wait on disk, and candidates are looked up a few at a time."""
+    """Text and tables are spilled to disk, and candidates are looked up a few at a time."""
     given_ = {f"s{seed}": list(Population(users=10, seed=seed).public_text(300 * seed)) for seed in (1, 2, 5)}
     choice = {"order": (1, 2, 3), "size": 500, "tokenizer": Tokenizer(boundaries=True)}
     whole = Vocabulary.from_public(given_, **choice)

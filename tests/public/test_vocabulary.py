@@ -157,8 +157,8 @@ def test_public_counts_that_would_overflow_are_refused():
 
 def test_capitals_that_are_never_found():
     ngrams = pa.array(["The fish", "the fish", "Ärger mit"], pa.large_string())
-    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).never_found == 2
-    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).never_found == 0
+    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).unreachable == 2
+    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).unreachable == 0
 
 
 def test_several_orders_and_boundaries(tmp_path):
@@ -228,11 +228,11 @@ def expected_of_batches(order, size):
 def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, guess, cells, memory, repeats):
     """Guesses that are too high need a second look at the text; bounds of two cells keep nothing away.
 
-    With little memory, text that is said to repeat itself is counted as it comes, and other text waits on disk.
+    With little memory, text that is said to repeat itself is counted as it comes, and other text is spilled to disk.
     """
     monkeypatch.setattr(ngrams, "REPEATS", repeats)
     monkeypatch.setattr(ngrams, "DEEP", 1 if cells == 1 << 9 else 10**6)
-    monkeypatch.setattr(windows.Bounds, "likely_count", lambda *_: guess)
+    monkeypatch.setattr(windows.CountMinSketch, "likely_count", lambda *_: guess)
     monkeypatch.setattr(ngrams, "CELLS", cells)
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
     for order, size in ((1, 30), (2, 400), (3, 10**6)):
@@ -244,11 +244,11 @@ def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, gu
 def test_what_is_rare_is_kept_out_of_the_table():
     """Words by Zipf's law, most windows once: the table behind the bounds is a small part of one of all windows."""
     numbers = np.minimum(np.random.default_rng(1).zipf(1.3, 400_000), 50_000).astype(np.int32)
-    bounds = windows.Bounds(3, tokens=50_001, cells=1 << 17)
+    bounds = windows.CountMinSketch(3, tokens=50_001, cells=1 << 17)
     bounds.add([numbers])
     least = bounds.likely_count(100)
     tables = [windows.WindowTable(3, tokens=50_001) for _ in range(2)]
-    tables[0].add([numbers], windows.Bounds.none())
+    tables[0].add([numbers], windows.CountMinSketch.none())
     tables[1].add([numbers], bounds, at_least=least)
     assert tables[0].count_reached_by(100) >= least > 10
     assert len(tables[1]) < len(tables[0]) / 10

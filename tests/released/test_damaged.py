@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shelves
+import catalogues
 from bayesgram.errors import BayesgramError
 from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.language_model import LanguageModel
@@ -21,7 +21,7 @@ BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
 
 @pytest.fixture(scope="module")
 def card():
-    made = shelves.with_sources(shelves.release(shelves.vocabulary(), 1.0), {"3": shelves.SOURCES})
+    made = catalogues.with_sources(catalogues.release(catalogues.vocabulary(), 1.0), {"3": catalogues.SOURCES})
     return {"format": 1, **made.card.to_json()}
 
 

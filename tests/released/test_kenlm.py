@@ -12,8 +12,8 @@ from bayesgram.released.arpa import write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokens import Tokenizer
+from catalogues import release as shaken
 from language_models import release_of, tables
-from shelves import release as shaken
 
 kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not")
 

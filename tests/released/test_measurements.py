@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import shelves
+import catalogues
 from bayesgram.errors import BayesgramError
 from bayesgram.released.measurements import (
     FILE,
@@ -42,7 +42,7 @@ def measurements(*, left=None, clipping=(0.25, 0.5)):
 
 
 def release(measured):
-    made = shelves.release(shelves.vocabulary(), 1.0)
+    made = catalogues.release(catalogues.vocabulary(), 1.0)
     return replace(made, measured=measured, card=replace(made.card, measured=measured.described))
 
 

@@ -19,7 +19,7 @@ from bayesgram.released.release import Release
 from bayesgram.released.trie import NEVER
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer
-from shelves import release as shaken
+from catalogues import release as shaken
 
 WORDS = ["blue", "fish", "red", "sea", "the"]
 SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), min_size=2, max_size=8)

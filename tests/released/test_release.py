@@ -11,7 +11,7 @@ import pytest
 import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import writing
-from bayesgram.files.writing import publish_file, publish_folder
+from bayesgram.files.writing import write_file_atomically, write_folder_atomically
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -20,7 +20,7 @@ from bayesgram.mechanisms.tuning import Grid, TunedPaper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.public.prior import public_distribution
 from bayesgram.released.card import Card
-from bayesgram.released.moved import most_moved
+from bayesgram.released.largest_changes import largest_changes
 from bayesgram.released.release import Release
 
 MECHANISMS = [Laplace(), LaplacePublic(), Gaussian(), Paper(), TunedPaper(grid=Grid((0.1,), (0.5,))), KAnonymity(2)]
@@ -95,14 +95,14 @@ def test_force_keeps_a_release_folder_with_something_else_in_it(tmp_path):
 def test_what_appears_meanwhile_is_not_replaced(tmp_path):
     with (
         pytest.raises(UsageError, match="appeared meanwhile and was not replaced"),
-        publish_folder(tmp_path / "out", contents=["a"]) as folder,
+        write_folder_atomically(tmp_path / "out", contents=["a"]) as folder,
     ):
         (folder / "a").write_text("ours")
         (tmp_path / "out").mkdir()
         (tmp_path / "out" / "a").write_text("theirs")
     with (
         pytest.raises(UsageError, match="appeared meanwhile and was not replaced"),
-        publish_file(tmp_path / "file") as file,
+        write_file_atomically(tmp_path / "file") as file,
     ):
         file.write_text("ours")
         (tmp_path / "file").write_text("theirs")
@@ -114,7 +114,7 @@ def test_what_appears_meanwhile_is_not_replaced(tmp_path):
 def test_a_folder_is_replaced_whole_on_every_system(tmp_path, monkeypatch, system):
     monkeypatch.setattr(writing.sys, "platform", system)
     for text in ("old", "new"):
-        with publish_folder(tmp_path / "out", contents=["a"], force=True) as folder:
+        with write_folder_atomically(tmp_path / "out", contents=["a"], force=True) as folder:
             (folder / "a").write_text(text)
     assert (tmp_path / "out" / "a").read_text() == "new"
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -125,12 +125,12 @@ def test_a_replacement_that_stops_half_way_keeps_the_old_folder(tmp_path, monkey
         target.rename(replaced)
         raise OSError(5, "Input/output error")
 
-    with publish_folder(tmp_path / "out", contents=["a"]) as folder:
+    with write_folder_atomically(tmp_path / "out", contents=["a"]) as folder:
         (folder / "a").write_text("old")
     monkeypatch.setattr(writing, "_replace_folder", stop_half_way)
     with (
         pytest.raises(BayesgramError, match="writing failed"),
-        publish_folder(tmp_path / "out", contents=["a"], force=True) as folder,
+        write_folder_atomically(tmp_path / "out", contents=["a"], force=True) as folder,
     ):
         (folder / "a").write_text("new")
     assert (tmp_path / "out" / "a").read_text() == "old"
@@ -165,7 +165,7 @@ def test_damaged_releases(tmp_path, damage):
 
 def test_most_moved():
     release = Release(pa.array(["up", "down", "same"], pa.large_string()), np.array([0.7, 0.1, 0.2]), make().card)
-    lifted, lowered = most_moved(release, np.array([0.1, 0.7, 0.2]), how_many=1)
+    lifted, lowered = largest_changes(release, np.array([0.1, 0.7, 0.2]), how_many=1)
     assert [(m.ngram, m.before, m.after) for m in lifted] == [("up", 0.1, 0.7)]
     assert [(m.ngram, m.before, m.after) for m in lowered] == [("down", 0.7, 0.1)]
     assert public_distribution(np.array([1])).tolist() == [1.0]

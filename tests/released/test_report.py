@@ -22,8 +22,8 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.certainty import known_within
 from bayesgram.released.drawings import LogAxis, Trace
+from bayesgram.released.largest_changes import largest_changes
 from bayesgram.released.meaning import believed, odds_factor, what_epsilon_means
-from bayesgram.released.moved import most_moved
 from bayesgram.released.release import Release
 from bayesgram.released.report import page
 from bayesgram.released.report_private import Attacks, PrivatePart, Score
@@ -348,7 +348,7 @@ def test_known_within_counts_whole_intervals():
 def test_a_probability_of_zero_moves_without_a_warning():
     release, _ = release_of()
     zero = Release(release.ngrams[:2], np.array([0.0, 1.0]), release.card)
-    lifted, lowered = most_moved(zero, np.array([0.5, 0.5]), how_many=5)
+    lifted, lowered = largest_changes(zero, np.array([0.5, 0.5]), how_many=5)
     assert [item.row for item in lifted] == [1]
     assert [item.row for item in lowered] == [0]
 

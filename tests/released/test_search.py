@@ -65,7 +65,7 @@ def test_a_long_walk_is_that_of_its_sentences():
     whole = trie.walk(np.concatenate(sentences))
     for kind, parts in enumerate(zip(*map(trie.walk, sentences), strict=True)):
         assert np.array_equal(whole[kind], np.concatenate(parts))
-    assert whole[0].size > 10 * search.AT_ONCE
+    assert whole[0].size > 10 * search.BATCH_SIZE
 
 
 @given(models, st.integers(0, 10**6), st.sampled_from([1, 3, 7, 1000]))

@@ -5,13 +5,13 @@ from datetime import date
 
 import pytest
 
-import shelves
+import catalogues
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.report import page
 from bayesgram.released.report_views import ReleaseView
-from bayesgram.released.verdict import Curator, verdict
+from bayesgram.released.verdict import CuratorStatements, verdict
 
-CARD = shelves.release(shelves.vocabulary(), 1.0).card
+CARD = catalogues.release(catalogues.vocabulary(), 1.0).card
 UNSEEDED = replace(CARD, seeded=False, guarantee=Guarantee.PROVED, epsilon=1.0, delta=1e-7)
 
 
@@ -38,8 +38,8 @@ def test_several_are_sorted_and_add_up():
 
 
 def test_the_page_begins_with_it():
-    release = replace(shelves.release(shelves.vocabulary(), 1.0), card=UNSEEDED)
-    said = Curator("<b>app</b> users\u202e", "May 2026")
+    release = replace(catalogues.release(catalogues.vocabulary(), 1.0), card=UNSEEDED)
+    said = CuratorStatements("<b>app</b> users\u202e", "May 2026")
     shown = page([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]
     places = [head.index(text) for text in ("Fit to publish", "2026-06-01", "&lt;b&gt;app&lt;/b&gt; users�", "May 2026", "everything one user wrote in these data", "At a glance")]  # fmt: skip

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
 from bayesgram.errors import UsageError
-from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.text import ngrams, tokens
-from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramFinder
+from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokens import Tokenizer
 
 ORDERS = range(1, MAX_ORDER + 1)
@@ -48,10 +48,10 @@ def entries(table):
     return dict(found)
 
 
-def found_by(finder, texts):
+def found_by(matcher, texts):
     """(row, n-gram number) of every occurrence, all chunks together."""
     pairs = []
-    for rows, numbers in finder.find([(as_rows(texts), np.arange(len(texts), dtype=np.int32))]):
+    for rows, numbers in matcher.match([(as_rows(texts), np.arange(len(texts), dtype=np.int32))]):
         pairs += zip(rows.tolist(), numbers.tolist(), strict=True)
     return pairs
 
@@ -103,12 +103,12 @@ def test_occurrences_are_those_of_a_plain_search(order, data, texts, case, limit
     unknown = st.lists(st.sampled_from("abcxé"), min_size=order, max_size=order).map(" ".join)
     entry = st.sampled_from(present) | unknown if present else unknown
     listed = data.draw(st.lists(entry, max_size=12))
-    finder = NgramFinder(pa.array(listed, pa.large_string()), Tokenizer(*case))
+    matcher = NgramMatcher(pa.array(listed, pa.large_string()), Tokenizer(*case))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
-        found = found_by(finder, texts)
+        found = found_by(matcher, texts)
     assert found == searched(listed, texts, order, case)
-    assert finder.repeated == len(listed) - len(set(listed))
+    assert matcher.repeated == len(listed) - len(set(listed))
 
 
 def marked(text, order, case):
@@ -128,7 +128,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "CHUNK_BYTES", limit)
         cut = Tokenizer(*case, boundaries=True)
-        found = found_by(NgramFinder(pa.array(listed, pa.large_string()), cut), texts)
+        found = found_by(NgramMatcher(pa.array(listed, pa.large_string()), cut), texts)
         counter = NgramCounter(ORDERS, cut)
         counter.add(as_rows(texts))
     assert Counter((row, listed[number]) for row, number in found) == Counter(chain(*expected.values()))
@@ -169,8 +169,8 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
         ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7] for number in range(900)
     ]
     texts += ["a b " * 200, "", "a b"]
-    finder = NgramFinder(pa.array(["b a", "a b", "café a"], pa.large_string()), Tokenizer())
-    assert found_by(finder, texts) == searched(["b a", "a b", "café a"], texts, 2, ("words", True))
+    matcher = NgramMatcher(pa.array(["b a", "a b", "café a"], pa.large_string()), Tokenizer())
+    assert found_by(matcher, texts) == searched(["b a", "a b", "café a"], texts, 2, ("words", True))
 
 
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
@@ -178,7 +178,7 @@ def test_no_ngram_crosses_a_sentence_end(between):
     counter = NgramCounter([2], Tokenizer())
     counter.add(as_rows([f"a b{between}c d"]))
     assert counted(counter, 2) == {"a b": 1, "c d": 1}
-    assert found_by(NgramFinder(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
+    assert found_by(NgramMatcher(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
 
 
 @pytest.mark.parametrize("kind", ["words", "whitespace", "characters"])
@@ -190,46 +190,46 @@ def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
         counter.add(as_rows(texts))
     assert counted(counter, 2) == {}
     assert (
-        found_by(NgramFinder(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)), ["a", "b", "", "c"]) == []
+        found_by(NgramMatcher(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)), ["a", "b", "", "c"]) == []
     )
 
 
 def test_an_ngram_crosses_no_unknown_word():
-    finder = NgramFinder(pa.array(["a b", "b a"], pa.large_string()), Tokenizer())
-    assert found_by(finder, ["a x b", "a b a"]) == [(1, 0), (1, 1)]
+    matcher = NgramMatcher(pa.array(["a b", "b a"], pa.large_string()), Tokenizer())
+    assert found_by(matcher, ["a x b", "a b a"]) == [(1, 0), (1, 1)]
 
 
 def test_repeated_entries_go_to_the_first():
     listed = pa.array(["b b", "a b", "a b", "b b", "b c", "a b"], pa.large_string())
-    finder = NgramFinder(listed, Tokenizer())
-    assert found_by(finder, ["a b c", "b b b"]) == [(0, 1), (0, 4), (1, 0), (1, 0)]
-    assert finder.repeated == 3
+    matcher = NgramMatcher(listed, Tokenizer())
+    assert found_by(matcher, ["a b c", "b b b"]) == [(0, 1), (0, 4), (1, 0), (1, 0)]
+    assert matcher.repeated == 3
 
 
 def test_entries_of_the_list_do_not_run_into_one_another():
-    finder = NgramFinder(pa.array(["a b", "c d"], pa.large_string()), Tokenizer())
-    assert found_by(finder, ["a b c d"]) == [(0, 0), (0, 1)]
+    matcher = NgramMatcher(pa.array(["a b", "c d"], pa.large_string()), Tokenizer())
+    assert found_by(matcher, ["a b c d"]) == [(0, 0), (0, 1)]
 
 
 def test_a_slice_of_a_list_and_slices_of_rows():
     listed = pa.array(["x y", "a b", "b c", "z z"], pa.large_string())[1:3]
-    finder = NgramFinder(listed, Tokenizer())
+    matcher = NgramMatcher(listed, Tokenizer())
     rows = as_rows(["x y", "b c", "a b c", "a b"])[1:3]
-    [(owners, numbers)] = finder.find([(rows, np.array([7, 5], np.int32))])
+    [(owners, numbers)] = matcher.match([(rows, np.array([7, 5], np.int32))])
     assert list(zip(owners.tolist(), numbers.tolist(), strict=True)) == [(7, 1), (5, 0), (5, 1)]
 
 
 def test_an_empty_list_finds_nothing():
-    finder = NgramFinder(pa.array([], pa.large_string()), Tokenizer())
-    assert found_by(finder, ["a b c d"]) == []
-    assert finder.repeated == 0
+    matcher = NgramMatcher(pa.array([], pa.large_string()), Tokenizer())
+    assert found_by(matcher, ["a b c d"]) == []
+    assert matcher.repeated == 0
 
 
 def test_a_list_larger_than_the_first_tables():
     listed = [f"{first} {second}" for first in range(40) for second in range(40)]
-    finder = NgramFinder(pa.array(listed, pa.large_string()), Tokenizer())
+    matcher = NgramMatcher(pa.array(listed, pa.large_string()), Tokenizer())
     texts = [" ".join(str(value * step % 43) for value in range(60)) for step in range(1, 20)]
-    assert found_by(finder, texts) == searched(listed, texts, 2, ("words", True))
+    assert found_by(matcher, texts) == searched(listed, texts, 2, ("words", True))
 
 
 @pytest.mark.parametrize("order", [0, -1, 7])
@@ -241,4 +241,4 @@ def test_other_orders_are_refused(order):
 
 def test_n_grams_that_are_too_long_are_refused():
     with pytest.raises(UsageError, match=r"^order=7: an n-gram has 1 to 6 tokens\.$"):
-        NgramFinder(pa.array(["a b c d e f g"], pa.large_string()), Tokenizer())
+        NgramMatcher(pa.array(["a b c d e f g"], pa.large_string()), Tokenizer())

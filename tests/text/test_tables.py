@@ -12,7 +12,7 @@ from bayesgram.text import strings as module
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
 from bayesgram.text.window_index import WindowIndex
-from bayesgram.text.windows import NARROW, Bounds, WindowTable
+from bayesgram.text.windows import NARROW, CountMinSketch, WindowTable
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -215,7 +215,7 @@ def test_windows_are_counted_like_a_counter(order, batches, cores, again):
     tokens = max((number for batch in batches for stream in batch for number in stream), default=0) + 1
     table, counts = WindowTable(order, tokens=tokens, cores=cores), Counter()
     for batch in batches:
-        table.add([np.array(stream, np.int32) for stream in batch], Bounds.none())
+        table.add([np.array(stream, np.int32) for stream in batch], CountMinSketch.none())
         counts.update(window for stream in batch for window, _ in windows_of(stream, order))
         assert counted(table) == counts
         assert len(table) == len(counts)
@@ -241,7 +241,7 @@ def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, ba
     everything = [np.array(stream, np.int32) for batch in batches for stream in batch] * 60
     tokens = max((int(stream.max(initial=0)) for stream in everything), default=0) + 1
     counts = Counter(window for stream in everything for window, _ in windows_of(stream.tolist(), order))
-    bounds = Bounds(order, tokens=tokens, cells=cells, deep=deep, cores=cores)
+    bounds = CountMinSketch(order, tokens=tokens, cells=cells, deep=deep, cores=cores)
     for first in range(0, len(everything), 50):
         bounds.add(everything[first : first + 50])
     table = WindowTable(order, tokens=tokens, cores=cores)
@@ -280,7 +280,7 @@ def test_windows_keep_their_counts_while_the_table_grows(order):
     table, counts = WindowTable(order, tokens=3000, cores=2), Counter()
     for size in (1, 255, 256, 300, 10_000, 10_000):
         stream = rng.integers(EMPTY, 3000 if order == 1 else 60 // order, size).astype(np.int32)
-        table.add([stream], Bounds.none())
+        table.add([stream], CountMinSketch.none())
         counts.update(window for window, _ in windows_of(stream.tolist(), order))
     assert counted(table) == counts
     assert len(counts) > 600
@@ -304,17 +304,17 @@ def test_the_most_frequent_are_among_those_that_reach_a_count(numbers, size):
 
 def test_keys_become_wider_when_there_are_more_tokens():
     table = WindowTable(2, tokens=3, cores=2)
-    table.add([np.array([0, 1, 2, 0, 1], np.int32)], Bounds.none())
+    table.add([np.array([0, 1, 2, 0, 1], np.int32)], CountMinSketch.none())
     assert table.with_keys_for(1 << NARROW) is not table.with_keys_for(100)
     assert table.with_keys_for(100) is table
     wide = table.with_keys_for((1 << NARROW) + 1)
-    wide.add([np.array([0, 1, 1 << NARROW], np.int32)], Bounds.none())
+    wide.add([np.array([0, 1, 1 << NARROW], np.int32)], CountMinSketch.none())
     assert counted(wide) == {(0, 1): 3, (1, 2): 1, (2, 0): 1, (1, 1 << NARROW): 1}
 
 
 def test_a_window_does_not_run_from_one_stream_into_the_next():
     table = WindowTable(2, tokens=3)
     one, two = np.array([1], np.int32), np.array([2], np.int32)
-    table.add([one, two], Bounds.none())
-    table.add([two], Bounds.none())
+    table.add([one, two], CountMinSketch.none())
+    table.add([two], CountMinSketch.none())
     assert len(table) == 0

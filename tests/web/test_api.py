@@ -16,23 +16,23 @@ from hypothesis import strategies as st
 from bayesgram.planning import planner
 from bayesgram.private.clip import UNITS
 from bayesgram.web.api import SCRIPTS
-from bayesgram.web.guard import HEADERS, Entry, Rates
-from shelves import (
+from bayesgram.web.guard import HEADERS, AccessPolicy, RateLimiter
+from catalogues import (
     IMAGE,
     SCRIPT,
     asker,
+    catalogue,
     grown_releases,
     many_releases,
     releases_of_sources,
-    shelf,
     weak_releases,
 )
 
-FREE = Rates(rate=1e9, burst=1e9)
+FREE = RateLimiter(rate=1e9, burst=1e9)
 PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
 
 
-cached_shelf = cache(shelf)
+cached_catalogue = cache(catalogue)
 
 
 @cache
@@ -303,7 +303,7 @@ def test_any_text_is_answered(text, k):
 )
 @settings(max_examples=40)
 def test_any_search_is_answered(text, sort):
-    told = cached_shelf().items[0].tables[3].page(sort, text, 0, 10)
+    told = cached_catalogue().items[0].tables[3].page(sort, text, 0, 10)
     assert all(not text or text in row.ngram or not text.isprintable() for row in told.rows)
 
 
@@ -327,7 +327,7 @@ def test_the_page_loads_only_from_itself(ask):
 
 
 def test_a_failure_inside_is_one_sentence(monkeypatch):
-    ask = asker(entry=Entry())
+    ask = asker(entry=AccessPolicy())
     monkeypatch.setattr("bayesgram.web.cards.brief", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (500, {"error": "something went wrong inside bayesgram."})

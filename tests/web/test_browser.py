@@ -9,8 +9,8 @@ import pytest
 import uvicorn
 
 from bayesgram.web.api import build
-from bayesgram.web.guard import Entry
-from shelves import IMAGE, SCRIPT, many_releases, releases_of_sources, shelf, weak_releases
+from bayesgram.web.guard import AccessPolicy
+from catalogues import IMAGE, SCRIPT, catalogue, many_releases, releases_of_sources, weak_releases
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = Path("/usr/bin/chromium")
@@ -21,9 +21,11 @@ WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
 
 
 def serve(shown):
-    """The page of a shelf, at an address of its own."""
+    """The page of a catalogue, at an address of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
-    config = uvicorn.Config(build(shown, Entry()), log_config=None, log_level="critical", lifespan="off", ws="none")
+    config = uvicorn.Config(
+        build(shown, AccessPolicy()), log_config=None, log_level="critical", lifespan="off", ws="none"
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
@@ -35,22 +37,22 @@ def serve(shown):
 
 @pytest.fixture(scope="module")
 def address():
-    yield from serve(shelf())
+    yield from serve(catalogue())
 
 
 @pytest.fixture(scope="module")
 def weak_address():
-    yield from serve(shelf(made=weak_releases))
+    yield from serve(catalogue(made=weak_releases))
 
 
 @pytest.fixture(scope="module")
 def sources_address():
-    yield from serve(shelf(made=releases_of_sources))
+    yield from serve(catalogue(made=releases_of_sources))
 
 
 @pytest.fixture(scope="module")
 def many_address():
-    yield from serve(shelf(made=many_releases))
+    yield from serve(catalogue(made=many_releases))
 
 
 @pytest.fixture(scope="module")

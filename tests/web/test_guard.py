@@ -6,21 +6,21 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.web import guard as guards
-from bayesgram.web.guard import BURST, MOST_BODY, Entry, Guard, Rates
-from bayesgram.web.server import open_place
-from shelves import asker
+from bayesgram.web.guard import BURST, MOST_BODY, AccessPolicy, Guard, RateLimiter
+from bayesgram.web.server import open_address
+from catalogues import asker
 
 TOKEN = "a-token-for-the-tests"
 
 
 @pytest.fixture(scope="module")
 def ask():
-    return asker(rates=Rates(rate=1e9, burst=1e9))
+    return asker(rates=RateLimiter(rate=1e9, burst=1e9))
 
 
 @pytest.fixture(scope="module")
 def ask_with_token():
-    return asker(entry=Entry(any_address=True, token=TOKEN), rates=Rates(rate=1e9, burst=1e9))
+    return asker(entry=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:99", "[::1]", "[::1]:8765", "LOCALHOST:1"])
@@ -119,7 +119,7 @@ def test_a_slow_body_is_not_waited_for(monkeypatch):
 
 def test_rates_are_limited_and_recover():
     now = [0.0]
-    rates = Rates(rate=10, burst=3, clock=lambda: now[0])
+    rates = RateLimiter(rate=10, burst=3, clock=lambda: now[0])
     assert [rates.wait("a") for _ in range(3)] == [0, 0, 0]
     assert rates.wait("a") == pytest.approx(0.1)
     assert rates.wait("b") == 0
@@ -128,7 +128,7 @@ def test_rates_are_limited_and_recover():
 
 
 def test_too_fast_says_when_to_come_back():
-    ask = asker(rates=Rates(rate=0.5, burst=1))
+    ask = asker(rates=RateLimiter(rate=0.5, burst=1))
     assert ask("/api/about").status_code == 200
     answer = ask("/api/about")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
@@ -136,7 +136,7 @@ def test_too_fast_says_when_to_come_back():
 
 def test_clients_are_forgotten_in_the_end(monkeypatch):
     monkeypatch.setattr(guards, "MOST_CLIENTS", 10)
-    rates = Rates()
+    rates = RateLimiter()
     for client in range(100):
         rates.wait(str(client))
     assert len(rates._buckets) == 10
@@ -154,22 +154,22 @@ def test_sockets_of_other_kinds_are_not_answered():
 
 
 def test_loopback_needs_no_token_and_admits_nobody_else():
-    place = open_place("127.0.0.1", 0, None)
+    place = open_address("127.0.0.1", 0, None)
     with place.listening:
         assert place.loopback
         assert place.entry.token is None
-        assert not place.entry.admits("10.0.0.7")
+        assert not place.entry.allows_host("10.0.0.7")
         assert place.address.startswith("http://127.0.0.1:")
 
 
 def test_beyond_this_machine_a_token_is_made():
-    place = open_place("0.0.0.0", 0, None)
+    place = open_address("0.0.0.0", 0, None)
     with place.listening:
         assert not place.loopback
         assert len(place.entry.token) >= 32
         assert place.address.endswith(f"/?token={place.entry.token}")
-        assert place.entry.admits("10.0.0.7:8765")
-        assert not place.entry.admits("evil.example")
+        assert place.entry.allows_host("10.0.0.7:8765")
+        assert not place.entry.allows_host("evil.example")
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,12 @@ def test_beyond_this_machine_a_token_is_made():
 )
 def test_places_that_can_not_be(arguments, words):
     with pytest.raises(UsageError, match="^" + words.replace("(", r"\(")):
-        open_place(*arguments)
+        open_address(*arguments)
 
 
 def test_a_busy_port_is_one_sentence():
-    place = open_place("127.0.0.1", 0, None)
+    place = open_address("127.0.0.1", 0, None)
     with place.listening:
         port = place.listening.getsockname()[1]
         with pytest.raises(BayesgramError, match=f"^port={port}: something else uses it; give another `port`, or 0"):
-            open_place("127.0.0.1", port, None)
+            open_address("127.0.0.1", port, None)

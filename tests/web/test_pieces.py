@@ -10,9 +10,9 @@ from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from bayesgram.web.catalogue import Builder
 from bayesgram.web.keyboard import suggest
-from bayesgram.web.shelf import Builder
-from shelves import release
+from catalogues import release
 
 TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish"] * 5
 DECODERS = ("none", "bytes", "metaspace", "pieces")
@@ -47,8 +47,8 @@ def vocabulary(file):
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
     words = vocabulary(folder / f"{name}.json")
-    shelf = Builder(lambda _: nullcontext(), words, words.tokenizer).shelf([("out", release(words, 1.0))])
-    public, released = suggest(shelf, "the blue", 1).columns
+    catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).catalogue([("out", release(words, 1.0))])
+    public, released = suggest(catalogue, "the blue", 1).columns
     assert [each.words[0].adds for each in (public, released)] == [" fish", " fish"]
     assert released.words[0].word == words.tokenizer.sentences("the blue fish")[-1][-1]
     assert released.words[0].low is not None

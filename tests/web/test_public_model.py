@@ -9,10 +9,10 @@ from bayesgram.errors import UsageError
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from bayesgram.web.catalogue import Builder
 from bayesgram.web.keyboard import suggest
-from bayesgram.web.shelf import Builder
+from catalogues import release
 from commands import failing
-from shelves import release
 
 TEXT = pa.table({"text": ["the red fish swims", "the blue fish swims", "red fish", "the sea", "blue sea"] * 3})
 
@@ -25,8 +25,8 @@ def public():
 
 def test_releases_move_it(public):
     made = release(public.vocabulary, 1.0)
-    shelf = Builder(lambda _: nullcontext(), public.vocabulary, None, public).shelf([("out", made)])
-    answer = suggest(shelf, "the red ", 2)
+    catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).catalogue([("out", made)])
+    answer = suggest(catalogue, "the red ", 2)
     expected = [public.mixture, public.moved_by(made)]
     for column, model in zip(answer.columns, expected, strict=True):
         found = model.suggest("the red ", 2, cache=0.0, capitals=False)

@@ -15,8 +15,8 @@ import pytest
 from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from shelves import release as release_with
-from shelves import releases, vocabulary
+from catalogues import release as release_with
+from catalogues import releases, vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def served(monkeypatch, folder, *releases, **given):
     """What the command would show."""
     shown = []
     monkeypatch.chdir(folder)
-    monkeypatch.setattr("bayesgram.web.api.build", lambda shelf, _: shown.append(shelf))
+    monkeypatch.setattr("bayesgram.web.api.build", lambda catalogue, _: shown.append(catalogue))
     monkeypatch.setattr("bayesgram.web.server.run", lambda *_, **__: None)
     serve(list(releases), port=0, **given)
     return shown[0]
@@ -131,8 +131,8 @@ def served(monkeypatch, folder, *releases, **given):
     ],
 )
 def test_folders_of_releases_and_names(monkeypatch, folder, given, names):
-    shelf = served(monkeypatch, folder, *given)
-    assert [item.view.name for item in shelf.items] == names
+    catalogue = served(monkeypatch, folder, *given)
+    assert [item.view.name for item in catalogue.items] == names
 
 
 def test_releases_of_several_vocabularies(monkeypatch, folder, capsys):

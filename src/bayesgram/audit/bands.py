@@ -1,6 +1,6 @@
 """How frequent a word is: fifths of the running words of a text, and the words that a model lacks.
 
-In:  the words of a text, as a model knows them.   Out: `Bands`, the same for all models that are compared.
+In:  the words of a text, as a model knows them.   Out: `FrequencyQuantiles`, the same for all models that are compared.
 The most frequent words that make up a fifth of the known words are the first band, and so on; words that are as
 frequent share a band, that of the middle one of them. Words that the model lacks are the last band. (A model's own
 probability of a word that stands alone says how often it follows what was never seen, not how frequent it is.)
@@ -18,7 +18,7 @@ FIFTHS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Bands:
+class FrequencyQuantiles:
     """Which words are how frequent."""
 
     model: LanguageModel  # which words are known
@@ -27,7 +27,7 @@ class Bands:
     least: Floats  # the share of the rarest word of each band, descending
 
     @classmethod
-    def of(cls, model: LanguageModel, stream: Ids) -> "Bands":
+    def of(cls, model: LanguageModel, stream: Ids) -> "FrequencyQuantiles":
         """Those of a text as numbers of a model's words."""
         words = stream[stream != SENTENCE_END]
         shares = np.bincount(words, minlength=len(model.trie.words)) / max(words.size, 1)

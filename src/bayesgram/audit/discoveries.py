@@ -20,7 +20,7 @@ from bayesgram.audit.choices import Attack
 from bayesgram.audit.verdict import Finding, rounded_down
 from bayesgram.errors import whole_number
 from bayesgram.files import read_records
-from bayesgram.mechanisms.discovery import Door, TextHere
+from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.public.novelty import PublicText
 
@@ -44,7 +44,7 @@ class Canary:
 
 
 def attack(
-    door: Door,
+    mechanism: DiscoveryMechanism,
     public: PublicText,
     people: pa.Table,
     canary: Canary,
@@ -58,11 +58,11 @@ def attack(
     whole_number("writers", canary.writers, 1, 10**6, "people who write the phrase")
     whole_number("runs", runs, 8, 10**6, "discoveries of each dataset")
     inside, outside = (
-        _scores(door, public, canary.planted(people, with_last=there), canary, rng if seeded else None, runs)
+        _scores(mechanism, public, canary.planted(people, with_last=there), canary, rng if seeded else None, runs)
         for there in (True, False)
     )
     learn, judged = slice(runs // 2), slice(runs // 2, None)
-    claim = door.budget
+    claim = mechanism.budget
     delta, epsilon = proved((inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error)
     seen = [int((side[:, 0] > 0).sum()) for side in (inside, outside)]
     sentence = (
@@ -75,19 +75,26 @@ def attack(
 
 
 def _scores(
-    door: Door, public: PublicText, table: pa.Table, canary: Canary, rng: np.random.Generator | None, runs: int
+    mechanism: DiscoveryMechanism,
+    public: PublicText,
+    table: pa.Table,
+    canary: Canary,
+    rng: np.random.Generator | None,
+    runs: int,
 ) -> Floats:
     """Three numbers of each discovery (runs × kinds)."""
-    return np.array([_score(_discovered(door, public, table, _noise(rng)), canary.phrase) for _ in range(runs)])
+    return np.array([_score(_discovered(mechanism, public, table, _noise(rng)), canary.phrase) for _ in range(runs)])
 
 
 def _noise(rng: np.random.Generator | None) -> NoiseSource:
     return ExactNoise() if rng is None else SeededNoise(int(rng.integers(2**62)))
 
 
-def _discovered(door: Door, public: PublicText, table: pa.Table, noise: NoiseSource) -> dict[str, float]:
+def _discovered(
+    mechanism: DiscoveryMechanism, public: PublicText, table: pa.Table, noise: NoiseSource
+) -> dict[str, float]:
     records = read_records(table, user_column=USER, text_column=TEXT)
-    ngrams, weights = door.measure(TextHere(records, MEMORY), public, noise, lambda: None)
+    ngrams, weights = mechanism.measure(LocalText(records, MEMORY), public, noise, lambda: None)
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))
 
 

@@ -49,7 +49,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Judged:
+class EvaluatedModel:
     """A model and what it is worth."""
 
     name: str
@@ -75,7 +75,7 @@ class Family:
 
     name: str
     guarantee: str
-    members: tuple[Judged, ...]  # by ε
+    members: tuple[EvaluatedModel, ...]  # by ε
 
     @property
     def label(self) -> str:
@@ -88,16 +88,16 @@ class Family:
         return f"{self.name} ({'; '.join([self.guarantee, *worth])})"
 
 
-def families(judged: Sequence[Judged]) -> list[Family]:
+def families(judged: Sequence[EvaluatedModel]) -> list[Family]:
     """Those of models that say an ε, in the order in which they were given."""
-    groups: dict[tuple[str, str], list[Judged]] = {}
+    groups: dict[tuple[str, str], list[EvaluatedModel]] = {}
     for each in judged:
         if each.claim.epsilon is not None:
             groups.setdefault((each.family, each.claim.guarantee), []).append(each)
     return [Family(*key, tuple(sorted(members, key=_epsilon))) for key, members in groups.items()]
 
 
-def _epsilon(judged: Judged) -> float:
+def _epsilon(judged: EvaluatedModel) -> float:
     return judged.claim.epsilon or 0.0
 
 

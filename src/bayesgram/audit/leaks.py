@@ -15,7 +15,7 @@ from bayesgram.arrays import Floats, Integers
 from bayesgram.audit.choices import Attack
 from bayesgram.audit.membership import most_counts
 from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import Question, Transcript, note
+from bayesgram.audit.transcript import Query, Transcript, record
 from bayesgram.audit.verdict import Finding, without_noise
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import ExactNoise, NoiseSource
@@ -34,7 +34,7 @@ def attack(
 ) -> list[Finding]:
     """All three, with the noise of a real run."""
     key = int(rng.integers(2**63))
-    runs = [note(target, target.counts, make_noise(), key) for _ in range(2)]
+    runs = [record(target, target.counts, make_noise(), key) for _ in range(2)]
     if not runs[0]:
         return [without_noise(Attack.LEAKS)]
     return [
@@ -57,7 +57,7 @@ def repeats(first: Transcript, second: Transcript, *, error: float) -> Finding:
     return Finding(Attack.LEAKS, "no change", caught, sentence, samples=sum(a.size for a, _, _ in noisy))
 
 
-def chance_of_repeat(question: Question) -> float:
+def chance_of_repeat(question: Query) -> float:
     """A bound on how probable it is that two honest runs add the same noise."""
     return float(min(1.0, 0.5 / question.scale) ** question.values.size) if question.whole else 0.0
 
@@ -69,7 +69,7 @@ def correlation(first: Floats | Integers, second: Floats | Integers) -> float:
     return float(a @ b) / lengths if lengths else 0.0
 
 
-def low_bits(question: Question, noise: NoiseSource, *, error: float) -> Finding:
+def low_bits(question: Query, noise: NoiseSource, *, error: float) -> Finding:
     """Whether the low bits of noisy integers are uniform when all inputs are multiples of 2²⁰ (a χ² test)."""
     bits = min(8, int(math.log2(max(question.scale, 1)) - 6))  # noise spread over 64 residues and more hides the rest
     if not question.whole or bits < 1:

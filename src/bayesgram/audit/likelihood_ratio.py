@@ -22,7 +22,7 @@ from bayesgram.audit.choices import Attack
 from bayesgram.audit.confidence import mean_at_least
 from bayesgram.audit.neighbours import neighbours
 from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import Question, Transcript, note, retell
+from bayesgram.audit.transcript import Query, Transcript, record, replay
 from bayesgram.audit.verdict import Curve, Finding, rounded_down, without_noise
 from bayesgram.privacy.accounting import gaussian_delta
 from bayesgram.privacy.budget import Budget
@@ -37,7 +37,7 @@ FEW = 20_000  # samples where only the picture needs them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Contrast:
+class NeighbourPair:
     """One question as the attacker compares it: p has these values and this scale, p′ the others."""
 
     law: str
@@ -48,19 +48,19 @@ class Contrast:
     other_scale: float
 
     @classmethod
-    def of(cls, one: Question, other: Question, *, hides_a_constant: bool) -> "Contrast":
+    def of(cls, one: Query, other: Query, *, shift_invariant: bool) -> "NeighbourPair":
         """Two answers to compare; where a constant is hidden, only differences between coordinates show."""
         moved = (one.values - other.values).astype(np.float64)
-        seen = moved - moved.mean() if hides_a_constant else moved
-        return cls(one.law, one.whole, seen, moved.size - hides_a_constant, one.scale, other.scale)
+        seen = moved - moved.mean() if shift_invariant else moved
+        return cls(one.law, one.whole, seen, moved.size - shift_invariant, one.scale, other.scale)
 
     @property
-    def swapped(self) -> "Contrast":
+    def swapped(self) -> "NeighbourPair":
         """As seen from the other dataset."""
         return replace(self, moved=-self.moved, scale=self.other_scale, other_scale=self.scale)
 
     @property
-    def across(self) -> "Contrast":
+    def across(self) -> "NeighbourPair":
         """What shows where nothing moved: how much noise there is."""
         still = self.coordinates - (1 if self.law == "gaussian" else int(np.count_nonzero(self.moved)))
         return replace(self, moved=np.zeros(0), coordinates=max(still, 0))
@@ -120,13 +120,13 @@ def _absolute_sum(terms: int, scale: float, whole: bool, size: int, rng: np.rand
     return np.where(nonzero, nonzero + more, 0).astype(np.float64)
 
 
-Pair = Sequence[Contrast]
+Pair = Sequence[NeighbourPair]
 
 
 def paired(target: Target, first: Transcript, second: Transcript) -> Pair:
     """Two transcripts, question by question."""
-    hidden = target.mechanism.hides_a_constant
-    return [Contrast.of(one, other, hides_a_constant=hidden) for one, other in zip(first, second, strict=True)]
+    hidden = target.mechanism.shift_invariant
+    return [NeighbourPair.of(one, other, shift_invariant=hidden) for one, other in zip(first, second, strict=True)]
 
 
 def losses(pairs: Sequence[Pair], size: int, rng: np.random.Generator) -> Floats:
@@ -182,16 +182,16 @@ def attack(
     """
     key = int(rng.integers(2**63))
     tried = neighbours(target, sample=others, key=key, rng=rng)
-    told = [note(target, target.counts, SeededNoise(int(rng.integers(2**63))), key)]
+    told = [record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key)]
     if not told[0]:
         return [without_noise(name) for name in names]
     if len(told[0]) > 1:
-        told += [note(target, target.counts, SeededNoise(int(rng.integers(2**63))), key) for _ in range(rounds - 1)]
+        told += [record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key) for _ in range(rounds - 1)]
     each = error / (len(tried) * len(names) * 2 * 2)  # two directions, δ and ε
     found = []
     for neighbour in tried:
         dataset = neighbour.dataset(target.counts)
-        pairs = [paired(target, one, retell(target, dataset, one, key)) for one in told]
+        pairs = [paired(target, one, replay(target, dataset, one, key)) for one in told]
         found += [judge(pairs, name, neighbour.label, target.claim, rng, samples, each) for name in names]
     return found
 

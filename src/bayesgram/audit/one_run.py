@@ -13,7 +13,7 @@ from scipy.special import bdtr, bdtrc, expit
 from bayesgram.arrays import Bools, Floats
 from bayesgram.audit.choices import Attack
 from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import note, retell
+from bayesgram.audit.transcript import record, replay
 from bayesgram.audit.verdict import Finding, rounded_down, without_noise
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.counts import with_users
@@ -62,10 +62,10 @@ def attack(
     inside = rng.random(size) < 0.5
     rows = [(rarest[at : at + 1], np.array([COUNT], np.int32)) for at in np.flatnonzero(inside)]
     key = int(rng.integers(2**63))
-    told = note(target, with_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key)
+    told = record(target, with_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key)
     if not told:
         return [without_noise(Attack.ONE_RUN)]
-    without = retell(target, target.counts, told, key)
+    without = replay(target, target.counts, told, key)
     lifts = (told[-1].answer - without[-1].values)[rarest]  # the last answer holds the n-grams, whatever comes before
     epsilon = guessing(lifts.astype(np.float64), inside, target.claim.delta, error=error)
     sentence = f"{size:,} canaries in one run: at least ε = {rounded_down(epsilon)} at δ = {target.claim.delta:g}"

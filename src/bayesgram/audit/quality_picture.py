@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from statistics import mean
 from typing import Any
 
-from bayesgram.audit.families import Family, Judged, families
+from bayesgram.audit.families import EvaluatedModel, Family, families
 from bayesgram.audit.utility import DISCLOSURE
 from bayesgram.charts import spread_out
 from bayesgram.errors import UsageError
@@ -31,7 +31,7 @@ class Measure:
     log: bool = False
     text: int | None = None  # of one of the texts, or of all together
 
-    def of(self, judged: Judged) -> float:
+    def of(self, judged: EvaluatedModel) -> float:
         """Its value."""
         found = judged.quality if self.text is None else judged.quality.by_text[self.text]
         return float(getattr(found, self.field))
@@ -44,7 +44,7 @@ class Measure:
         """The value at a place of its axis."""
         return math.exp(place) if self.log else place
 
-    def domain(self, judged: Sequence[Judged]) -> list[float]:
+    def domain(self, judged: Sequence[EvaluatedModel]) -> list[float]:
         """A little more than the values need, and room for a name above the highest."""
         scaled = [self.scaled(self.of(each)) for each in judged]
         margin = max(max(scaled) - min(scaled), 0.02 if self.log else 0.002) * 0.08
@@ -58,7 +58,7 @@ MEASURES = (
 )
 
 
-def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa: ANN401 - Altair's charts share no base
+def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Any:  # noqa: ANN401 - Altair's charts share no base
     """Three panels side by side; of several texts, a row for each."""
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
@@ -82,14 +82,14 @@ def over_epsilon(judged: Sequence[Judged], *, same_words: bool) -> Any:  # noqa:
     )
 
 
-def _row(judged: Sequence[Judged], found: Sequence[Family], measures: Sequence[Measure], name: str) -> Any:  # noqa: ANN401
+def _row(judged: Sequence[EvaluatedModel], found: Sequence[Family], measures: Sequence[Measure], name: str) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     panels = alt.hconcat(*(_panel(measure, judged, found) for measure in measures), spacing=28)
     return panels.properties(title=alt.Title(name, anchor="start", fontSize=12)) if name else panels
 
 
-def _of_words(judged: Sequence[Judged], *, same_words: bool) -> str:
+def _of_words(judged: Sequence[EvaluatedModel], *, same_words: bool) -> str:
     """How many words are unknown, and whether perplexities compare."""
     unknown = sorted(each.quality.out_of_vocabulary for each in judged)
     if same_words:
@@ -100,7 +100,7 @@ def _of_words(judged: Sequence[Judged], *, same_words: bool) -> str:
     )
 
 
-def _key(judged: Sequence[Judged]) -> str:
+def _key(judged: Sequence[EvaluatedModel]) -> str:
     """What the lines and points mean, those that there are."""
     claims = [each.claim for each in judged]
     meanings = {
@@ -111,7 +111,7 @@ def _key(judged: Sequence[Judged]) -> str:
     return " ".join(meaning for meaning, there in meanings.items() if there)
 
 
-def _panel(measure: Measure, judged: Sequence[Judged], found: Sequence[Family]) -> Any:  # noqa: ANN401
+def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[Family]) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     domain = measure.domain(judged)
@@ -146,7 +146,7 @@ def _panel(measure: Measure, judged: Sequence[Judged], found: Sequence[Family]) 
 
 def _across(
     measure: Measure,
-    judged: Sequence[Judged],
+    judged: Sequence[EvaluatedModel],
     domain: Sequence[float],
     left: float,
     y: Any,  # noqa: ANN401

@@ -18,7 +18,7 @@ from bayesgram.audit.target import Target, claim_of
 from bayesgram.audit.verdict import Audit, Finding
 from bayesgram.charts import save as save_chart
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.privacy.budget import Budget
 
@@ -103,7 +103,7 @@ def chosen(text: str | None) -> tuple[Attack, ...]:
 
 def save(found: Audit, path: Path, *, force: bool = False) -> None:
     """A private folder with audit.json and the trade-off of the strongest attacks."""
-    with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
+    with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
         document = json.dumps({"format": FORMAT, **found.to_json()}, indent=2, ensure_ascii=False, allow_nan=False)
         (folder / CONTENTS[0]).write_text(document + "\n", encoding="utf-8")
         if found.drawn:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids
-from bayesgram.audit.bands import Bands
+from bayesgram.audit.bands import FrequencyQuantiles
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import read_records
 from bayesgram.public.sources import by_name
@@ -33,7 +33,7 @@ from bayesgram.released.ranking import NEVER, rank_words
 from bayesgram.released.search import SENTENCE_END
 
 SUGGESTIONS = 3
-AT_ONCE = 1 << 15  # words that are ranked between two reports of progress
+BATCH_SIZE = 1 << 15  # words that are ranked between two reports of progress
 UNKNOWN = "unknown"  # the band of words that the model lacks
 Rows = Sequence[pa.LargeBinaryArray]
 
@@ -108,7 +108,7 @@ def evaluate_text(
         for name, given in by_name(texts).items()
     }
     found: dict[str, TextQuality] = {}
-    bands: Bands | None = None
+    bands: FrequencyQuantiles | None = None
     for name, given in models.items():
         model = given if isinstance(given, LanguageModel) else LanguageModel.open(given)
         bands = bands or frequencies(model, rows)
@@ -116,10 +116,10 @@ def evaluate_text(
     return found
 
 
-def frequencies(model: LanguageModel, texts: Mapping[str, Rows]) -> Bands:
+def frequencies(model: LanguageModel, texts: Mapping[str, Rows]) -> FrequencyQuantiles:
     """How frequent the words of these texts are, those that a model knows."""
     streams = [model.stream(rows) for given in texts.values() for rows in given]
-    return Bands.of(model, np.concatenate([np.zeros(0, np.int32), *streams]))
+    return FrequencyQuantiles.of(model, np.concatenate([np.zeros(0, np.int32), *streams]))
 
 
 def has_same_words(first: LanguageModel, second: LanguageModel) -> bool:
@@ -139,7 +139,7 @@ class Encoded:
     band: Ids  # how frequent it is
 
 
-def encode(model: LanguageModel, texts: Mapping[str, Rows], bands: Bands) -> Encoded:
+def encode(model: LanguageModel, texts: Mapping[str, Rows], bands: FrequencyQuantiles) -> Encoded:
     """Cut rows of valid UTF-8 with the model's tokenizer."""
     columns: list[list[Ids]] = [[np.zeros(0, np.int32)] for _ in range(4)]
     for number, given in enumerate(texts.values()):
@@ -158,7 +158,7 @@ def text_quality(
     model: LanguageModel,
     texts: Mapping[str, Rows],
     *,
-    bands: Bands | None = None,
+    bands: FrequencyQuantiles | None = None,
     name: str = "the model",
     on_progress: Callable[[float], None] | None = None,
 ) -> TextQuality:
@@ -219,13 +219,13 @@ def _suggested(
     contexts, wanted = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
     ranks, typed = np.empty(pairs.size, np.int32), np.empty(pairs.size, np.int32)
     known, searched = model.trie.words, model.trie.suggested
-    for begin in range(0, pairs.size, AT_ONCE):
-        here = slice(begin, begin + AT_ONCE)
+    for begin in range(0, pairs.size, BATCH_SIZE):
+        here = slice(begin, begin + BATCH_SIZE)
         ranks[here], typed[here] = rank_words(
             contexts[here], wanted[here], SUGGESTIONS, known.data, known.ends, searched
         )
         if on_progress:
-            on_progress(min(begin + AT_ONCE, pairs.size) / pairs.size)
+            on_progress(min(begin + BATCH_SIZE, pairs.size) / pairs.size)
     return ranks[which], typed[which]
 
 
@@ -254,7 +254,7 @@ class _Judged:
             keystrokes_saved=float(1 - costs.sum() / (self.text.letters[chosen] + 1).sum()),
         )
 
-    def bands(self, bands: Bands) -> tuple[Band, ...]:
+    def bands(self, bands: FrequencyQuantiles) -> tuple[Band, ...]:
         """Words by how frequent they are; bands that the text has."""
         words = self.text.stream != SENTENCE_END
         names = [*(f"fifth {number}" for number in bands.numbers), UNKNOWN]

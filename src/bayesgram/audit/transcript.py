@@ -26,7 +26,7 @@ Array = TypeVar("Array", Integers, Floats)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Question:
+class Query:
     """Values that get noise of a law and scale, and the noisy values that came back."""
 
     law: str  # "gaussian" or "laplace"
@@ -41,17 +41,17 @@ class Question:
         return self.answer - self.values
 
 
-Transcript = Sequence[Question]
+Transcript = Sequence[Query]
 
 
-class NotingNoise(NoiseSource):
+class RecordingNoise(NoiseSource):
     """Answers as the inner source does, or as it is told, and notes everything."""
 
     seeded = True
 
     def __init__(self, inner: NoiseSource | None, told: Transcript = ()) -> None:
         self._inner, self._told = inner, told
-        self.noted: list[Question] = []
+        self.recorded: list[Query] = []
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
         """Noise on integers."""
@@ -70,19 +70,19 @@ class NotingNoise(NoiseSource):
         return self._answer("gaussian", values, scale, lambda inner: inner.gaussian(values, scale=scale))
 
     def _answer(self, law: str, values: Array, scale: float, draw: Callable[[NoiseSource], Array]) -> Array:
-        answer = draw(self._inner) if self._inner else self._retold(law, values)
+        answer = draw(self._inner) if self._inner else self._replayed(law, values)
         whole = np.issubdtype(values.dtype, np.integer)
-        self.noted.append(Question(law, whole, values.copy(), float(scale), answer.copy()))
+        self.recorded.append(Query(law, whole, values.copy(), float(scale), answer.copy()))
         return answer
 
-    def _retold(self, law: str, values: Array) -> Array:
-        told = self._told[len(self.noted)] if len(self.noted) < len(self._told) else None
+    def _replayed(self, law: str, values: Array) -> Array:
+        told = self._told[len(self.recorded)] if len(self.recorded) < len(self._told) else None
         if told is None or (told.law, told.values.shape) != (law, values.shape):
-            raise different_questions()
+            raise differing_queries()
         return told.answer.astype(values.dtype)
 
 
-def different_questions() -> BayesgramError:
+def differing_queries() -> BayesgramError:
     """Where one user changes what kind of noise is asked for, there is no pair to compare."""
     return BayesgramError(
         "with and without one user, this mechanism asks for different kinds of noise; the likelihood ratio can't be"
@@ -90,17 +90,17 @@ def different_questions() -> BayesgramError:
     )
 
 
-def note(target: Target, counts: UserCounts, noise: NoiseSource, key: int) -> Transcript:
+def record(target: Target, counts: UserCounts, noise: NoiseSource, key: int) -> Transcript:
     """What the mechanism asks about a dataset."""
-    noting = NotingNoise(noise)
+    noting = RecordingNoise(noise)
     target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
-    return noting.noted
+    return noting.recorded
 
 
-def retell(target: Target, counts: UserCounts, told: Transcript, key: int) -> Transcript:
+def replay(target: Target, counts: UserCounts, told: Transcript, key: int) -> Transcript:
     """What it asks about another dataset that gets the same answers."""
-    noting = NotingNoise(None, told)
+    noting = RecordingNoise(None, told)
     target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
-    if len(noting.noted) != len(told):
-        raise different_questions()
-    return noting.noted
+    if len(noting.recorded) != len(told):
+        raise differing_queries()
+    return noting.recorded

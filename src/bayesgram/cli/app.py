@@ -151,7 +151,7 @@ def _stop(number: int, _frame: object) -> NoReturn:
     try:
         if "bayesgram.files.writing" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
             written = sys.modules["bayesgram.files.writing"].published
-            sys.modules["bayesgram.files.hidden"].discard_held()
+            sys.modules["bayesgram.files.temporary"].discard_held()
     finally:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
         outcome = "no output was written." if not written else f"{', '.join(map(str, written))} was written before."

@@ -40,7 +40,7 @@ def audit(
     ),
     force: options.Force = False,
     json: options.Json = False,
-    knobs: mechanisms.Knobs = mechanisms.NOT_GIVEN,
+    mechanism_options: mechanisms.MechanismOptions = mechanisms.NOT_GIVEN,
 ) -> None:
     """Attack a mechanism on these counts, and say what ε and δ an attacker can prove. For the keeper of the data only.
 
@@ -50,15 +50,15 @@ def audit(
     """
     from bayesgram.audit import report
     from bayesgram.audit.target import Target
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.mechanisms.base import Randomness
 
     if output is not None:
-        check_free(output, force=force, contents=report.CONTENTS, inputs=[counts, vocab])
+        check_writable(output, force=force, contents=report.CONTENTS, inputs=[counts, vocab])
     chosen = report.chosen(attacks)
     Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
-    attacked = mechanisms.mechanism_of(mechanism, expected_users=expected_users, **vars(knobs))
+    attacked = mechanisms.mechanism_of(mechanism, expected_users=expected_users, **vars(mechanism_options))
     report.check(attacked, budget, chosen, confidence=confidence, runs=runs)
     target = Target(attacked, *mechanisms.load(counts, vocab), budget)
     found = report.audit(target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step)

@@ -10,7 +10,7 @@ from bayesgram.cli import console, options
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.files.hidden import Hidden
+    from bayesgram.files.temporary import TemporaryFolder
 
 
 def clean(
@@ -36,7 +36,7 @@ def clean(
 
     Example: bayesgram clean results --remove
     """
-    from bayesgram.files.hidden import found_in
+    from bayesgram.files.temporary import found_in
 
     places = [*(folders or [Path()]), Path(tempfile.gettempdir())]
     for place in places:
@@ -53,9 +53,9 @@ def clean(
         raise BayesgramError(f"{', '.join(stuck)}: could not be removed; see who may write there.")
 
 
-def _row(hidden: "Hidden", *, remove: bool, any_host: bool) -> dict[str, Any]:
+def _row(hidden: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str, Any]:
     """What is there, and what became of it."""
-    from bayesgram.files.hidden import State, claimed
+    from bayesgram.files.temporary import State, claimed
 
     size = _size(hidden.path)
     with claimed(hidden, any_host=any_host) as state:
@@ -82,7 +82,9 @@ def _print(rows: list[dict[str, Any]], *, remove: bool) -> None:
         console.out.print("Nothing was left by killed runs.")
         return
     cells = [(row["path"], row["kind"], f"{row['bytes']:,}", _told(row)) for row in rows]
-    console.print_table("Hidden folders of bayesgram", ("folder", "kind", "bytes", "state"), cells, right=("bytes",))
+    console.print_table(
+        "TemporaryFolder folders of bayesgram", ("folder", "kind", "bytes", "state"), cells, right=("bytes",)
+    )
     if not remove and any(row["left"] for row in rows):
         console.out.print("To remove those that were left by killed runs: the same command with --remove")
 

@@ -48,7 +48,7 @@ def compare(
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.released.comparison_table import check_suffix, comparison_json, save_comparison
 
     names = _names(releases)
@@ -57,7 +57,7 @@ def compare(
         held_out.check_picture(plot, force=force, inputs=inputs)
     if output is not None:
         check_suffix(output)
-        check_free(output, force=force, inputs=inputs)
+        check_writable(output, force=force, inputs=inputs)
     found = _compared(names, vocab, fdr)
     if output is not None:
         save_comparison(found, output, force=force)

@@ -37,7 +37,7 @@ class _State:
     has_printed_json = False
 
 
-def be_quiet(quiet: bool) -> None:
+def set_quiet(quiet: bool) -> None:
     """Whether progress and notes are left out."""
     _State.quiet = quiet
 

@@ -44,9 +44,9 @@ def demo(
     """
     from bayesgram.experiments import demo as story
     from bayesgram.experiments.population import Population
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
 
-    check_free(output, force=force, contents=story.CONTENTS)
+    check_writable(output, force=force, contents=story.CONTENTS)
     population = Population(users=users, seed=seed)
     with console.steps(story.number_of_steps(users)) as step:
         told = story.run(output, population, sentences=sentences, step=step, force=force)
@@ -98,10 +98,10 @@ def generate(
     """
     from bayesgram.experiments.demo import SOURCES, write_public
     from bayesgram.experiments.population import Population, write_messages
-    from bayesgram.files.writing import publish_folder
+    from bayesgram.files.writing import write_folder_atomically
 
     population = Population(users=users, seed=seed)
-    with publish_folder(output, contents=(*SOURCES.values(), "messages"), force=force) as folder:
+    with write_folder_atomically(output, contents=(*SOURCES.values(), "messages"), force=force) as folder:
         (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
             write_public(folder, population, sentences=sentences)

@@ -84,9 +84,9 @@ def discover(
     from dataclasses import replace
 
     from bayesgram.files import read_records
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.mechanisms.base import Randomness
-    from bayesgram.mechanisms.discovery import Settings, TextHere, discover_in, opened_door
+    from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
     from bayesgram.public.discovery import CONTENTS
@@ -96,7 +96,7 @@ def discover(
     patterns, on_spark = _patterns(drop), spark.chosen(work.engine, work.master)
     if on_spark:
         spark.check_rounds(rounds)
-    check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
         check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
     Randomness.make(seed)
@@ -105,12 +105,14 @@ def discover(
     settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
     settings.calibrated(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
-    door = opened_door(settings, budget, seed=seed, ledger=book, unit=None if unit is None else check_unit(unit))
+    mechanism = discovery_mechanism(
+        settings, budget, seed=seed, ledger=book, unit=None if unit is None else check_unit(unit)
+    )
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     public = PublicText.of(vocabulary, _language_model(model))
     if dry_run:
         read_records(private, **rows)  # whether there are files, and columns in them
-        dry_runs.show_discovery(door, book, unit or THESE_DATA, json=json)
+        dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, json=json)
         return
     charged = None if ledger is None else charge.begin(ledger, budget, output)
     told: dict[str, Any] = {
@@ -125,7 +127,7 @@ def discover(
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, refuse_nothing=True, **rows)
-            found = discover_in(TextHere(records, room), public, settings, budget, **told)
+            found = discover_in(LocalText(records, room), public, settings, budget, **told)
     found = replace(found, card=replace(found.card, command=typed_command(context)))
     found = _without(found, patterns)
     found.save(output, force=force)
@@ -162,12 +164,12 @@ def review(
 
     Example: bayesgram review found --file review.csv
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.public.discovery import CONTENTS, Discovery
 
     patterns = _patterns(drop)
     if output is not None:
-        check_free(output, force=force, contents=CONTENTS, inputs=[found])
+        check_writable(output, force=force, contents=CONTENTS, inputs=[found])
     discovery = Discovery.load(found)
     if file is not None and not file.exists():
         if output is not None:
@@ -260,7 +262,7 @@ def _bar(found: "Discovery", weight: float) -> str:
 def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     """Write the picture; where nothing was found there is none."""
     from bayesgram.experiments import plots
-    from bayesgram.files.writing import publish_file
+    from bayesgram.files.writing import write_file_atomically
 
     if not len(found):
         console.say(f"Nothing to draw: {plot} was not written.")
@@ -268,7 +270,7 @@ def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     rows = list(zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True))
     told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
     kind = plot.suffix.lower()[1:]
-    with console.step("Drawing"), publish_file(plot, force=force) as target:
+    with console.step("Drawing"), write_file_atomically(plot, force=force) as target:
         picture = plots.found(rows, found.level, found.deviation, subtitle=told)
         picture.save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
@@ -307,9 +309,9 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
 
 
 def _write_table(found: "Discovery", file: Path) -> None:
-    from bayesgram.files.writing import publish_file
+    from bayesgram.files.writing import write_file_atomically
 
-    with publish_file(file) as aside, aside.open("w", newline="", encoding="utf-8") as out:
+    with write_file_atomically(file) as aside, aside.open("w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")
         writer.writeheader()
         writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.cli import console
 
 if TYPE_CHECKING:
-    from bayesgram.mechanisms.discovery import Door
+    from bayesgram.mechanisms.discovery import DiscoveryMechanism
     from bayesgram.mechanisms.dry_run import DryRun
     from bayesgram.planning.plan import Plan
     from bayesgram.privacy.accounting import Spend
@@ -33,17 +33,17 @@ def show(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None
     console.say(NOTHING)
 
 
-def show_discovery(door: "Door", ledger: "Ledger | None", unit: str, *, json: bool) -> None:
+def show_discovery(mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, *, json: bool) -> None:
     """Noise and level of a discovery, and what it would cost."""
-    threshold, budget = door.threshold, door.budget
+    threshold, budget = mechanism.threshold, mechanism.budget
     told: dict[str, Any] = {
-        "mechanism": door.name,
+        "mechanism": mechanism.name,
         "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} (PROVED)",
         "unit": unit,
         "noise_multiplier": threshold.multiplier,
         "threshold": threshold.level,
         "failure_probability": threshold.failure,
-        "rounds": door.settings.rounds,
+        "rounds": mechanism.settings.rounds,
     }
     spend = {**vars(threshold.spend), "mu_squared": threshold.spend.mu_squared}
     population = {} if ledger is None else {"ledger": ledger.population}

@@ -8,7 +8,7 @@ from bayesgram.cli import console, sources
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.audit.families import Judged
+    from bayesgram.audit.families import EvaluatedModel
     from bayesgram.audit.text import Part, Rows, TextQuality
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.text.tokens import Tokenizer
@@ -60,7 +60,7 @@ class Judge:
         self._bands: Any = None
         self._first: LanguageModel | None = None
         self.same_words = True
-        self.judged: list[Judged] = []
+        self.judged: list[EvaluatedModel] = []
 
     def open(self, names: Mapping[str, str], cut: "Tokenizer | None") -> None:
         """Judge what is at these paths; `names` are what they are called."""
@@ -84,14 +84,14 @@ class Judge:
         return {"text": [each.to_json() for each in self.judged], "same_words": self.same_words}
 
     def _judge(self, name: str, path: str, model: "LanguageModel", move: Any) -> None:  # noqa: ANN401 - moves a bar
-        from bayesgram.audit.families import Claim, Judged
+        from bayesgram.audit.families import Claim, EvaluatedModel
         from bayesgram.audit.text import frequencies, has_same_words, text_quality
 
         self._first = self._first or model
         self._bands = self._bands or frequencies(model, self._texts)
         self.same_words = self.same_words and has_same_words(self._first, model)
         quality = text_quality(model, self._texts, bands=self._bands, name=name, on_progress=move)
-        self.judged.append(Judged(name, path, Claim.of(model.about), quality))
+        self.judged.append(EvaluatedModel(name, path, Claim.of(model.about), quality))
 
 
 def _may_be_model(path: str) -> bool:
@@ -104,14 +104,14 @@ def _may_be_model(path: str) -> bool:
 
 def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
     """Refuse what can't be written, before the work."""
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_free(path, force=force, inputs=inputs, option="`plot`")
+    check_writable(path, force=force, inputs=inputs, option="`plot`")
 
 
-def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: bool) -> None:
+def draw(judged: "Sequence[EvaluatedModel]", path: Path, *, same_words: bool, force: bool) -> None:
     """Write the picture over ε."""
     from bayesgram.audit.quality_picture import over_epsilon
 
@@ -120,14 +120,14 @@ def draw(judged: "Sequence[Judged]", path: Path, *, same_words: bool, force: boo
 
 def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
     """Write a chart as the name of its file says."""
-    from bayesgram.files.writing import publish_file
+    from bayesgram.files.writing import write_file_atomically
 
     kind = path.suffix.lower()[1:]
-    with console.step("Drawing"), publish_file(path, force=force) as target:
+    with console.step("Drawing"), write_file_atomically(path, force=force) as target:
         draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 
-def show(judged: "Sequence[Judged]", *, same_words: bool) -> None:
+def show(judged: "Sequence[EvaluatedModel]", *, same_words: bool) -> None:
     """The tables: all words, each text, and how frequent the words are."""
     rows = [(each.name, _epsilon(each), *_cells(each.quality)) for each in judged]
     console.print_table("Held-out text", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
@@ -140,14 +140,14 @@ def show(judged: "Sequence[Judged]", *, same_words: bool) -> None:
         console.say(OTHER_WORDS)
 
 
-def _show_texts(judged: "Sequence[Judged]") -> None:
+def _show_texts(judged: "Sequence[EvaluatedModel]") -> None:
     """A table for each text."""
     for at, text in enumerate(judged[0].quality.by_text):
         rows = [(each.name, _epsilon(each), *_cells(each.quality.by_text[at])) for each in judged]
         console.print_table(f"Of it, {text.name}", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
 
 
-def _epsilon(judged: "Judged") -> str:
+def _epsilon(judged: "EvaluatedModel") -> str:
     return console.number(judged.claim.epsilon)
 
 
@@ -162,7 +162,7 @@ def _cell(measure: str, value: float | None) -> str:
     return f"{value:.1%}" if measure != "perplexity" else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
 
 
-def _show_bands(judged: "Sequence[Judged]", measure: str, title: str) -> None:
+def _show_bands(judged: "Sequence[EvaluatedModel]", measure: str, title: str) -> None:
     """A row a model, a column a band; bands of which nothing is known are left out."""
     bands = {band.name: band for each in judged for band in each.quality.by_frequency}
     values = [{band.name: getattr(band, measure) for band in each.quality.by_frequency} for each in judged]

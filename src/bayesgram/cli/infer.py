@@ -31,8 +31,8 @@ def infer(
 
     Example: bayesgram infer out --vocab other.parquet -o out-2
     """
-    from bayesgram.files.writing import check_free
-    from bayesgram.inference import again
+    from bayesgram.files.writing import check_writable
+    from bayesgram.inference import reinference
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.previous import PreviousSegments, followed
     from bayesgram.released.release import CONTENTS, largest_size
@@ -41,11 +41,11 @@ def infer(
     given = followed(release)
     segments = given.segments if isinstance(given, PreviousSegments) else None
     contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
-    check_free(output, force=force, contents=contents, inputs=[release, vocab])
+    check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
-    check_free(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
+    check_writable(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
     with console.step("Inferring"):
-        made = again.infer(release, vocabulary).stated(command=typed_command(context))
+        made = reinference.infer(release, vocabulary).stated(command=typed_command(context))
     made.save(output, force=force)
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:

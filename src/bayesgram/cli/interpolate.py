@@ -50,14 +50,14 @@ def interpolate(
 
     Example: bayesgram interpolate model.arpa out --tune public-held-out.txt -o mixed.arpa
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.released.arpa import write_arpa
     from bayesgram.released.interpolation import checked_weights
     from bayesgram.released.interpolation import interpolate as mix
     from bayesgram.released.model_files import REPLACED
 
     as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
-    check_free(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
+    check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
     given = checked_weights(None if weights is None else _numbers(weights), len(models))

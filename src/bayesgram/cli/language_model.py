@@ -94,14 +94,14 @@ def export(
 
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.public.public_model import is_public_model
     from bayesgram.released.model_files import REPLACED
     from bayesgram.released.release import Release
 
     contents = REPLACED if format_ is Format.MODEL else None
     given = [path for path in (public, vocab) if path is not None]
-    check_free(output, force=force, contents=contents, inputs=[release, *given])
+    check_writable(output, force=force, contents=contents, inputs=[release, *given])
     _check_for_models(format_, public=public, prune=prune, case_from=case_from, quantize=quantize, max_size=max_size)
     if vocab is not None or format_ is Format.BIAS:
         _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
@@ -288,11 +288,11 @@ def import_arpa(
 
     Example: bayesgram import model.arpa.gz -o model
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.released.arpa import read_arpa
     from bayesgram.released.model_files import REPLACED
 
-    check_free(output, force=force, contents=REPLACED, inputs=[file])
+    check_writable(output, force=force, contents=REPLACED, inputs=[file])
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=cut.named)
     model.save(output, force=force)

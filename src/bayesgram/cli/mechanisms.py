@@ -88,7 +88,7 @@ ScoreOption = Annotated[
 
 
 @dataclass(frozen=True)
-class Knobs:
+class MechanismOptions:
     """The options of all mechanisms; None is not given."""
 
     clip_norm: ClipNorm = None
@@ -102,7 +102,7 @@ class Knobs:
 
 
 @dataclass(frozen=True)
-class GridKnobs:
+class GridOptions:
     """The options of Algorithm 2."""
 
     slopes: Slopes = None
@@ -110,7 +110,7 @@ class GridKnobs:
     score_sensitivity: ScoreOption = None
 
 
-NOT_GIVEN, NO_GRID = Knobs(), GridKnobs()
+NOT_GIVEN, NO_GRID = MechanismOptions(), GridOptions()
 NOT_PROVED = {MechanismName.PAPER, MechanismName.K_ANONYMITY}
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 
@@ -177,11 +177,11 @@ def _with_vocabulary(counts: Path, vocab: Path, read: "Callable[..., Read]") -> 
         return read(counts, vocabulary_size=len(vocabulary)), vocabulary
 
 
-def paper_of(expected_users: int | None, **knobs: Any) -> "Paper":  # noqa: ANN401 - checked by Paper
+def paper_of(expected_users: int | None, **mechanism_options: Any) -> "Paper":  # noqa: ANN401 - checked by Paper
     """The paper's mechanism; a public round figure of users sets the bounds that are not given."""
     from bayesgram.mechanisms.paper import Paper, paper_bounds
 
-    given = {name: value for name, value in knobs.items() if value is not None}
+    given = {name: value for name, value in mechanism_options.items() if value is not None}
     if expected_users is None:
         return Paper(**given)
     max_count, max_total = paper_bounds(expected_users)
@@ -209,7 +209,7 @@ def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
 
 PAPER_KNOBS = ("expected_users", "max_count", "max_total", "slope", "rho", "sensitivity")
 TUNING_KNOBS = ("slopes", "rhos", "score_sensitivity")
-KNOBS = {
+OPTIONS_OF = {
     MechanismName.PAPER: (*PAPER_KNOBS, "tune", *TUNING_KNOBS),
     MechanismName.LAPLACE: ("max_total",),
     MechanismName.LAPLACE_PUBLIC: ("max_total",),
@@ -219,7 +219,7 @@ KNOBS = {
 }
 
 
-def mechanism_of(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN401 - checked by each mechanism
+def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism":  # noqa: ANN401 - checked by each mechanism
     """The mechanism with the options that were given; an option of another one is refused, not ignored."""
     from bayesgram.mechanisms.gaussian import Gaussian
     from bayesgram.mechanisms.k_anonymity import KAnonymity
@@ -227,8 +227,8 @@ def mechanism_of(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN
     from bayesgram.mechanisms.posterior import Posterior
     from bayesgram.mechanisms.tuning import TunedPaper
 
-    given = {knob: value for knob, value in knobs.items() if value is not None}
-    _check_knobs(name, given)
+    given = {knob: value for knob, value in mechanism_options.items() if value is not None}
+    _check_options(name, given)
     if name is MechanismName.PAPER:
         paper = paper_of(given.get("expected_users"), **{knob: given.get(knob) for knob in PAPER_KNOBS[1:]})
         return TunedPaper(paper, grid_of(*(given.get(knob) for knob in TUNING_KNOBS))) if given.get("tune") else paper
@@ -242,12 +242,12 @@ def mechanism_of(name: MechanismName, **knobs: Any) -> "Mechanism":  # noqa: ANN
     return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
 
 
-def _check_knobs(name: MechanismName, given: dict[str, Any]) -> None:
-    foreign = next((knob for knob in given if knob not in KNOBS[name]), None)
+def _check_options(name: MechanismName, given: dict[str, Any]) -> None:
+    foreign = next((knob for knob in given if knob not in OPTIONS_OF[name]), None)
     if foreign:
         raise UsageError(
             f"--{foreign.replace('_', '-')}: not an option of the mechanism {name}, which has"
-            f" {', '.join('--' + knob.replace('_', '-') for knob in KNOBS[name])}."
+            f" {', '.join('--' + knob.replace('_', '-') for knob in OPTIONS_OF[name])}."
         )
     if name is MechanismName.PAPER:
         clash = [knob for knob in ("slope", "rho") if knob in given] if "tune" in given else []

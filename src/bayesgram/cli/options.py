@@ -92,7 +92,7 @@ DryRun = Annotated[
     typer.Option("--dry-run", help="Check everything and say what would be charged; spend, draw and write nothing."),
 ]
 Memory = Annotated[
-    str, typer.Option(help="What is being counted may take this much; the rest waits on disk. From 100MB.")
+    str, typer.Option(help="What is being counted may take this much; the rest is spilled to disk. From 100MB.")
 ]
 Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/spark.md).")]
 Master = Annotated[

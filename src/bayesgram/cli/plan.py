@@ -153,10 +153,10 @@ def _cells(row: "Row", made: "Plan") -> dict[str, str]:
 
 def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
     from bayesgram.experiments import plots
-    from bayesgram.files.writing import publish_file
+    from bayesgram.files.writing import write_file_atomically
 
     kind = plot.suffix.lower()[1:]
-    with console.step("Drawing"), publish_file(plot, force=force) as target:
+    with console.step("Drawing"), write_file_atomically(plot, force=force) as target:
         plots.planned(made).save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 

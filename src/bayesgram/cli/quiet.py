@@ -17,7 +17,7 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def call(*args: Any, quiet: bool = False, **kwargs: Any) -> None:  # noqa: ANN401 - those of the command
-        console.be_quiet(quiet)
+        console.set_quiet(quiet)
         command(*args, **kwargs)
 
     signature = inspect.signature(command)

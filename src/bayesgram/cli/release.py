@@ -47,9 +47,9 @@ def release(
     master: options.Master = None,
     force: options.Force = False,
     json: options.Json = False,
-    knobs: mechanisms.Knobs = mechanisms.NOT_GIVEN,
+    mechanism_options: mechanisms.MechanismOptions = mechanisms.NOT_GIVEN,
     tune: mechanisms.Tune = False,
-    grid: mechanisms.GridKnobs = mechanisms.NO_GRID,
+    grid: mechanisms.GridOptions = mechanisms.NO_GRID,
 ) -> None:
     """Release a distribution over the vocabulary, with a card that says what it is worth.
 
@@ -57,7 +57,7 @@ def release(
 
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.mechanisms import base
     from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
@@ -68,22 +68,22 @@ def release(
 
     segments = segments_of(counts)
     contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
-    check_free(output, force=force, contents=contents, inputs=[counts, vocab, *([previous] if previous else [])])
+    check_writable(output, force=force, contents=contents, inputs=[counts, vocab, *([previous] if previous else [])])
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
-        mechanism, expected_users=expected_users, tune=tune or None, **vars(knobs), **vars(grid)
+        mechanism, expected_users=expected_users, tune=tune or None, **vars(mechanism_options), **vars(grid)
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     told_unit = THESE_DATA if unit is None else check_unit(unit)
-    with _opened(counts, vocab, chosen, engine, master) as (user_counts, vocabulary, door):
+    with _opened(counts, vocab, chosen, engine, master) as (user_counts, vocabulary, mechanism_used):
         book = None if ledger is None else Ledger.open(ledger)
         if book is not None:
             book.check_unit(told_unit)
-        check_free(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
+        check_writable(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
         if dry_run:
-            checked = check_only(user_counts, vocabulary, door, budget, seed=seed, ledger=book, unit=unit)
+            checked = check_only(user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit)
             dry_runs.show(checked, vocabulary, expected_users, json=json)
             return
         charged = None if ledger is None else charge.begin(ledger, budget, output)
@@ -123,9 +123,9 @@ def _opened(
 
     segments = segments_of(counts)
     if segments is not None:
-        door = chosen.by_segment(segments)
+        mechanism_used = chosen.by_segment(segments)
         spark.refuse_segments(engine, master, segments.by)
-        yield *mechanisms.read_by_segment(counts, vocab), door
+        yield *mechanisms.read_by_segment(counts, vocab), mechanism_used
         return
     clips_once = chosen.name.startswith(MechanismName.PAPER)  # it asks often, and would clip everybody each time
     with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
@@ -155,7 +155,7 @@ def tune(
     max_count: mechanisms.MaxCount = None,
     max_total: mechanisms.MaxTotal = None,
     sensitivity: mechanisms.SensitivityOption = None,
-    grid: mechanisms.GridKnobs = mechanisms.NO_GRID,
+    grid: mechanisms.GridOptions = mechanisms.NO_GRID,
 ) -> None:
     """Choose S and ρ of the paper's mechanism by Algorithm 2: noisy scores on 10% of the users.
 

@@ -59,16 +59,16 @@ def report(
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
     console.without_pandas()
-    from bayesgram.files.writing import check_free, publish_file
+    from bayesgram.files.writing import check_writable, write_file_atomically
     from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
     from bayesgram.released.report import page
     from bayesgram.released.report_views import ReleaseView
-    from bayesgram.released.verdict import Curator
+    from bayesgram.released.verdict import CuratorStatements
 
     audits = audit or []
     given = [path for path in (vocab, against) if path is not None]
-    check_free(output, force=force, inputs=[*releases, *audits, *given])
+    check_writable(output, force=force, inputs=[*releases, *audits, *given])
     found = [(str(path), Discovery.load(path)) for path in releases if is_discovery(path)]
     loaded = [(str(path), Release.load(path)) for path in releases if not is_discovery(path)]
     if (vocab is not None or against is not None) and not loaded:
@@ -78,8 +78,8 @@ def report(
     views = [ReleaseView(name, release, public) for name, release in loaded]
     told_of = [_discovery_view(name, discovery) for name, discovery in found]
     told = _changes(loaded) if changes else None
-    document = page(views, private, told_of, told, curator=Curator(population, period))
-    with publish_file(output, force=force) as file:
+    document = page(views, private, told_of, told, curator=CuratorStatements(population, period))
+    with write_file_atomically(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
     made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}

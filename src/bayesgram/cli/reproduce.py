@@ -59,10 +59,10 @@ def reproduce(
     """
     from bayesgram.experiments.reproduce import make
     from bayesgram.experiments.reproduce.experiment import Run
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.privacy.budget import Budget
 
-    check_free(output, force=force, contents=make.CONTENTS, inputs=[path for path in (counts, vocab) if path])
+    check_writable(output, force=force, contents=make.CONTENTS, inputs=[path for path in (counts, vocab) if path])
     if Budget(1.0, delta).delta == 0:
         raise UsageError("delta=0: the paper's mechanism and the certified one need a delta above 0; 1e-7 is usual.")
     number = make.seeds_of((QUICK_SEEDS if quick else PAPER_SEEDS) if seeds is None else seeds)

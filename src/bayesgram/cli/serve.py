@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.release import Release
-    from bayesgram.web.server import Place
+    from bayesgram.web.server import Address
 
 PORT = 8765
 UNKNOWN = "{names}: made with another vocabulary, so without public text to compare with; give theirs too (--vocab)."
@@ -70,8 +70,8 @@ def serve(
     from bayesgram.cli.named_releases import load
     from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
     from bayesgram.web.api import build
-    from bayesgram.web.server import open_place, run
-    from bayesgram.web.shelf import Builder
+    from bayesgram.web.catalogue import Builder
+    from bayesgram.web.server import open_address, run
 
     if vocab and public is not None:
         raise UsageError("--vocab and --public: a public model has its vocabulary; leave --vocab out.")
@@ -80,10 +80,10 @@ def serve(
     model = None if public is None else PublicModel.load(public)
     vocabularies = _vocabularies(known, loaded)
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
-    place = open_place(host, port, token)
+    place = open_address(host, port, token)
     with place.listening:
         builder = Builder(console.step, next(iter(vocabularies), None), cut, model, others=vocabularies[1:])
-        guard = build(builder.shelf(loaded), place.entry)
+        guard = build(builder.catalogue(loaded), place.entry)
         run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
 
@@ -103,7 +103,7 @@ def _vocabularies(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Releas
     return loaded
 
 
-def _tell(place: "Place", *, open_: bool, json: bool) -> None:
+def _tell(place: "Address", *, open_: bool, json: bool) -> None:
     """Where the page is, and who can see it."""
     if not place.loopback:
         console.say(EXPOSED)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.over_users import PrivateCounts
-    from bayesgram.private.streaming import Counted
+    from bayesgram.private.streaming import CountSummary
     from bayesgram.public.discovery import Discovery
     from bayesgram.public.novelty import PublicText
     from bayesgram.public.vocabulary import Vocabulary
@@ -75,14 +75,14 @@ def count_to_folder(
     text_column: str,
     skip_bad_rows: bool,
     force: bool,
-) -> "tuple[Counted, BadRows]":
+) -> "tuple[CountSummary, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
     from bayesgram.engines.session import session
     from bayesgram.engines.spark import count_of, save_counts
     from bayesgram.engines.texts import of_inputs
     from bayesgram.files import nothing_read
     from bayesgram.files.columns import Columns
-    from bayesgram.private.streaming import Counted
+    from bayesgram.private.streaming import CountSummary
 
     with session(master) as spark, console.step("Counting private text on Spark"):
         texts = of_inputs(spark, private, Columns(text_column, user_column))
@@ -90,7 +90,7 @@ def count_to_folder(
         if not counts.rows_read:
             raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
-        return Counted(*counts.sizes()), counts.bad_rows.by_reason
+        return CountSummary(*counts.sizes()), counts.bad_rows.by_reason
 
 
 def discover(

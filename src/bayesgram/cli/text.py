@@ -23,7 +23,7 @@ Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
 
 
 @dataclass(frozen=True)
-class ModelWish:
+class ModelRequest:
     """The public model that is to stand beside a vocabulary, if any."""
 
     output: Path | None
@@ -121,7 +121,7 @@ def vocab(
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
     from bayesgram.files import left_out
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.public.lists import read_list
     from bayesgram.public.opening import is_text
     from bayesgram.public.sources import alike
@@ -129,15 +129,15 @@ def vocab(
 
     given = sources.by_name(public)
     inputs = [*sources.paths(given), *([str(listed)] if listed else [])]
-    check_free(output, force=force, inputs=inputs)
+    check_writable(output, force=force, inputs=inputs)
     on_spark = spark.chosen(work.engine, work.master)
-    wish = ModelWish(model, model_order, model_size, work.room)
-    wish.check(output, force=force, inputs=inputs, on_spark=on_spark)
+    request = ModelRequest(model, model_order, model_size, work.room)
+    request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     tokenizer = replace(cut.named, boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if listed is None:
         choice: dict[str, Any] = {"order": _orders(order, orders), "size": _sizes(size)}
-        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=wish.memory)
+        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory)
     else:
         if order is not None or orders is not None or size is not None:
             raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
@@ -148,15 +148,15 @@ def vocab(
     if on_spark:
         made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
-        made, modelled, bad_rows = _made(given, make, wish, tokenizer, **rows)
-    _save(made, output, modelled, wish.output, force=force)
-    if listed and made.finder.repeated:
+        made, modelled, bad_rows = _made(given, make, request, tokenizer, **rows)
+    _save(made, output, modelled, request.output, force=force)
+    if listed and made.matcher.repeated:
         console.say(
-            f"warning: {made.finder.repeated} n-grams stand in {listed} more than once; only the first is counted."
+            f"warning: {made.matcher.repeated} n-grams stand in {listed} more than once; only the first is counted."
         )
-    if made.never_found:
+    if made.unreachable:
         console.say(
-            f"warning: {made.never_found} n-grams have capitals, and text is lower-cased: they are never found;"
+            f"warning: {made.unreachable} n-grams have capitals, and text is lower-cased: they are never found;"
             " --keep-case keeps capitals."
         )
     for_machines = {  # said in lines of their own for people
@@ -172,7 +172,7 @@ def vocab(
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
-            **_told(modelled, wish.output),
+            **_told(modelled, request.output),
             **(for_machines if json else {}),
         },
         json=json,
@@ -184,7 +184,7 @@ def vocab(
 def _made(
     given: dict[str, list[str]],
     make: "Make",
-    wish: ModelWish,
+    request: ModelRequest,
     tokenizer: "Tokenizer",
     *,
     text_column: str,
@@ -195,17 +195,17 @@ def _made(
     from bayesgram.public.opening import Listed, open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
-    then = "Choosing n-grams" if wish.output is None else "Making the model"
+    then = "Choosing n-grams" if request.output is None else "Making the model"
     with console.reading("Reading public text", then=then) as bar:
-        times = 1 if wish.output is None else 2
+        times = 1 if request.output is None else 2
         read = partial(bar.records, **rows, times=times, refuse_nothing=len(given) == 1)
         opened = open_sources(given, tokenizer, text_column, read)
-        if wish.output is not None:
+        if request.output is not None:
             text_of(opened)
         if not all(isinstance(source, Listed) for source in opened.values()):
             compile_ahead(for_text(VOCABULARY, tokenizer.kind))
         made = make(sources=opened)
-        modelled = wish.made(made, opened)
+        modelled = request.made(made, opened)
     return made, modelled, sources.skipped_rows(opened.values())
 
 
@@ -216,14 +216,14 @@ def _save(
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
-    from bayesgram.files.writing import publish_file, publish_folder, published
+    from bayesgram.files.writing import published, write_file_atomically, write_folder_atomically
     from bayesgram.public.public_model import CONTENTS
 
     before = len(published)
     try:
         with ExitStack() as places:
-            made.write(places.enter_context(publish_file(output, force=force)))
-            modelled.write(places.enter_context(publish_folder(model_output, contents=CONTENTS, force=force)))
+            made.write(places.enter_context(write_file_atomically(output, force=force)))
+            modelled.write(places.enter_context(write_folder_atomically(model_output, contents=CONTENTS, force=force)))
     except BayesgramError as error:
         if len(published) == before + 1:
             raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
@@ -280,24 +280,25 @@ def count(
     """
     from bayesgram.compiling import COUNTS, compile_ahead, for_text
     from bayesgram.files import left_out
-    from bayesgram.files.writing import check_free
+    from bayesgram.files.writing import check_writable
     from bayesgram.private.store import CONTENTS
     from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_free(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     room, listed = work.room, _segments(by, segments, other=other)
     if listed is not None:
         spark.refuse_segments(work.engine, work.master, listed.by)
     vocabulary = Vocabulary.load(vocab, tokenizer=cut.stated)
     compile_ahead(for_text(COUNTS, vocabulary.tokenizer.kind))
-    if vocabulary.finder.repeated:
+    if vocabulary.matcher.repeated:
         console.say(
-            f"warning: {vocabulary.finder.repeated} n-grams stand in {vocab} more than once; only the first is counted."
+            f"warning: {vocabulary.matcher.repeated} n-grams stand in {vocab} more than once;"
+            " only the first is counted."
         )
-    if vocabulary.never_found:
+    if vocabulary.unreachable:
         console.say(
-            f"warning: {vocabulary.never_found} n-grams of {vocab} have capitals, and the text is lower-cased:"
+            f"warning: {vocabulary.unreachable} n-grams of {vocab} have capitals, and the text is lower-cased:"
             " they are never found; --keep-case keeps capitals."
         )
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}

@@ -45,7 +45,7 @@ class SparkText:
     def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
         """One round: all users' candidates, added up exactly, where they are."""
         context = self.texts[0].frame.sparkSession.sparkContext
-        asked = tasks.Asked(public.to_travel(), tuple(orders), bound)
+        asked = tasks.Asked(public.to_broadcast(), tuple(orders), bound)
         sent = explained(lambda: context.broadcast(asked))
         summed = kept(_summed(_by_user(self.texts), sent))
         try:

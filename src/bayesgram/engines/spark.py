@@ -162,7 +162,7 @@ def save_counts(counts: SparkCounts, vocabulary: Vocabulary, path: str | Path, *
     merged = mapped(counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS)
     rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
     no_mark = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
-    with store.unwritten_counts(vocabulary, path, force=force) as file:
+    with store.staged_counts(vocabulary, path, force=force) as file:
         explained(lambda: rows.write.options(**no_mark).parquet(file.resolve().as_uri()), f"{path}: ")
 
 

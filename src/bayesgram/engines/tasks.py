@@ -24,7 +24,7 @@ from bayesgram.private.candidate_sums import Bound, sums_as_texts
 from bayesgram.private.counts import UserCounts, count_records, user_counts
 from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import Array, Rows, user_blocks
-from bayesgram.public.choosing import Worth
+from bayesgram.public.choosing import NgramScore
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
@@ -32,7 +32,7 @@ from bayesgram.text.tokens import Tokenizer
 
 RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
 BLOCK_ROWS = 1 << 20  # of users asked at a time
-TASK_MEMORY = 1 << 28  # for text and sums of a task's users; more waits on disk
+TASK_MEMORY = 1 << 28  # for text and sums of a task's users; more is spilled to disk
 ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
 READ = "read"  # in place of why: how many were not left out
@@ -90,7 +90,7 @@ def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batche
     bad, rows_read, counts = BadRows(), 0, np.zeros(len(vocabulary), np.int64)
     for records in read(batches, bad):
         rows_read += len(records)
-        for _, found in vocabulary.finder.find([(records.text, np.zeros(len(records), np.int32))], cores=1):
+        for _, found in vocabulary.matcher.match([(records.text, np.zeros(len(records), np.int32))], cores=1):
             np.add.at(counts, found, 1)
     places = np.flatnonzero(counts)
     for first in range(0, places.size, ROWS_AT_ONCE):
@@ -100,7 +100,7 @@ def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batche
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
 
 
-def weighed(batches: Batches, columns: Sequence[str], worth: Worth) -> Batches:
+def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batches:
     """Rows of n-grams and their counts in each source, with what they are worth: as bytes that sort as numbers do."""
     for batch in batches:
         counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])

@@ -17,7 +17,7 @@ from bayesgram.engines.session import explained
 from bayesgram.engines.texts import Texts
 from bayesgram.files import BadRows, nothing_read
 from bayesgram.public.asked import refuse_empty, sizes_by_order
-from bayesgram.public.choosing import ROUGHLY, Worth, nothing_of
+from bayesgram.public.choosing import ROUGHLY, NgramScore, nothing_of
 from bayesgram.public.lists import looked_up
 from bayesgram.public.opening import Listed
 from bayesgram.public.vocabulary import Vocabulary
@@ -126,28 +126,30 @@ def _tops(
     totals = [sums.get(order, (0,) * len(names)) for order in sizes]
     refuse_empty(names, totals, list(sizes))
     return [
-        _first(_hopeful(summed.filter(f"order = {order}"), columns, size, Worth(total)), order, columns, size)
+        _first(
+            _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)), order, columns, size
+        )
         for (order, size), total in zip(sizes.items(), totals, strict=True)
     ]
 
 
-def _hopeful(summed: "DataFrame", columns: Sequence[str], size: int, worth: Worth) -> "DataFrame":
+def _top_candidates(summed: "DataFrame", columns: Sequence[str], size: int, worth: NgramScore) -> "DataFrame":
     """The n-grams that may be among the `size` first, with what each is worth, exactly: as bytes that sort alike."""
     roughly = " + ".join(f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True))
-    race = summed.selectExpr("ngram", *columns, f"{roughly} rough")
-    found = explained(race.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect)
+    top_k = summed.selectExpr("ngram", *columns, f"{roughly} rough")
+    found = explained(top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect)
     last = float(found[0][0] or 0) * (1 - ROUGHLY)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
-    hopeful = race.filter(race.rough >= last).select("ngram", *columns)
-    return mapped(hopeful, lambda batches: tasks.weighed(batches, columns, worth), schema)
+    top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
+    return mapped(top_candidates, lambda batches: tasks.weighed(batches, columns, worth), schema)
 
 
 def _first(
     summed: "DataFrame", order: int, columns: Sequence[str], size: int, by: str = "worth"
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The first n-grams of one order and their counts (K × V); of equal ones, in byte order token by token."""
-    race = summed.selectExpr("*", "split(ngram, ' ') tokens")
-    first = race.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
+    top_k = summed.selectExpr("*", "split(ngram, ' ') tokens")
+    first = top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
     table = explained(first.toArrow)
     if not table.num_rows:
         raise nothing_of(order)

@@ -19,10 +19,10 @@ from typing import Any
 
 from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
-from bayesgram.experiments import following, plots
+from bayesgram.experiments import plots, sequential
 from bayesgram.experiments.population import Population, write_messages, write_public_chat, write_public_text
 from bayesgram.files import read_records
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.mechanisms.choices import ScoreSensitivity, Suppressed
 from bayesgram.mechanisms.discovery import discover
@@ -40,7 +40,7 @@ from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released import comparison_picture
 from bayesgram.released.comparison_table import comparison_json
-from bayesgram.released.moved import Moved, most_moved
+from bayesgram.released.largest_changes import ProbabilityChange, largest_changes
 from bayesgram.released.norms import NormBin, norm_bins
 from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL
@@ -71,19 +71,19 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
-class Story:
+class DemoResults:
     """What the demo found, for printing."""
 
     rows: list[dict[str, Any]]
-    lifted: list[Moved]
-    lowered: list[Moved]
+    lifted: list[ProbabilityChange]
+    lowered: list[ProbabilityChange]
     norms: list[NormBin]  # of the release that is looked at
     sources: str | None  # which public text its people write like
     source_weights: dict[str, Any]  # the same in numbers, by order
     secrets: int  # planted in private text
     leaked: int  # of them, found in any release or in the discovery
     found: "Found"
-    followed: following.Followed
+    followed: sequential.SequentialReleases
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; norms are in the release's card, with their infinite last edge."""
@@ -113,9 +113,9 @@ class Covered:
     after: float  # with what was discovered
 
 
-def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> Story:
+def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> DemoResults:
     """Fill the folder; it appears whole, or not at all."""
-    with publish_folder(output, contents=CONTENTS, force=force) as folder:
+    with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public(folder, population, sentences=sentences)
         with step(f"Writing messages of {population.users:,} made-up users"):
@@ -131,28 +131,28 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             save_counts(counts, vocabulary, folder / "counts")
         (folder / "releases").mkdir()
         found = _discover(folder, step)
-        followed = following.follow(folder, population, vocabulary, Budget(EPSILONS[-1], DELTA), step)
-        story = _compare(folder, population, counts, vocabulary, found, followed, step)
+        followed = sequential.follow(folder, population, vocabulary, Budget(EPSILONS[-1], DELTA), step)
+        results = _compare(folder, population, counts, vocabulary, found, followed, step)
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
-            charts.save(plots.comparison(story.rows, subtitle=setting), folder / "comparison")
+            charts.save(plots.comparison(results.rows, subtitle=setting), folder / "comparison")
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
-            charts.save(plots.moved(story.lifted, story.lowered, subtitle=shown), folder / "moved")
-            charts.save(plots.norms(story.norms, subtitle=shown), folder / "norms")
-            charts.save(plots.sources(story.source_weights, subtitle=shown), folder / "sources")
+            charts.save(plots.moved(results.lifted, results.lowered, subtitle=shown), folder / "moved")
+            charts.save(plots.norms(results.norms, subtitle=shown), folder / "norms")
+            charts.save(plots.sources(results.source_weights, subtitle=shown), folder / "sources")
             if found.ngrams:
                 told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
                 picture = plots.found(found.ngrams, found.level, found.deviation, subtitle=told)
                 charts.save(picture, folder / "found")
             charts.save(comparison_picture.moved(followed.weeks), folder / "weeks")
-        _write_results(folder, story)
-    return story
+        _write_results(folder, results)
+    return results
 
 
 def number_of_steps(users: int) -> int:
     """How often `run` begins a step."""
     text_to_discovery, best_of_the_paper, drawing = 6, len(EPSILONS), 1
-    return text_to_discovery + following.STEPS + len(list(candidates(users))) + best_of_the_paper + drawing
+    return text_to_discovery + sequential.STEPS + len(list(candidates(users))) + best_of_the_paper + drawing
 
 
 def write_public(folder: Path, population: Population, *, sentences: int) -> None:
@@ -212,9 +212,9 @@ def _compare(
     counts: UserCounts,
     vocabulary: Vocabulary,
     found: Found,
-    followed: following.Followed,
+    followed: sequential.SequentialReleases,
     step: Step,
-) -> Story:
+) -> DemoResults:
     prior = public_distribution(vocabulary.counts)
     rows = [comparison_row("public text alone", None, kl_divergence(counts.totals, prior))]
     shown: Release | None = None
@@ -231,9 +231,11 @@ def _compare(
             rows.append(_best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA)))
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
     assert shown is not None  # noqa: S101 - it is among the candidates
-    card, moved = shown.card, most_moved(shown, prior, how_many=12)
+    card, moved = shown.card, largest_changes(shown, prior, how_many=12)
     leaks = _leaks(folder / "releases", found, population)
-    return Story(rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found, followed)
+    return DemoResults(
+        rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found, followed
+    )
 
 
 def _folder_name(release: Release) -> str:
@@ -275,11 +277,11 @@ def _trigrams(text: str) -> set[str]:
     return {" ".join(words[i : i + ORDER]) for words in sentences for i in range(len(words) - ORDER + 1)}
 
 
-def _write_results(folder: Path, story: Story) -> None:
+def _write_results(folder: Path, results: DemoResults) -> None:
     """results.json for machines, results.csv for a spreadsheet."""
-    document = {"warning": DISCLOSURE, **story.to_json()}
+    document = {"warning": DISCLOSURE, **results.to_json()}
     (folder / RESULTS).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, story.rows[0])
+        writer = csv.DictWriter(file, results.rows[0])
         writer.writeheader()
-        writer.writerows(story.rows)
+        writer.writerows(results.rows)

@@ -5,7 +5,7 @@ from typing import Any
 
 from bayesgram.charts import COLOURS
 from bayesgram.planning.plan import Plan
-from bayesgram.released.moved import Moved
+from bayesgram.released.largest_changes import ProbabilityChange
 from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import DETAIL, source_weights
 
@@ -120,7 +120,7 @@ def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitl
     return (whole + doubt + labels).properties(width=480, title=title).configure_view(stroke=None)
 
 
-def moved(lifted: Sequence[Moved], lowered: Sequence[Moved], *, subtitle: str) -> Any:  # noqa: ANN401
+def moved(lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChange], *, subtitle: str) -> Any:  # noqa: ANN401
     """From public to released probability: one arrow an n-gram."""
     import altair as alt  # noqa: PLC0415
 

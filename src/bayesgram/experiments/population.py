@@ -29,9 +29,11 @@ from bayesgram.text.tokens import buffers
 MEDIAN_MESSAGES = 5
 SPREAD = 1.4  # standard deviation of log messages: 1 user in 600 writes more than 300
 MOST_MESSAGES = 5_000
-FAVOURITES = 3  # topics a user likes, perhaps one of them twice
-LOYALTY = 0.65  # of the messages are on a favourite topic
-LEANING = 0.35  # the more people write, the more they lean to the later topics: by this, for a standard deviation more
+TOPICS_PER_USER = 3  # topics a user likes, perhaps one of them twice
+TOPIC_PERSISTENCE = 0.65  # of the messages are on a favourite topic
+TOPIC_CONCENTRATION = (
+    0.35  # the more people write, the more they lean to the later topics: by this, for a standard deviation more
+)
 NEW = 0.03  # of the messages say something that public text lacks: a product, slang
 PLAIN = 0.05  # of the users type without capitals and without a final full stop
 ARTICLE_TILT = 0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
@@ -282,8 +284,8 @@ def _plan(users: Index, keys: Keys) -> tuple[Index, Index, Keys, Index]:
     roots = np.where(~secret & (unit(derive(message, _NEW)) < NEW), chat.rule["new"], roots)
     text_keys = np.where(secret, derive(keys, _SECRET)[who], derive(message, _WORDS))
     order = np.argsort(derive(derive(keys, _ORDER)[who], nth))
-    liked = unit(derive(message, _LOYAL)) / LOYALTY
-    favourite = derive(derive(keys, _LIKES)[who], (liked * FAVOURITES).astype(np.uint64))
+    liked = unit(derive(message, _LOYAL)) / TOPIC_PERSISTENCE
+    favourite = derive(derive(keys, _LIKES)[who], (liked * TOPICS_PER_USER).astype(np.uint64))
     drawn = unit(np.where(liked < 1, favourite, derive(message, _TOPIC)))
     topics = chat.topic(np.minimum(drawn ** leanings[who], BELOW_1))
     return who[order], roots[order], text_keys[order], topics[order]
@@ -296,7 +298,7 @@ def amounts(u: NDArray[np.float64]) -> tuple[Index, NDArray[np.float64]]:
     """
     above = ndtri(u)  # standard deviations above the median
     messages = MEDIAN_MESSAGES * np.exp(SPREAD * above)
-    return np.clip(messages, 1, MOST_MESSAGES).astype(np.int64), np.exp(-LEANING * above)
+    return np.clip(messages, 1, MOST_MESSAGES).astype(np.int64), np.exp(-TOPIC_CONCENTRATION * above)
 
 
 def _nth_of_its_user(who: Index) -> Keys:

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from bayesgram.cores import ahead
+from bayesgram.cores import read_ahead
 from bayesgram.errors import BayesgramError
 from bayesgram.files.columns import Columns
 from bayesgram.files.jsonl import read_jsonl
@@ -58,7 +58,7 @@ class RecordReader:
         return sum(source.size or 0 for source in self.sources)
 
     def __iter__(self) -> Iterator[Records]:
-        return ahead(self._records())
+        return read_ahead(self._records())
 
     def _records(self) -> Iterator[Records]:
         self.bad_rows.by_reason.clear()

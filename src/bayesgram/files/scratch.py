@@ -1,6 +1,6 @@
-"""Arrays that wait on disk: what would not fit in memory is written in parts and read back part by part.
+"""Arrays that are spilled to disk: what would not fit in memory is written in parts and read back part by part.
 
-A scratch folder (`files/hidden.py`) is private, and goes away with the process or with a later run. Where a table is
+A scratch folder (`files/temporary.py`) is private, and goes away with the process or with a later run. Where a table is
 too large to be asked at any place, `looked_up` and `combined` deal out what is asked, or brought, to parts of it, and
 take one part at a time.
 """
@@ -20,7 +20,7 @@ from numpy.lib.format import header_data_from_array_1_0, read_array_header_1_0, 
 from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import ahead
+from bayesgram.cores import read_ahead
 
 Columns = Sequence[NDArray[Any]]
 Answering = Callable[[Integers], NDArray[Any]]
@@ -57,7 +57,7 @@ def _fill(array: NDArray[Any], file: BufferedReader) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), file.name)
 
 
-class Buckets:
+class SpillBuckets:
     """Rows of a few columns, dealt out to numbered files; every file can be read by itself."""
 
     def __init__(self, folder: Path, name: str, *, buckets: int, columns: int) -> None:
@@ -147,7 +147,9 @@ def looked_up(
         return
     with TemporaryDirectory(dir=folder) as name:
         parts, order_of = Path(name, "parts"), partial(np.argsort, kind="stable")
-        questions, answers = (Buckets(Path(name), kind, buckets=edges.size, columns=1) for kind in ("asked", "told"))
+        questions, answers = (
+            SpillBuckets(Path(name), kind, buckets=edges.size, columns=1) for kind in ("asked", "told")
+        )
         for keys in asked:
             part = (np.searchsorted(edges, keys, side="right") - 1).astype(np.uint16)
             order = order_of(part)
@@ -185,7 +187,7 @@ def combined(
         return
     with TemporaryDirectory(dir=folder) as name:
         parts = -(-size // rows)
-        waiting = Buckets(Path(name), "brought", buckets=parts, columns=2)
+        waiting = SpillBuckets(Path(name), "brought", buckets=parts, columns=2)
         for places, amounts in brought:
             part = (places // rows).astype(np.uint16)
             order = np.argsort(part, kind="stable")
@@ -197,7 +199,7 @@ def combined(
             yield found
 
 
-class Streams:
+class SpillStreams:
     """Arrays of numbers that are gone through several times, in memory or on disk.
 
     Use what is given before asking for more: what comes from disk is overwritten by what comes after the next.
@@ -234,7 +236,7 @@ class Streams:
 
     def __iter__(self) -> Iterator[list[Ids]]:
         """All arrays, some at a time."""
-        yield from ahead(self._from_disk())
+        yield from read_ahead(self._from_disk())
         for first in range(0, len(self._kept), ARRAYS_AT_ONCE):
             yield self._kept[first : first + ARRAYS_AT_ONCE]
 

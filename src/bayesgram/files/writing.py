@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.hidden import REPLACED, remove_left, unfinished_folder
+from bayesgram.files.temporary import REPLACED, remove_abandoned, unfinished_folder
 
 NEW = "new"
 OUTPUT = "`path`"  # as most places are named
@@ -27,7 +27,7 @@ FAILURES = {*FULL, errno.EIO, errno.EMFILE, errno.ENFILE}  # not the fault of wh
 published: list[Path] = []  # by this process, so far
 
 
-def check_free(
+def check_writable(
     path: str | Path,
     *,
     force: bool,
@@ -67,7 +67,7 @@ def _allocate(descriptor: int, size: int) -> None:
 def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = None, option: str = OUTPUT) -> Path:
     """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
-    remove_left(target.parent)
+    remove_abandoned(target.parent)
     if not target.parent.is_dir():
         raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
     if target.is_symlink() and not target.exists():
@@ -93,7 +93,7 @@ def _holds_others(folder: Path, contents: set[str]) -> bool:
 
 
 @contextmanager
-def publish_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
+def write_file_atomically(path: str | Path, *, force: bool = False) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well."""
     target = _free(path, force=force)
     with _aside(target) as aside:
@@ -108,7 +108,7 @@ def publish_file(path: str | Path, *, force: bool = False) -> Iterator[Path]:
 
 
 @contextmanager
-def publish_folder(
+def write_folder_atomically(
     path: str | Path, *, contents: Iterable[str], force: bool = False, private: bool = False
 ) -> Iterator[Path]:
     """A folder to fill with these contents, which becomes `path` when the block ends well."""

@@ -10,8 +10,8 @@ a part of their own. Every n-gram then weighs how far it may have moved by its o
 their precision.
 
 Who drifts forgets: of what set people apart from public text, of variance V in log-frequencies, the part ρ = 1 − τ²/2V
-is still there, and m shows that much of what is now. So m counts as π + (m − π)/ρ, with noise to match; where nothing
-is alike any more ρ is 0, and y stays as it is.
+is still there, and m shows that much of what is now. So m counts as π + (m − π)/ρ, with noise to match. Where
+nothing is alike any more, ρ being 0 or y straying from public text elsewhere than m, y stays as it is.
 """
 
 from collections.abc import Sequence
@@ -35,12 +35,13 @@ PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may
 SAMPLED = 1.0  # variance over mean of what people happen to write
 LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
 LEAST_KEPT = 0.4  # of ρ: what shows less is not worth its noise
+OUTLIER = 2.0  # deviations that one n-gram may be away
 SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
 CHANGED = 0.5  # probability from which a word's n-grams are looked at by themselves
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class PreviousMeasurements:
     """What earlier releases say of the n-grams of one order, in the units of the last one's total."""
 
     counts: Floats
@@ -120,6 +121,22 @@ class Pairs:
         variance = (self.doubt**2 + self.expected**2 * new) / kept**2
         return self.usual + (self.then - self.usual) / kept, 1 / variance
 
+    def is_related(self, drift: float) -> bool:
+        """Whether as much is still there as this drift would leave: else these are other people, or another language.
+
+        By how far both stray from public text, in deviations of what people and noise make of it, and no further than
+        OUTLIER: where the part ρ is still there, their product is expected to be ρ times what is not noise in both.
+        """
+        known, kept = np.isfinite(self.doubt), self.kept(drift)
+        apart, own, doubt = self.spread * self.usual[known] ** 2, self.own[known], self.doubt[known] ** 2
+        now, then = (each[known] - self.usual[known] for each in (self.now, self.then))
+        strayed = [np.clip(off / np.sqrt(apart + of), -OUTLIER, OUTLIER) for off, of in ((now, own), (then, doubt))]
+        known_both = apart / np.sqrt((apart + own) * (apart + doubt))
+        size = float((known_both**2).sum())
+        one, other = (each - float(known_both @ each) / max(float(known_both.sum()), 1e-9) for each in strayed)
+        still = float((known_both * one * other).sum()) / max(size, 1e-9)
+        return kept > 0 and still > kept / 2 - 1 / np.sqrt(max(size, 1e-9))
+
     def likelihoods(self, drifts: Floats) -> Floats:
         """Log-likelihood of y − m for each drift (drifts × things); 0 where nothing is carried."""
         known = np.isfinite(self.doubt)
@@ -132,7 +149,7 @@ class Pairs:
 
 
 @dataclass(frozen=True, eq=False)
-class Moves:
+class DriftModel:
     """How far each thing may have moved: probabilities of each drift (drifts × things)."""
 
     drifts: Floats  # the first is the usual one, the others are changes
@@ -162,7 +179,7 @@ class About:
 
 
 def combined(
-    measured: Measured, carried: Carried, public: PublicNgrams, usual: Usual = ANYBODY
+    measured: Measured, carried: PreviousMeasurements, public: PublicNgrams, usual: Usual = ANYBODY
 ) -> tuple[Measured, Drift]:
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
@@ -176,7 +193,7 @@ def combined(
         made = replace(made, word_counts=counts, word_noise=noise)
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed], usual)
-    if not pairs.kept(found.drift):
+    if not pairs.is_related(found.drift):
         return measured, Drift(found.drift, 1.0, 1.0)
     counts, noise = averaged(pairs, found)
     if carried.whole:
@@ -184,7 +201,7 @@ def combined(
     return replace(made, counts=counts, noise=noise), _told(pairs, found, noise)
 
 
-def _told(pairs: Pairs, found: Moves, noise: Floats) -> Drift:
+def _told(pairs: Pairs, found: DriftModel, noise: Floats) -> Drift:
     """In three numbers, over what is carried."""
     known = np.isfinite(pairs.doubt)
     if not known.any():
@@ -193,14 +210,16 @@ def _told(pairs: Pairs, found: Moves, noise: Floats) -> Drift:
     return Drift(found.drift, float(found.changed[known].mean()), gained)
 
 
-def _about(carried: Carried, public: PublicNgrams, scale: float) -> About:
+def _about(carried: PreviousMeasurements, public: PublicNgrams, scale: float) -> About:
     """What is expected of this release's n-grams."""
     usual = scale * carried.total * public.prior
     expected = (1 - PUBLIC_PART) * scale * carried.expected + PUBLIC_PART * usual
     return About(expected, usual, _spread(carried.expected, public.prior))
 
 
-def _words(measured: Measured, carried: Carried, public: PublicNgrams, about: About, scale: float) -> Pairs | None:
+def _words(
+    measured: Measured, carried: PreviousMeasurements, public: PublicNgrams, about: About, scale: float
+) -> Pairs | None:
     """Those that were measured now and then."""
     if measured.word_counts is None or measured.word_noise is None:
         return None
@@ -219,7 +238,7 @@ def _spread(expected: Floats, prior: Floats) -> float:
     return max(float(weights @ (lifts - weights @ lifts) ** 2), LEAST_SPREAD)
 
 
-def _scale(measured: Measured, carried: Carried) -> tuple[float, float]:
+def _scale(measured: Measured, carried: PreviousMeasurements) -> tuple[float, float]:
     """How many times as much was written as before, and the standard deviation of that.
 
     By the n-grams, each of which may have moved, and where all are the same also by their total.
@@ -235,7 +254,7 @@ def _scale(measured: Measured, carried: Carried) -> tuple[float, float]:
     return float(max(seen / size, SIGNAL * doubt)), float(doubt)
 
 
-def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> Moves:
+def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> DriftModel:
     """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
     drifted, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
     sums = [_by_part(drifted[:, group], changes[group]) for group in groups]  # drifts × parts, for each
@@ -248,7 +267,7 @@ def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> Move
         shares[0, group], shares[1:, group] = 1 - part, part / CHANGES.size
     likely = np.log(shares) + pairs.likelihoods(drifts)
     likely = np.exp(likely - likely.max(axis=0))
-    return Moves(drifts, likely / likely.sum(axis=0), float(DRIFTS[at]), parts)
+    return DriftModel(drifts, likely / likely.sum(axis=0), float(DRIFTS[at]), parts)
 
 
 def _mean(logs: Floats) -> Floats:
@@ -267,7 +286,7 @@ def _by_part(usual: Floats, changes: Floats) -> Floats:
     return found
 
 
-def averaged(pairs: Pairs, found: Moves) -> tuple[Floats, Floats]:
+def averaged(pairs: Pairs, found: DriftModel) -> tuple[Floats, Floats]:
     """Mean and standard deviation of both measurements together, over how far each thing may have moved."""
     own = 1 / pairs.own
     mean, square = np.zeros_like(pairs.now), np.zeros_like(pairs.now)

@@ -18,7 +18,7 @@ import numpy as np
 from bayesgram.arrays import Floats, Ids
 from bayesgram.inference.measured import PublicNgrams
 
-OPENINGS = 8  # groups of first words
+FIRST_WORD_GROUPS = 8  # groups of first words
 MOST_EVEN = 1000  # of the most frequent words are shared out evenly; the others, one after the other
 KL_OF_ALL = {1: 20.0, 2: 42.0}  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
 LONGER = 60.0
@@ -36,7 +36,7 @@ RATES = 2.0 ** np.arange(-7, 5)  # of drift, over the usual
 
 
 @dataclass(frozen=True, eq=False)
-class Openings:
+class FirstWords:
     """With which words people of each norm begin: noisy sums over users of the share that begins with each group."""
 
     shares: Floats  # groups of bins × OPENINGS
@@ -44,13 +44,13 @@ class Openings:
     groups: Ids  # of every bin
 
 
-def openings_of(public: PublicNgrams) -> Ids:
+def first_word_groups(public: PublicNgrams) -> Ids:
     """The group of each n-gram's first word: groups are about as frequent as one another in public text."""
     first = public.words[:, 0]
-    rates, filled = np.bincount(first, public.prior, public.word_total), np.zeros(OPENINGS)
+    rates, filled = np.bincount(first, public.prior, public.word_total), np.zeros(FIRST_WORD_GROUPS)
     ranked = np.argsort(-rates, kind="stable")
     groups = np.empty(public.word_total, np.int32)
-    groups[ranked] = np.arange(public.word_total) % OPENINGS
+    groups[ranked] = np.arange(public.word_total) % FIRST_WORD_GROUPS
     for word in ranked[:MOST_EVEN]:
         groups[word] = np.argmin(filled)
         filled[groups[word]] += rates[word]
@@ -75,7 +75,7 @@ class Distortion:
 
 
 def distortion(
-    positions: Floats, users: Floats, written: Floats, public: PublicNgrams, openings: Openings | None
+    positions: Floats, users: Floats, written: Floats, public: PublicNgrams, first_words: FirstWords | None
 ) -> Distortion:
     """For people with so many users and n-grams in bins at these logarithms of norms; some must have written."""
     total, times = float(written.sum()), KL_OF_ALL.get(public.words.shape[1], LONGER)
@@ -89,8 +89,8 @@ def distortion(
         return max(float(moved @ moments @ moved) / 2 / uneven, LEAST_RATE)
 
     expected = rate(usual + rarity)
-    if openings is not None:
-        learnt = rate(_learnt(usual / times, rarity / times, users, openings) * times)
+    if first_words is not None:
+        learnt = rate(_learnt(usual / times, rarity / times, users, first_words) * times)
         expected = learnt**TRUST * expected ** (1 - TRUST)
     there = float((1 - np.exp(-total * public.prior)).sum())
     return Distortion(weights, expected + CHANCE * there / total)
@@ -125,18 +125,18 @@ def _walk(away: Floats) -> Floats:
     return walked
 
 
-def _learnt(usual: Floats, rarity: Floats, users: Floats, openings: Openings) -> Floats:
+def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWords) -> Floats:
     """Expected squares and products of what bins differ in, Σ over openings, given noisy shares.
 
     Shares are scaled by √OPENINGS, so that the sum of their squares is the χ² distance from 1/OPENINGS each. Only how
     they differ from one another counts, which has one dimension less. Drifts of every rate are weighed by how well
     they predict what was measured.
     """
-    free = OPENINGS - 1
-    seen = math.sqrt(OPENINGS) * (openings.shares - openings.shares.mean(axis=1, keepdims=True))
+    free = FIRST_WORD_GROUPS - 1
+    seen = math.sqrt(FIRST_WORD_GROUPS) * (first_words.shares - first_words.shares.mean(axis=1, keepdims=True))
     people = np.zeros((len(seen), users.size))
-    people[openings.groups, np.arange(users.size)] = users
-    noise = OPENINGS * openings.noise**2 * np.eye(len(seen))
+    people[first_words.groups, np.arange(users.size)] = users
+    noise = FIRST_WORD_GROUPS * first_words.noise**2 * np.eye(len(seen))
     found, likely = [], []
     for rate in RATES:
         expected = (rate * usual + rarity) / free + SHARE_DEVIATION**2

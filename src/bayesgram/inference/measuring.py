@@ -11,20 +11,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.distortion import Distortion, Openings, distortion
+from bayesgram.inference.distortion import Distortion, FirstWords, distortion
 from bayesgram.inference.measured import Clipping, Measured, PublicNgrams
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
 LEVEL_PART = 0.02  # of the shape's π is level: nothing that public text hardly has makes a text long
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
-HEAVY = 32.0  # the norm of somebody who writes a lot, where it was not measured
+HEAVY_NORM = 32.0  # the norm of somebody who writes a lot, where it was not measured
 AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
 GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(np.int32)  # octaves: bins that are asked together how people write
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
+BESIDE_OTHERS, BY_ITSELF = 3.0, 4.5  # deviations of noise above which there is somebody in a bin
 USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
 DIFFERENCE = 1.0  # τ², variance of log θ/π among n-grams; with it KL by noise was right within a factor of 1.7
 NORMAL_POINTS, NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # for means over a normal variable
@@ -32,8 +33,10 @@ NORMAL_WEIGHTS /= math.sqrt(2 * math.pi)
 GROUPS_IN_E = 16  # groups of n-grams whose π are alike, for each factor of e
 ALIKE = 1.001  # costs that are one: where Λ is below everybody's norm, a smaller one changes nothing
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
-GIVEN_BACK = 0.3  # of the cost of clipping, when the words of what is lost are known
-MISLED = 0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
+RECOVERED_SHARE = 0.3  # of the cost of clipping, when the words of what is lost are known
+LOST_WORDS_BIAS = (
+    0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
+)
 SURE, UNSURE = 0.015, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
 
 
@@ -74,14 +77,14 @@ def _size(public: PublicNgrams) -> float:
 
 
 @dataclass(frozen=True)
-class Typical:
+class TypicalUser:
     """How norm and amount go together for somebody who writes like public text: norm² = once·m + again·m²."""
 
     once: float
     again: float
 
     @classmethod
-    def of(cls, rates: Sequence[Floats], scales: Sequence[Floats]) -> "Typical":
+    def of(cls, rates: Sequence[Floats], scales: Sequence[Floats]) -> "TypicalUser":
         """Of counts that are Poisson: E c² = m p + (m p)²."""
         pairs = [(rate, scale) for rate, scale in zip(rates, scales, strict=False) if scale.size]
         once = sum(float((rate / scale**2).sum()) for rate, scale in pairs)
@@ -98,13 +101,13 @@ class Typical:
         return amounts
 
 
-def typical(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Typical:
+def typical(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> TypicalUser:
     """Somebody who writes like public text."""
     longest = parts[-1]
-    return Typical.of([*(public.prior for public in parts), longest.per_word(longest.prior)], scales)
+    return TypicalUser.of([*(public.prior for public in parts), longest.per_word(longest.prior)], scales)
 
 
-def largest_amounts(someone: Typical) -> Floats:
+def largest_amounts(someone: TypicalUser) -> Floats:
     """The most n-grams that count of a user in each bin of norms: what is typical at its upper edge, or 1."""
     upper = np.concatenate([NORM_EDGES, NORM_EDGES[-1:] * math.sqrt(2)])
     return np.maximum(someone.amount(upper), 1.0)
@@ -141,13 +144,17 @@ class Amounts:
     def from_noisy(cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float) -> "Amounts":
         """Bins that may be noise alone are empty; somebody in one writes USUAL_PART of the largest, or as measured.
 
+        A bin without neighbours must be surer: one that is noise alone would take a whole Λ with it.
+
         `noise` is the standard deviation of a number of users; that of `parts_of_largest` is ¾ of it.
         """
-        users = np.where(users > 3 * noise, users, 0.0)
+        seen = users > BESIDE_OTHERS * noise
+        beside = np.append(seen[1:], False) | np.insert(seen[:-1], 0, False)
+        users = np.where(seen & (beside | (users > BY_ITSELF * noise)), users, 0.0)
         doubt = 0.75 * noise / np.maximum(users, 1.0)
-        seen = np.clip(parts_of_largest / np.maximum(users, 1.0), 0.0, 1.0)
+        measured = np.clip(parts_of_largest / np.maximum(users, 1.0), 0.0, 1.0)
         trust = PART_DEVIATION**2 / (PART_DEVIATION**2 + doubt**2)
-        return cls(users, users * largest * (trust * seen + (1 - trust) * USUAL_PART))
+        return cls(users, users * largest * (trust * measured + (1 - trust) * USUAL_PART))
 
     def left(self, clip_norm: float, scale: Floats) -> Floats:
         """The part of every n-gram that clipping leaves: less of a rare one, which makes short texts long by itself.
@@ -183,7 +190,7 @@ class Choice:
     @classmethod
     def fixed(cls, clip_norm: float) -> "Choice":
         """A Λ that somebody gave: all of the budget goes to the counts."""
-        return cls(clip_norm, heavy=max(clip_norm, HEAVY))
+        return cls(clip_norm, heavy=max(clip_norm, HEAVY_NORM))
 
     def described(self, parts: Sequence[Measured], scales: Sequence[Floats]) -> list[Measured]:
         """Measurements of every order, with what is known of the clipping that was chosen."""
@@ -194,11 +201,11 @@ class Choice:
             return [replace(part, clipping=clipping) for part in parts]
         return [replace(parts[0], clipping=clipping, left=self.seen.left(self.clip_norm, scales[0]))]
 
-    def total_shape(self, someone: Typical) -> float:
+    def total_shape(self, someone: TypicalUser) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
         return float(someone.amount(np.array(self.heavy))) / (TOTAL_PART * self.heavy)
 
-    def total_shapes(self, people: Sequence[Typical]) -> list[float]:
+    def total_shapes(self, people: Sequence[TypicalUser]) -> list[float]:
         """Of every order; how many of the longest somebody writes who writes a lot was measured."""
         found = [self.total_shape(someone) for someone in people]
         if self.seen is not None:
@@ -238,26 +245,30 @@ class NoiseCost:
         return float(self.sizes @ each @ NORMAL_WEIGHTS)
 
 
-def distortion_of(seen: Amounts, public: PublicNgrams, openings: Openings | None = None) -> Distortion:
+def distortion_of(seen: Amounts, public: PublicNgrams, first_words: FirstWords | None = None) -> Distortion:
     """What clipping would cost these people; `public` are the longest n-grams."""
-    return distortion(np.log(NORMS), seen.users, seen.written, public, openings)
+    return distortion(np.log(NORMS), seen.users, seen.written, public, first_words)
 
 
 def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
     """KL by clipping, and by what is believed of the words that it takes away; `noise` is the KL by noise."""
     left = left_of_bins(choice.clip_norm)
     cost = clipped.cost(left)
-    return (1 - GIVEN_BACK) * cost + MISLED * noise * clipped.lost(left) ** 2 if choice.lost_share else cost
+    return (
+        (1 - RECOVERED_SHARE) * cost + LOST_WORDS_BIAS * noise * clipped.lost(left) ** 2 if choice.lost_share else cost
+    )
 
 
-def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float, openings: Openings | None = None) -> Choice:
+def best_choice(
+    seen: Amounts, public: PublicNgrams, multiplier: float, first_words: FirstWords | None = None
+) -> Choice:
     """The Λ with the smallest predicted cost, with and without a look at what clipping takes away.
 
     `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy answers and public text alone.
     """
     if seen.written.sum() <= 0:
         return Choice.fixed(1.0)
-    clipped, noisy = distortion_of(seen, public, openings), NoiseCost.of(public)
+    clipped, noisy = distortion_of(seen, public, first_words), NoiseCost.of(public)
 
     def cost(choice: Choice) -> float:
         kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
@@ -269,7 +280,7 @@ def best_choice(seen: Amounts, public: PublicNgrams, multiplier: float, openings
 
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)
-    someone = Typical.of([public.per_word(public.prior)[which]], [shape])
+    someone = TypicalUser.of([public.per_word(public.prior)[which]], [shape])
     looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
     costs = [(cost(choice), choice) for choice in [*plain, *looking]]
     least = min(each for each, _ in costs)
@@ -283,7 +294,7 @@ def _heavy(seen: Amounts, clip_norm: float) -> float:
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
-def _with_lost_words(choice: Choice, seen: Amounts, someone: Typical, multiplier: float) -> Choice | None:
+def _with_lost_words(choice: Choice, seen: Amounts, someone: TypicalUser, multiplier: float) -> Choice | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
     part = 1 - left_of_bins(choice.clip_norm)  # lost, of what people of each norm write
     norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part

@@ -16,7 +16,7 @@ from bayesgram.inference.measured import Measured, PublicNgrams, per_ngram, per_
 from bayesgram.kernels import kernel
 
 SPREAD = 0.8  # τ: of what the features leave unexplained; anything from 0.6 to 1 does
-MOST_TELLING = 300_000  # n-grams that effects are learnt from
+MOST_INFORMATIVE = 300_000  # n-grams that effects are learnt from
 STEPS = 15
 ROUNDS = 3  # of learning ridges
 LEARNT_RIDGES = 0.1, 1000.0  # between these
@@ -35,7 +35,7 @@ class Pool:
     @classmethod
     def of(cls, measured: Measured, public: PublicNgrams, vectors: Floats) -> "Pool":
         """For these measurements."""
-        return cls.with_rows(public, vectors, _telling(measured, public.prior))
+        return cls.with_rows(public, vectors, _informative(measured, public.prior))
 
     @classmethod
     def with_rows(cls, public: PublicNgrams, vectors: Floats, telling: Integers) -> "Pool":
@@ -48,13 +48,13 @@ class Pool:
         return self.features.rows(self.telling)
 
 
-def _telling(measured: Measured, prior: Floats) -> Integers:
+def _informative(measured: Measured, prior: Floats) -> Integers:
     """The n-grams that tell most of effects, where there are millions: the others only follow."""
-    if prior.size <= MOST_TELLING:
+    if prior.size <= MOST_INFORMATIVE:
         return np.arange(prior.size)
     means = max(measured.total, 1.0) * prior
     information = means**2 / (measured.noise**2 + (means * SPREAD) ** 2)
-    return np.sort(np.argsort(-information, kind="stable")[:MOST_TELLING])
+    return np.sort(np.argsort(-information, kind="stable")[:MOST_INFORMATIVE])
 
 
 def pooled_means(measured: Measured, pool: Pool, ridges: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:

@@ -18,7 +18,7 @@ from bayesgram.inference.features import RIDGES, word_vectors
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
 from bayesgram.inference.pooling import Pool, learnt_ridges, pooled_means
-from bayesgram.inference.shrinkage import is_clear, posterior
+from bayesgram.inference.shrinkage import is_above_noise, posterior
 from bayesgram.inference.uncertainty import fitted_trust, of_what_was_written, spread
 from bayesgram.inference.unclipping import lost_counts
 
@@ -276,7 +276,7 @@ def flat_means(measured: Measured, prior: Floats) -> Floats:
     """n·π, with n from the counts that noise hides: a few frequent n-grams must not raise all the others."""
     means = max(measured.total, 1.0) * prior
     for _ in range(3):
-        clear = is_clear(measured.counts, measured.noise, means)
+        clear = is_above_noise(measured.counts, measured.noise, means)
         total = measured.total - float(measured.counts[clear].sum())
         doubt = float(np.hypot(measured.total_noise, np.linalg.norm(measured.noise[clear])))
         if not clear.all() and total < float(means[~clear].sum()):

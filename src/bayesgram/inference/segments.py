@@ -28,7 +28,7 @@ Each = Callable[..., Iterable[list[Inferred]]]  # `map`, or one that has several
 
 
 @dataclass(frozen=True, eq=False)
-class Together:
+class JointPosterior:
     """What is inferred of all people, and of each segment, by order."""
 
     everyone: list[Inferred]
@@ -47,7 +47,7 @@ def infer_segments(
     parts: Sequence[Vocabulary],
     tell: Tell = lambda _: None,
     each: Each = map,
-) -> Together:
+) -> JointPosterior:
     """The posterior of all and of every segment, by order; `parts` are the n-grams of each."""
     summed = [with_sum(whole, [one[at] for one in segments]) for at, whole in enumerate(everyone)]
     publics = [PublicNgrams.of(part) for part in parts]
@@ -67,7 +67,7 @@ def infer_segments(
         for at, (whole, prior) in enumerate(zip(all_found, priors, strict=True))
     ]
     moved = [list(orders) for orders in zip(*(orders for orders, _ in by_order), strict=True)]
-    return Together(all_found, moved, np.column_stack([shares for _, shares in by_order]))
+    return JointPosterior(all_found, moved, np.column_stack([shares for _, shares in by_order]))
 
 
 def with_sum(whole: Measured, segments: Sequence[Measured]) -> Measured:

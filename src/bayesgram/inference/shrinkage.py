@@ -14,8 +14,8 @@ GRID = np.linspace(-4.0, 4.0, 81)  # log-ratios
 RATIOS = np.exp(GRID)
 START = 0.6  # standard deviation of the first mixture
 ROUNDS = 60
-CLEAR = 12.0  # noise deviations above 0 where shrinking would change nothing
-SURPRISING = 5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
+DEVIATIONS_ABOVE_NOISE = 12.0  # noise deviations above 0 where shrinking would change nothing
+DEVIATIONS_FROM_PRIOR = 5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
 STRATA = 3  # frequent, middling and rare n-grams stray differently
 SMALLEST_STRATUM = 1000
 MOST_FITTED = 100_000  # n-grams of a stratum that fit the mixture: enough for 81 numbers
@@ -30,7 +30,7 @@ def posterior(counts: Floats, noise: Floats, means: Floats, *, on_one_core: bool
     `on_one_core` where many are made side by side: the same to six digits, without the cores that BLAS asks for.
     """
     expected, deviation = counts.copy(), noise.copy()
-    hidden = np.flatnonzero(~is_clear(counts, noise, means))
+    hidden = np.flatnonzero(~is_above_noise(counts, noise, means))
     if not hidden.size:
         return expected, deviation
     parts = max(min(STRATA, hidden.size // SMALLEST_STRATUM), 1)
@@ -41,10 +41,12 @@ def posterior(counts: Floats, noise: Floats, means: Floats, *, on_one_core: bool
     return expected, deviation
 
 
-def is_clear(counts: Floats, noise: Floats, means: Floats) -> Bools:
+def is_above_noise(counts: Floats, noise: Floats, means: Floats) -> Bools:
     """Counts that speak for themselves: the grid is coarser than their noise, or does not reach them."""
     beyond = means * RATIOS[-1]
-    clear: Bools = (counts > CLEAR * noise) | ((counts > SURPRISING * noise) & (counts > beyond))
+    clear: Bools = (counts > DEVIATIONS_ABOVE_NOISE * noise) | (
+        (counts > DEVIATIONS_FROM_PRIOR * noise) & (counts > beyond)
+    )
     return clear
 
 

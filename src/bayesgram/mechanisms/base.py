@@ -66,7 +66,7 @@ class Mechanism(ABC):
     several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
     previous: Previous | PreviousSegments | None = None  # the release that this one follows
     usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
-    hides_a_constant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
+    shift_invariant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
 
     @abstractmethod
     def distribution(

@@ -3,7 +3,7 @@
 The door is that of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and for
 totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that
 adding or removing a user moves the sum by at most B (docs/promise.md). After the noise: what earlier releases of the
-same segments carry over is joined with what was measured (`inference.keeping`), and then `inference.segments`.
+same segments carry over is joined to what was measured (`inference.measurement_files`); then `inference.segments`.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,12 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.cores import on_cores
+from bayesgram.cores import parallel_map
 from bayesgram.files.segments import ALL, Segments
-from bayesgram.inference.keeping import join, kept
 from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.measurement_files import join, kept
 from bayesgram.inference.measuring import Choice
-from bayesgram.inference.segments import Together, by_source, infer_segments
+from bayesgram.inference.segments import JointPosterior, by_source, infer_segments
 from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
 from bayesgram.mechanisms.posterior import Design, Posterior, described
 from bayesgram.privacy.accounting import Spend
@@ -90,7 +90,7 @@ class SegmentedDesign(Design):
     def bins(self) -> Bins:
         """How users are sorted: whichever segment they write in."""
         one = self.everyone.bins
-        return replace(one, kinds=np.tile(one.kinds, self.number), openings=np.tile(one.openings, self.number))
+        return replace(one, kinds=np.tile(one.kinds, self.number), first_words=np.tile(one.first_words, self.number))
 
     def lost_words(self, choice: Choice) -> LostWords:
         """Of all people together."""
@@ -180,7 +180,7 @@ class BySegment:
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
         joined, told = self._joined(noisy, parts)
-        found = infer_segments(joined[0], joined[1:], parts, self.on_progress, on_cores)
+        found = infer_segments(joined[0], joined[1:], parts, self.on_progress, parallel_map)
         outcomes = self._outcomes(found, vocabulary, [{**drift, **details} for drift in told])
         made = []
         for name, outcome, own, both in zip(self.names, outcomes, noisy, joined, strict=True):
@@ -214,7 +214,9 @@ class BySegment:
             joined.append(both)
         return joined, told
 
-    def _outcomes(self, found: Together, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]) -> list[Outcome]:
+    def _outcomes(
+        self, found: JointPosterior, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]
+    ) -> list[Outcome]:
         """Of all people, and then of each segment."""
         inferred = [found.everyone, *(by_source(one, len(vocabulary.source_names)) for one in found.segments)]
         shares = [{}, *found.shares_told([part.order for _, part in vocabulary.parts])]

@@ -6,7 +6,7 @@ discrete Gaussian noise; what exceeds the level T is published. Noise and level 
 
 Several rounds: the budget is shared out among them, every round adds noisy sums, and the mean of all is what must
 exceed T. Nothing is lost by that, as the noise of the mean is that of one round; but users put their weight where the
-noisy sums so far say that it helps (`inference.steering`). One round: sums below a floor are dropped before the noise.
+noisy sums so far say that it helps (`inference.scheduling`). One round: sums below a floor are dropped before noise.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +21,7 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files import Records, read_records
-from bayesgram.inference.steering import Course
+from bayesgram.inference.scheduling import RoundSchedule
 from bayesgram.mechanisms.base import Randomness, budget_of, need
 from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -33,7 +33,7 @@ from bayesgram.private.candidate_lists import CandidateLists, list_candidates
 from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
 from bayesgram.private.clip import UNITS
 from bayesgram.public.discovery import MECHANISM, Discovery
-from bayesgram.public.growing import grown
+from bayesgram.public.extending import extended
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released.card import Card
@@ -107,7 +107,7 @@ class PrivateText(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TextHere:
+class LocalText:
     """Text that this machine reads, within so many bytes of memory."""
 
     records: Iterable[Records]
@@ -123,7 +123,7 @@ class TextHere:
 
 
 @dataclass(frozen=True)
-class Door:
+class DiscoveryMechanism:
     """Everything that is settled before private text is looked at."""
 
     name: ClassVar[str] = MECHANISM
@@ -161,14 +161,14 @@ class Door:
 
     def _all_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Integers:
         """The noisy sums of all rounds together; of what was dropped on the way, the lowest number there is."""
-        rounds, course = self.settings.rounds, Course(self.threshold.multiplier, self.threshold.level)
+        rounds, course = self.settings.rounds, RoundSchedule(self.threshold.multiplier, self.threshold.level)
         noisy, logs = np.zeros(lists.logs.size, np.int64), lists.logs.astype(np.float64)
         stays = np.ones(noisy.size, bool)
         for over in range(1, rounds + 1):
             sums = lists.sums(np.where(stays, np.exp(logs), 0.0))  # every user within B
             noisy[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
             if over < rounds:  # noisy sums and public weights alone say how it goes on
-                logs, hopeful = course.steer(noisy / (rounds * UNITS), over / rounds, lists.logs)
+                logs, hopeful = course.plan_round(noisy / (rounds * UNITS), over / rounds, lists.logs)
                 stays &= hopeful
                 noisy[~stays] = LOWEST
         return noisy
@@ -185,7 +185,7 @@ class Door:
         ngrams, weights = ngrams[: self.settings.max_new], weights[: self.settings.max_new]
         logs, card = public.log_probabilities(ngrams), self._card(public.vocabulary, seeded=seeded)
         claim = DiscoveryClaim(self.budget.epsilon, self.budget.delta, card.guarantee.name)
-        vocabulary = grown(public.vocabulary, ngrams, logs, claim)
+        vocabulary = extended(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
     def _card(self, vocabulary: Vocabulary, *, seeded: bool) -> Card:
@@ -248,12 +248,12 @@ def discover(
     `model` is a public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of the
     vocabulary's counts. With a ledger the budget is reserved there, durably, before any noise is drawn.
     """
-    whole = need(budget_of(budget, epsilon, delta), Door.name)
+    whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
-        text = TextHere(records, memory)
+        text = LocalText(records, memory)
     return discover_in(text, PublicText.of(vocabulary, model), settings, whole, seed=seed, ledger=ledger, unit=unit)
 
 
@@ -271,20 +271,20 @@ def discover_in(
 ) -> Discovery:
     """The same, wherever the text is."""
     chance, unit = Randomness.make(seed), None if unit is None else check_unit(unit)
-    door = opened_door(settings, budget, seed=seed, ledger=ledger, unit=unit)
+    mechanism = discovery_mechanism(settings, budget, seed=seed, ledger=ledger, unit=unit)
     entries: list[int] = []
 
     def reserve() -> None:
         if ledger is not None:
-            told = {"mechanism": door.name, "epsilon": budget.epsilon, "delta": budget.delta, "output": output}
+            told = {"mechanism": mechanism.name, "epsilon": budget.epsilon, "delta": budget.delta, "output": output}
             told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
-            entries.append(ledger.reserve(door.threshold.spend, told))
+            entries.append(ledger.reserve(mechanism.threshold.spend, told))
             if on_reserved is not None:
                 on_reserved(entries[0])
 
     try:
-        ngrams, weights = door.measure(text, public, chance.noise, reserve)
-        found = door.found(ngrams, weights, public, seeded=chance.noise.seeded)
+        ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
+        found = mechanism.found(ngrams, weights, public, seeded=chance.noise.seeded)
     except BaseException as error:
         if entries and ledger is not None:
             error.add_note(f"The discovery is lost, and entry {entries[0]} of {ledger.path} stays spent.")
@@ -293,15 +293,15 @@ def discover_in(
     return replace(found, card=replace(found.card, ledger=charged, unit=unit))
 
 
-def opened_door(
+def discovery_mechanism(
     settings: Settings, budget: Budget, *, seed: int | None, ledger: Ledger | None, unit: str | None
-) -> Door:
+) -> DiscoveryMechanism:
     """Noise and level, settled before any text is read; refused where the ledger has no room for a discovery."""
     if ledger is None:
-        return Door(settings, budget, settings.calibrated(budget))
+        return DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     if seed is not None:
         raise UsageError(
             f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
         )
     ledger.check_unit(unit or THESE_DATA)
-    return Door(settings, budget, settings.calibrated(budget, ledger.check_discovery()))
+    return DiscoveryMechanism(settings, budget, settings.calibrated(budget, ledger.check_discovery()))

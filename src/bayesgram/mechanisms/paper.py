@@ -51,7 +51,7 @@ class Paper(Mechanism):
         "not a differential-privacy guarantee: the noise follows the most influential user who happens to be in the"
         " data, so the output itself can show that somebody was there."
     )
-    hides_a_constant: ClassVar[bool] = True
+    shift_invariant: ClassVar[bool] = True
 
     max_count: int = 1  # C
     max_total: int = 1000  # W

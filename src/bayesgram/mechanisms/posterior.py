@@ -17,16 +17,16 @@ from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.files.segments import Segments
-from bayesgram.inference.distortion import OPENINGS, Openings, openings_of
-from bayesgram.inference.keeping import join, kept
+from bayesgram.inference.distortion import FIRST_WORD_GROUPS, FirstWords, first_word_groups
 from bayesgram.inference.measured import Lost, Measured, PublicNgrams
+from bayesgram.inference.measurement_files import join, kept
 from bayesgram.inference.measuring import (
     AMOUNT_SHARE,
     GROUPS,
     NORM_EDGES,
     Amounts,
     Choice,
-    Typical,
+    TypicalUser,
     best_choice,
     largest_amounts,
     lost_words,
@@ -41,7 +41,7 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.amounts import KIND_UNITS, OPENING_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.private.clip import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -104,7 +104,7 @@ class Posterior(Mechanism):
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
         totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
-        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_openings()
+        amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_first_words()
         of_all = len(vocabulary) + words + totals + lost + amount
         of_segments = segments * (len(vocabulary) + totals)
         return calibrate_gaussian(budget, coordinates=of_all + of_segments, units=UNITS)
@@ -184,13 +184,13 @@ def _choose(
     users, parts, kinds, shares = bins.split(noisy)
     doubt = sigma * UNITS / USER_UNITS
     seen = Amounts.from_noisy(users, parts, bins.largest, doubt)
-    openings = Openings(shares, sigma * UNITS / OPENING_UNITS, bins.groups)
+    first_words = FirstWords(shares, sigma * UNITS / FIRST_WORD_UNITS, bins.groups)
     said = {"amount_multiplier": sigma, "users_noise": doubt, "norm_edges": NORM_EDGES.tolist()}
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
     weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
     if weights is not None:
         design = replace(design, parts=[part.mixed(weights) for part in design.parts])
-    return best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, openings), design, said
+    return best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, first_words), design, said
 
 
 def number_of_kinds(vocabulary: Vocabulary) -> int:
@@ -199,9 +199,9 @@ def number_of_kinds(vocabulary: Vocabulary) -> int:
     return sources if sources > 1 else 0
 
 
-def number_of_openings() -> int:
+def number_of_first_words() -> int:
     """Those of every group of bins."""
-    return (int(GROUPS.max()) + 1) * OPENINGS
+    return (int(GROUPS.max()) + 1) * FIRST_WORD_GROUPS
 
 
 def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
@@ -263,14 +263,16 @@ class Design:
     def bins(self) -> Bins:
         """How users are sorted: only the longest n-grams count as text."""
         longest, number = self.parts[-1], len(self.parts[-1].sources)
-        kinds, openings = np.full((2, self.size), -1, np.int32)
-        kinds[self.first :], openings[self.first :] = kinds_of(longest), openings_of(longest)
+        kinds, first_words = np.full((2, self.size), -1, np.int32)
+        kinds[self.first :], first_words[self.first :] = kinds_of(longest), first_word_groups(longest)
         largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
-        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0, GROUPS, openings, OPENINGS)
+        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0, GROUPS, first_words, FIRST_WORD_GROUPS)
 
     def coordinates(self, choice: Choice) -> Coordinates:
         """N-grams, words, and the totals of the orders."""
-        people = [Typical.of([public.prior], [scale]) for public, scale in zip(self.parts, self.scales, strict=False)]
+        people = [
+            TypicalUser.of([public.prior], [scale]) for public, scale in zip(self.parts, self.scales, strict=False)
+        ]
         shape = np.concatenate([*self.scales, choice.total_shapes(people)])
         sizes = [public.prior.size for public in self.parts]
         column = np.repeat(np.arange(len(sizes), dtype=np.int32) + shape.size - len(sizes), sizes)
@@ -285,7 +287,7 @@ class Design:
         """These words, and the total of what is lost."""
         longest = self.parts[-1]
         which, shape = lost_words(longest)
-        people = Typical.of([longest.per_word(longest.prior)[which]], [shape])
+        people = TypicalUser.of([longest.per_word(longest.prior)[which]], [shape])
         total = Choice(choice.lost_norm, choice.lost_norm).total_shape(people)
         places = np.full(longest.word_total, -1, np.int32)
         places[which] = np.arange(which.size)

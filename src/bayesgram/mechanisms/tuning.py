@@ -24,7 +24,7 @@ from bayesgram.mechanisms.paper import Paper, posterior_mean
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.clip_counts import ClippedCounts, clip, user_keys
-from bayesgram.private.counts import UserCounts, on_one_machine
+from bayesgram.private.counts import UserCounts, require_in_memory
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.prior import centred_log
 from bayesgram.public.vocabulary import Vocabulary
@@ -146,14 +146,14 @@ class TunedPaper(Mechanism):
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Algorithm 2 splits the users in memory."""
-        on_one_machine(counts, f"mechanism={self.name}")
+        require_in_memory(counts, f"mechanism={self.name}")
         super().check_inputs(counts, vocabulary)
 
     def distribution(
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
-        here = on_one_machine(counts, f"mechanism={self.name}")
+        here = require_in_memory(counts, f"mechanism={self.name}")
         whole = need(budget, self.name)
         release_epsilon, tuning_epsilon = (part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING))
         tuned = tune(here, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from bayesgram.arguments import checked
-from bayesgram.cores import on_cores
+from bayesgram.cores import parallel_map
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.planning.planner import MOST_DRAWS, MOST_NGRAMS, Planner, PlanRequest
 from bayesgram.planning.search import first_that_reaches
@@ -259,7 +259,7 @@ class _Simulated:
         """One for each ε; a budget that won't do is refused before the work."""
         for epsilon in epsilons:
             self._request(epsilon)
-        return on_cores(self.row, epsilons)
+        return parallel_map(self.row, epsilons)
 
     def row(self, epsilon: float) -> Row:
         """What to expect where all releases together have this ε."""

@@ -22,7 +22,7 @@ from bayesgram.inference.measuring import (
     NORMS,
     Amounts,
     Choice,
-    Typical,
+    TypicalUser,
     best_choice,
     clipping_cost,
     distortion_of,
@@ -85,7 +85,7 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
-    total_shape = choice.total_shape(Typical.of([public.prior], scales[-2:-1]))
+    total_shape = choice.total_shape(TypicalUser.of([public.prior], scales[-2:-1]))
     measured = _measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng)
     if choice.seen is not None:
         measured = replace(measured, clipping=choice.seen.clipping(choice.clip_norm))
@@ -120,10 +120,10 @@ def _amounts(assumed: Assumed) -> Floats:
     return amounts
 
 
-def _someone(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]) -> Typical:
+def _someone(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]) -> TypicalUser:
     """One of these people."""
     rates = [*(public.prior for public in parts[:-1]), private, parts[-1].per_word(private)]
-    return Typical.of(rates, scales)
+    return TypicalUser.of(rates, scales)
 
 
 def _people(

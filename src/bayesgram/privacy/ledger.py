@@ -175,9 +175,9 @@ def _write_new(path: Path, data: bytes) -> None:
     """Write a file that did not exist, whole or not at all, flushed to disk."""
     if os.path.lexists(path):
         raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.")
-    from bayesgram.files.writing import publish_file  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
+    from bayesgram.files.writing import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with publish_file(path) as aside:
+    with write_file_atomically(path) as aside:
         aside.touch(mode=0o600)
         aside.write_bytes(data)
 

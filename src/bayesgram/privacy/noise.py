@@ -13,7 +13,7 @@ from types import ModuleType
 import numpy as np
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.cores import on_cores
+from bayesgram.cores import parallel_map
 from bayesgram.errors import BayesgramError
 
 BLOCK = 1 << 12  # entries that a core takes at a time
@@ -92,7 +92,7 @@ class ExactNoise(NoiseSource):
 def _measured(measurement: Callable[[Integers], list[int]], values: Integers) -> Integers:
     """Noise is independent from entry to entry, so blocks of them go to all cores: the sampler releases the GIL."""
     blocks = np.array_split(values, values.size // BLOCK + 1)
-    noisy = on_cores(lambda block: np.array(measurement(block), dtype=np.int64), blocks)
+    noisy = parallel_map(lambda block: np.array(measurement(block), dtype=np.int64), blocks)
     return np.concatenate(noisy)
 
 

@@ -16,7 +16,7 @@ from bayesgram.private.clip import UNITS, Coordinates, norm_of
 from bayesgram.private.over_users import PrivateCounts, Rows
 
 # Of a user, of how much they write, of what kind and with which openings: their squares add up to no more than B².
-USER_UNITS, TOTAL_UNITS, KIND_UNITS, OPENING_UNITS = (part * UNITS // 100 for part in (48, 64, 28, 53))
+USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (part * UNITS // 100 for part in (48, 64, 28, 53))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +28,13 @@ class Bins:
     kinds: Ids  # of every n-gram; −1: doesn't count as text
     kind_total: int  # 0: kinds are not asked about
     groups: Ids  # of every bin: openings are asked by groups of bins
-    openings: Ids  # of every n-gram that counts
+    first_words: Ids  # of every n-gram that counts
     opening_total: int  # 0: openings are not asked about
 
     @property
     def content(self) -> tuple[bytes | int, ...]:
         """All of it, to tell one from another."""
-        arrays = (self.edges, self.largest, self.kinds, self.groups, self.openings)
+        arrays = (self.edges, self.largest, self.kinds, self.groups, self.first_words)
         return *(array.tobytes() for array in arrays), self.kind_total, self.opening_total
 
     @property
@@ -44,9 +44,9 @@ class Bins:
 
     def split(self, found: Floats) -> list[Floats]:
         """What was found of users, of totals, of kinds and, by groups of bins, of openings; in users."""
-        units = np.repeat((USER_UNITS, TOTAL_UNITS, KIND_UNITS, OPENING_UNITS), self.sizes)
-        users, totals, kinds, openings = np.split(found / units, np.cumsum(self.sizes)[:-1])
-        return [users, totals, kinds, openings.reshape(-1, max(self.opening_total, 1))]
+        units = np.repeat((USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS), self.sizes)
+        users, totals, kinds, first_words = np.split(found / units, np.cumsum(self.sizes)[:-1])
+        return [users, totals, kinds, first_words.reshape(-1, max(self.opening_total, 1))]
 
 
 def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integers:
@@ -54,7 +54,7 @@ def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integer
 
     A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count over the
     bin's largest, or all of them beyond it. KIND_UNITS are shared out among the kinds of these n-grams, and
-    OPENING_UNITS among their openings, in the group of that bin alone.
+    FIRST_WORD_UNITS among their openings, in the group of that bin alone.
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(_amounts_of_rows, measured=measured, bins=bins)
@@ -64,8 +64,8 @@ def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integer
 def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
     """What travels to the users, who may be on other machines: a plain function, so that it travels as its name."""
     public = (1 / measured.shape, measured.words, bins.edges, bins.largest, bins.kinds, bins.kind_total)
-    openings = (bins.groups, bins.openings, bins.opening_total)
-    return _amounts(rows.starts, rows.ngrams, rows.counts, *public, *openings)
+    first_words = (bins.groups, bins.first_words, bins.opening_total)
+    return _amounts(rows.starts, rows.ngrams, rows.counts, *public, *first_words)
 
 
 @kernel
@@ -80,34 +80,34 @@ def _amounts(
     kinds: Ids,
     kind_total: int,
     groups: Ids,
-    openings: Ids,
+    first_words: Ids,
     opening_total: int,
 ) -> Integers:
     first_kind = 2 * largest.size
     first_opening = first_kind + kind_total
     found = np.zeros(first_opening + (groups.max() + 1) * opening_total, np.int64)
-    said = np.zeros(weights.size, np.int64)
-    own = np.empty(longest_row(starts) * words.shape[1], np.int64)
+    word_counts = np.zeros(weights.size, np.int64)
+    touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
     of_kind, of_opening = np.zeros(kind_total, np.int64), np.zeros(opening_total, np.int64)
     for user in range(starts.size - 1):
-        norm = norm_of(ngrams, counts, starts[user], starts[user + 1], weights, words, said, own)
+        norm = norm_of(ngrams, counts, starts[user], starts[user + 1], weights, words, word_counts, touched)
         written = np.int64(0)
         of_kind[:] = 0
         of_opening[:] = 0
         for at in range(starts[user], starts[user + 1]):
-            kind, opening = kinds[ngrams[at]], openings[ngrams[at]]
+            kind, first_word = kinds[ngrams[at]], first_words[ngrams[at]]
             if kind >= 0:
                 written += counts[at]
                 if kind < kind_total:
                     of_kind[kind] += counts[at]
-                if 0 <= opening < opening_total:
-                    of_opening[opening] += counts[at]
+                if 0 <= first_word < opening_total:
+                    of_opening[first_word] += counts[at]
         place = np.searchsorted(edges, norm, side="right")
         found[place] += USER_UNITS
         found[largest.size + place] += np.int64(TOTAL_UNITS * min(written / largest[place], 1.0))
         for kind in range(kind_total):
             found[first_kind + kind] += np.int64(KIND_UNITS * (of_kind[kind] / max(written, 1)))
         at = first_opening + groups[place] * opening_total
-        for opening in range(opening_total):
-            found[at + opening] += np.int64(OPENING_UNITS * (of_opening[opening] / max(written, 1)))
+        for first_word in range(opening_total):
+            found[at + first_word] += np.int64(FIRST_WORD_UNITS * (of_opening[first_word] / max(written, 1)))
     return found

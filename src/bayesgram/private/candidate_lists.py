@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Floats, Ids, Integers, Singles
-from bayesgram.cores import CORES, on_cores
+from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import BayesgramError
 from bayesgram.files import Records
 from bayesgram.kernels import kernel, longest_row
-from bayesgram.private.candidates import gathered, give_way, hash_windows
+from bayesgram.private.candidates import collect_candidates, enforce_bound, hash_windows
 from bayesgram.private.clip import UNITS
 from bayesgram.public.choosing import joined_tokens
 from bayesgram.public.novelty import PublicText
@@ -50,7 +50,7 @@ class CandidateLists:
     def sums(self, weights: Floats) -> Integers:
         """One round: every user gives what these weights make of the own list, with a norm of B at the most."""
         edges = np.linspace(0, self.starts.size - 1, CORES + 1).astype(np.int64)
-        parts = on_cores(
+        parts = parallel_map(
             lambda edge: round_sums(self.starts[edge[0] : edge[1] + 1], self.candidates, weights), pairwise(edges)
         )
         total: Integers = np.add.reduce(parts)
@@ -76,7 +76,7 @@ def list_candidates(
     """All users' lists."""
     numbers: list[WindowNumbers] = []
     lists: list[Listed] = []
-    with gathered(records, public, orders, most, memory=memory // 2) as found:
+    with collect_candidates(records, public, orders, most, memory=memory // 2) as found:
         numbers += [WindowNumbers(order, tokens=len(found.tokens)) for order in orders]
         pairs = 0
         for kept in found.kept:
@@ -134,7 +134,7 @@ def round_sums(starts: Integers, candidates: Ids, weights: Floats) -> Integers:
         scale = UNITS / np.sqrt(squares)
         for at in range(size):
             units[at] = np.int64(weights[candidates[first + at]] * scale)
-        give_way(units[:size])
+        enforce_bound(units[:size])
         for at in range(size):
             total[candidates[first + at]] += units[at]
     return total

@@ -14,9 +14,9 @@ import pyarrow as pa
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.cores import CORES
 from bayesgram.files import Records
-from bayesgram.files.scratch import Buckets
+from bayesgram.files.scratch import SpillBuckets
 from bayesgram.kernels import kernel
-from bayesgram.private.candidates import Kept, gathered, give_way
+from bayesgram.private.candidates import Kept, collect_candidates, enforce_bound
 from bayesgram.private.clip import UNITS
 from bayesgram.public.choosing import joined_tokens
 from bayesgram.public.novelty import PublicText
@@ -47,11 +47,11 @@ class Candidates:
 
 
 class CandidateSums:
-    """Exact sums over users, of candidates of each order; beyond `memory` they wait on disk."""
+    """Exact sums over users, of candidates of each order; beyond `memory` they are spilled to disk."""
 
     def __init__(self, orders: Sequence[int], *, tokens: int, scratch: Path, memory: int, cores: int = CORES) -> None:
         self._tables = [WindowTable(order, tokens=tokens, cores=cores) for order in orders]
-        self._spilled: list[Buckets | None] = [None] * len(orders)
+        self._spilled: list[SpillBuckets | None] = [None] * len(orders)
         self._scratch, self._limit = scratch, max(memory // len(orders), SMALLEST_TABLE)
 
     def add(self, kept: Kept, units: Integers) -> None:
@@ -78,7 +78,7 @@ class CandidateSums:
 
     def _spill(self, number: int) -> None:
         table = self._tables[number]
-        files = self._spilled[number] or Buckets(self._scratch, f"sums-{table.order}", buckets=BUCKETS, columns=2)
+        files = self._spilled[number] or SpillBuckets(self._scratch, f"sums-{table.order}", buckets=BUCKETS, columns=2)
         self._spilled[number] = files
         spill(table, files)
 
@@ -101,7 +101,7 @@ def sums_as_texts(
     cores: int = CORES,
 ) -> Iterator[tuple[pa.LargeStringArray, Integers]]:
     """The same in any order, some at a time."""
-    with gathered(records, public, orders, bound.most, memory=memory // 2, cores=cores) as found:
+    with collect_candidates(records, public, orders, bound.most, memory=memory // 2, cores=cores) as found:
         known, scratch = len(found.tokens), found.scratch
         sums = CandidateSums(orders, tokens=known, scratch=scratch, memory=memory // 2, cores=cores)
         for kept in found.kept:
@@ -134,6 +134,6 @@ def one_round(sizes: Integers, logs: Floats, smallest: int) -> Integers:
             kept += 1
         for at in range(first, first + kept):
             units[at] = np.int64(np.exp(logs[at] - logs[first]) * (UNITS / np.sqrt(squares)))
-        give_way(units[first : first + kept])
+        enforce_bound(units[first : first + kept])
         first += size
     return units

@@ -18,7 +18,7 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.cores import CORES, streamed
 from bayesgram.files import Records
-from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clip import UNITS
 from bayesgram.private.streaming import PIECE
@@ -26,7 +26,7 @@ from bayesgram.private.user_text import WholeUsers, read_user_text
 from bayesgram.public.novelty import Novelty, PublicText
 from bayesgram.text.strings import StringTable
 
-AT_ONCE = 3  # pieces of text for each core whose candidates are found before they are taken
+BATCH_SIZE = 3  # pieces of text for each core whose candidates are found before they are taken
 SPARE = 4  # times as many candidates of a user are gathered before the lightest are dropped
 
 
@@ -47,7 +47,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Gathered:
+class UserCandidates:
     """All users' candidates, to be gone through once. Private."""
 
     tokens: StringTable
@@ -59,7 +59,7 @@ class Gathered:
 
 
 @contextmanager
-def gathered(
+def collect_candidates(
     records: Iterable[Records],
     public: PublicText,
     orders: Sequence[int],
@@ -67,12 +67,12 @@ def gathered(
     *,
     memory: int,
     cores: int = CORES,
-) -> Iterator[Gathered]:
+) -> Iterator[UserCandidates]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
     with scratch_folder() as scratch:
         tokens, cut = public.numbered(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
-        yield Gathered(tokens, scratch, _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores))
+        yield UserCandidates(tokens, scratch, _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores))
 
 
 def _kept(text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int) -> Iterator[Kept]:
@@ -84,7 +84,7 @@ def _kept(text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: in
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(keep, text, size=lambda users: users.tokens.size, room=AT_ONCE * PIECE * cores, cores=cores)
+    return streamed(keep, text, size=lambda users: users.tokens.size, room=BATCH_SIZE * PIECE * cores, cores=cores)
 
 
 @kernel
@@ -107,7 +107,7 @@ def heaviest(
     size = 0
     for user in range(users):
         first, last = starts[user], starts[user + 1]
-        count = _gather(first, last, tokens, orders, logs, hashes, most, table, places, keys, hashed)
+        count = _collect(first, last, tokens, orders, logs, hashes, most, table, places, keys, hashed)
         for place in places[:count]:
             which[size], ends[size] = place // tokens.size, place % tokens.size
             size += 1
@@ -116,7 +116,7 @@ def heaviest(
 
 
 @kernel
-def _gather(
+def _collect(
     first: int,
     last: int,
     tokens: Ids,
@@ -227,7 +227,7 @@ def _level(log: float) -> np.uint64:
 
 
 @kernel
-def give_way(units: Integers) -> None:
+def enforce_bound(units: Integers) -> None:
     """Where rounding pushed Σ units² over B², the largest entries give way until it is not, in integers."""
     length = np.int64(0)
     for unit in units:

@@ -107,13 +107,15 @@ def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm:
 @kernel
 def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
     """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
-    total, said = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
+    total, word_counts = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
     longest = longest_row(starts)
-    own = np.empty(longest * words.shape[1], np.int64)
+    touched = np.empty(longest * words.shape[1], np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
-        spoken = _say_words(ngrams, counts, first, last, words, said, own)
-        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
+        distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
+        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+            word_counts, touched, distinct, weights
+        )
         scale = UNITS / max(math.sqrt(squares), clip_norm)
         length = np.int64(0)
         for at in range(np.uint64(first), np.uint64(last)):  # unsigned: no check for places counted from the end
@@ -121,32 +123,34 @@ def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, wo
             unit = np.int64(counts[at] * weights[place] * scale)
             total[place] += unit
             length += unit * unit
-        for at in range(spoken):
-            place = np.uint64(own[at])
-            unit = np.int64(said[place] * weights[place] * scale)
+        for at in range(distinct):
+            place = np.uint64(touched[at])
+            unit = np.int64(word_counts[place] * weights[place] * scale)
             total[place] += unit
             length += unit * unit
         if length > UNITS * UNITS:
-            _give_way(ngrams[first:last], counts[first:last], said, own[:spoken], weights, scale, length, total)
-        for at in range(spoken):
-            said[own[at]] = 0
+            _enforce_norm_bound(
+                ngrams[first:last], counts[first:last], word_counts, touched[:distinct], weights, scale, length, total
+            )
+        for at in range(distinct):
+            word_counts[touched[at]] = 0
     return total
 
 
 @kernel
-def _give_way(
+def _enforce_norm_bound(
     ngrams: Ids,
     counts: Ids,
-    said: Integers,
-    own: Integers,
+    word_counts: Integers,
+    touched: Integers,
     weights: Floats,
     scale: float,
     length: np.int64,
     total: Integers,
 ) -> None:
     """Rounding pushed one user's Σ z² over B²: the largest entries give way until it is not, in integers."""
-    places = np.concatenate((ngrams.astype(np.int64), own))
-    values = np.concatenate((counts.astype(np.int64), said[own]))
+    places = np.concatenate((ngrams.astype(np.int64), touched))
+    values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
     units = (values * weights[places] * scale).astype(np.int64)
     while length > UNITS * UNITS:
         largest = np.argmax(units)
@@ -168,46 +172,59 @@ def _lost_sum(
     lost_norm: float,
 ) -> Integers:
     """Σ z over users of the words they lose; those within the clip norm lose nothing."""
-    total, said = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
+    total, word_counts = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
     their = np.zeros(weights.size, np.int64)
     longest = longest_row(starts)
-    own = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
+    touched = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
     for user in range(starts.size - 1):
         first, last = starts[user], starts[user + 1]
-        norm = norm_of(ngrams, counts, first, last, weights, words, their, own)
+        norm = norm_of(ngrams, counts, first, last, weights, words, their, touched)
         if norm <= clip_norm:
             continue
         part = 1 - clip_norm / norm
-        spoken = _say_words(ngrams, counts, first, last, lost_words, said, own)
-        squares = _squares_of_words(said, own, spoken, lost_weights)
+        distinct = _count_words(ngrams, counts, first, last, lost_words, word_counts, touched)
+        squares = _squares_of_words(word_counts, touched, distinct, lost_weights)
         scale = UNITS * part / max(part * math.sqrt(squares), lost_norm)
         length = np.int64(0)
-        for at in range(spoken):
-            place = np.uint64(own[at])
-            unit = np.int64(said[place] * lost_weights[place] * scale)
+        for at in range(distinct):
+            place = np.uint64(touched[at])
+            unit = np.int64(word_counts[place] * lost_weights[place] * scale)
             total[place] += unit
             length += unit * unit
         if length > UNITS * UNITS:
-            _give_way(ngrams[:0], counts[:0], said, own[:spoken], lost_weights, scale, length, total)
-        for at in range(spoken):
-            said[own[at]] = 0
+            _enforce_norm_bound(
+                ngrams[:0], counts[:0], word_counts, touched[:distinct], lost_weights, scale, length, total
+            )
+        for at in range(distinct):
+            word_counts[touched[at]] = 0
     return total
 
 
 @inlined
 def norm_of(
-    ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats, words: Ids, said: Integers, own: Integers
+    ngrams: Ids,
+    counts: Ids,
+    first: int,
+    last: int,
+    weights: Floats,
+    words: Ids,
+    word_counts: Integers,
+    touched: Integers,
 ) -> float:
     """‖counts/shape‖₂ of a user, words included; leaves `said` as it was."""
-    spoken = _say_words(ngrams, counts, first, last, words, said, own)
-    squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(said, own, spoken, weights)
-    for at in range(spoken):
-        said[own[at]] = 0
+    distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
+    squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+        word_counts, touched, distinct, weights
+    )
+    for at in range(distinct):
+        word_counts[touched[at]] = 0
     return math.sqrt(squares)
 
 
 @inlined
-def _say_words(ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, said: Integers, own: Integers) -> int:
+def _count_words(
+    ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, word_counts: Integers, touched: Integers
+) -> int:
     """Count a user's words in `said`, which is zeros before, and list them in `own`; how many they are.
 
     A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
@@ -218,10 +235,10 @@ def _say_words(ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, said
             word = words[ngrams[at], k]
             if word < 0:
                 continue
-            if not said[word]:
-                own[size] = word
+            if not word_counts[word]:
+                touched[size] = word
                 size += 1
-            said[word] += counts[at]
+            word_counts[word] += counts[at]
     return size
 
 
@@ -241,9 +258,9 @@ def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -
 
 
 @inlined
-def _squares_of_words(said: Integers, own: Integers, spoken: int, weights: Floats) -> float:
+def _squares_of_words(word_counts: Integers, touched: Integers, distinct: int, weights: Floats) -> float:
     squares = 0.0
-    for at in range(spoken):
-        value = said[own[at]] * weights[own[at]]
+    for at in range(distinct):
+        value = word_counts[touched[at]] * weights[touched[at]]
         squares += value * value
     return squares

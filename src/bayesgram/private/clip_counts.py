@@ -66,7 +66,7 @@ class ClippedCounts(Clipped):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClippedWhenAsked(Clipped):
+class LazyClippedCounts(Clipped):
     """Counts that are elsewhere: every user is clipped anew, and the same way, each time that all are asked."""
 
     counts: PrivateCounts
@@ -127,7 +127,7 @@ def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: i
     largest = MAX_COUNT if max_count is None else check_max_count(max_count)
     max_total = check_max_total(max_total)
     if not isinstance(counts, UserCounts):
-        return ClippedWhenAsked(counts, counts.vocabulary_size, largest, max_total, key)
+        return LazyClippedCounts(counts, counts.vocabulary_size, largest, max_total, key)
     csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
     return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
 

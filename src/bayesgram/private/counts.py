@@ -103,7 +103,7 @@ def check_size(segments: Segments, vocabulary: Vocabulary) -> None:
         )
 
 
-def on_one_machine(counts: PrivateCounts, what: str) -> UserCounts:
+def require_in_memory(counts: PrivateCounts, what: str) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
         raise UsageError(
@@ -173,9 +173,9 @@ def count_records(
     records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES, segments: Segments | None = None
 ) -> UserCounts:
     """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
-    names, waiting, runs, owners = StringTable(), Occurrences(), [], Owners(vocabulary, segments)
+    names, waiting, runs, owners = StringTable(), Occurrences(), [], UserSegmentIds(vocabulary, segments)
     owned = ((batch.text, owners.of(names.add(*buffers(batch.user)), batch)) for batch in records)
-    for found in vocabulary.finder.find(owned, cores=cores):
+    for found in vocabulary.matcher.match(owned, cores=cores):
         waiting.add(*owners.apart(*found))
         if waiting.size > PENDING:
             runs.append(_merged(*together(waiting.take())))
@@ -184,7 +184,7 @@ def count_records(
     return _by_hash(counts, vocabulary.fingerprint)
 
 
-class Owners:
+class UserSegmentIds:
     """Who wrote a row, and in which segment, as one number while text is searched."""
 
     def __init__(self, vocabulary: Vocabulary, segments: Segments | None) -> None:

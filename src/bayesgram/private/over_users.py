@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import CORES, on_cores
+from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel
 
@@ -82,7 +82,7 @@ def in_blocks(rows: Rows, measure: Callable[[Rows], Array]) -> list[Array]:
         ids = None if rows.users is None else rows.users[first:last]
         return measure(Rows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
 
-    return on_cores(block, user_blocks(rows.starts, CORES))
+    return parallel_map(block, user_blocks(rows.starts, CORES))
 
 
 def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:

@@ -19,13 +19,13 @@ import pyarrow.parquet as pq
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Ids
-from bayesgram.cores import ahead
+from bayesgram.cores import read_ahead
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.columns import as_bytes
 from bayesgram.files.formats import check_format, read_json
 from bayesgram.files.segments import Segments
-from bayesgram.files.writing import publish_folder
-from bayesgram.private.counts import SegmentedCounts, UserCounts, on_one_machine, user_counts
+from bayesgram.files.writing import write_folder_atomically
+from bayesgram.private.counts import SegmentedCounts, UserCounts, require_in_memory, user_counts
 from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import user_blocks
 from bayesgram.public.vocabulary import Vocabulary
@@ -58,7 +58,7 @@ def save_counts(
     segments = counts.segments if isinstance(counts, SegmentedCounts) else None
     rows = counts.flat if isinstance(counts, SegmentedCounts) else counts
     with counts_folder(vocabulary, path, force=force, segments=segments) as write:
-        write(on_one_machine(rows, "save_counts"))
+        write(require_in_memory(rows, "save_counts"))
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def counts_folder(
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with (
-        unwritten_counts(vocabulary, path, force=force, segments=segments) as file,
+        staged_counts(vocabulary, path, force=force, segments=segments) as file,
         pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
     ):
 
@@ -79,7 +79,7 @@ def counts_folder(
 
 
 @contextmanager
-def unwritten_counts(
+def staged_counts(
     vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
 ) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
@@ -94,7 +94,7 @@ def unwritten_counts(
         },
         **({} if segments is None else {"segments": segments.to_json()}),
     }
-    with publish_folder(path, contents=CONTENTS, force=force, private=True) as folder:
+    with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
         yield folder / COUNTS
         (folder / META).write_text(json.dumps(meta, indent=2) + "\n", encoding="utf-8")
 
@@ -124,20 +124,20 @@ def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> User
     segments = segments_of(path)
     if segments is None:
         return load_user_counts(path, vocabulary_size=vocabulary_size)
-    return SegmentedCounts(load_place(find_flat(path, segments, vocabulary_size)), segments)
+    return SegmentedCounts(load_address(find_flat(path, segments, vocabulary_size)), segments)
 
 
 def load_user_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
     """Read counts that are not by segment; others are refused."""
-    return load_place(find_counts(path, vocabulary_size))
+    return load_address(find_counts(path, vocabulary_size))
 
 
-def load_place(place: "Place") -> UserCounts:
+def load_address(address: "CountsAddress") -> UserCounts:
     """All rows, in memory."""
     names = StringTable()
-    users, ngrams, counts = _room(place.path, place.rows())
+    users, ngrams, counts = _room(address.path, address.rows())
     last = 0
-    for batch in ahead(place.batches(users.size)):
+    for batch in read_ahead(address.batches(users.size)):
         first, last = last, last + len(batch.codes)
         users[first:last] = names.add(*buffers(batch.ids))[batch.codes]
         ngrams[first:last], counts[first:last] = batch.ngrams, batch.counts
@@ -146,13 +146,13 @@ def load_place(place: "Place") -> UserCounts:
         users,
         ngrams,
         counts,
-        vocabulary_size=place.vocabulary_size,
-        vocabulary_fingerprint=place.fingerprint,
+        vocabulary_size=address.vocabulary_size,
+        vocabulary_fingerprint=address.fingerprint,
     )
 
 
 @dataclass(frozen=True)
-class Place:
+class CountsAddress:
     """Where counts are: one Parquet file or a folder of them, and what they say of their vocabulary."""
 
     path: str | Path  # as it was given
@@ -191,7 +191,7 @@ def segments_of(path: str | Path) -> Segments | None:
         return None
 
 
-def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
+def find_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsAddress:
     """Where counts are, and the vocabulary they say they were made with; none by segment."""
     segments = segments_of(path)
     if segments is not None:
@@ -202,21 +202,21 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> Place:
     return _found(path, vocabulary_size)
 
 
-def find_flat(path: str | Path, segments: Segments, vocabulary_size: int | None = None) -> Place:
+def find_flat(path: str | Path, segments: Segments, vocabulary_size: int | None = None) -> CountsAddress:
     """Where counts by segment are, as counts over segments × n-grams."""
-    place = _found(path, vocabulary_size)
-    return replace(place, vocabulary_size=place.vocabulary_size * len(segments))
+    address = _found(path, vocabulary_size)
+    return replace(address, vocabulary_size=address.vocabulary_size * len(segments))
 
 
-def _found(path: str | Path, vocabulary_size: int | None) -> Place:
+def _found(path: str | Path, vocabulary_size: int | None) -> CountsAddress:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
     if folder.is_dir():
-        return Place(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
+        return CountsAddress(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
     if vocabulary_size is None:
         raise UsageError(f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary).")
-    return Place(path, folder, vocabulary_size, None)
+    return CountsAddress(path, folder, vocabulary_size, None)
 
 
 def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:

@@ -21,12 +21,12 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
-from bayesgram.cores import CORES, ahead, streamed
+from bayesgram.cores import CORES, read_ahead, streamed
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import SegmentedCounts, whole_rows
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
-from bayesgram.private.store import Batch, Place, find_counts, find_flat, load_place, segments_of
+from bayesgram.private.store import Batch, CountsAddress, find_counts, find_flat, load_address, segments_of
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
 
@@ -44,9 +44,9 @@ class NotInOrderError(BayesgramError):
 class StoredCounts(PrivateCounts):
     """Counts on disk, in which each user's rows are together. Only `open_counts` makes them."""
 
-    place: Place
+    address: CountsAddress
     rows: int
-    stamps: tuple[Stamp, ...]
+    file_states: tuple[Stamp, ...]
     vocabulary_size: int
     vocabulary_fingerprint: str | None
     by_hash: bool  # users are in order of the hashes of their ids
@@ -60,7 +60,7 @@ class StoredCounts(PrivateCounts):
         merged: Array | None = None
         for answer in streamed(
             lambda block: measure(whole_rows(block, size)),
-            ahead(self.blocks()),
+            read_ahead(self.blocks()),
             size=lambda block: block.ngrams.size,
             room=(BLOCKS - 1) * BLOCK_ROWS,
         ):
@@ -70,16 +70,16 @@ class StoredCounts(PrivateCounts):
 
     def blocks(self) -> Iterator[Rows]:
         """All users, each in one block; their n-grams may be in any order, and come twice."""
-        blocks = whole_users(self.place.batches(self.rows))
+        blocks = whole_users(self.address.batches(self.rows))
         return _in_order(blocks, self._changed()) if self.by_hash else blocks
 
     def _check_unchanged(self) -> None:
         """What was checked when the files were opened is what was read now."""
-        if stamps_of(self.place) != self.stamps:
+        if file_states_of(self.address) != self.file_states:
             raise self._changed()
 
     def _changed(self) -> NotInOrderError:
-        return NotInOrderError(f"{self.place.path}: the counts changed while they were read; run it again.")
+        return NotInOrderError(f"{self.address.path}: the counts changed while they were read; run it again.")
 
 
 @checked
@@ -100,23 +100,25 @@ def open_by_segment(path: str | Path, *, vocabulary_size: int | None = None) -> 
     return SegmentedCounts(_opened(find_flat(path, segments, vocabulary_size)), segments)
 
 
-def _opened(place: Place) -> PrivateCounts:
-    stamps = stamps_of(place)
-    counts = StoredCounts(place, place.rows(), stamps, place.vocabulary_size, place.fingerprint, by_hash=True)
+def _opened(address: CountsAddress) -> PrivateCounts:
+    file_states = file_states_of(address)
+    counts = StoredCounts(
+        address, address.rows(), file_states, address.vocabulary_size, address.fingerprint, by_hash=True
+    )
     try:
         counts.totals.setflags(write=False)
     except NotInOrderError:
         counts = replace(counts, by_hash=False)
-        return counts if _are_together(counts) else load_place(place)
+        return counts if _are_together(counts) else load_address(address)
     return counts
 
 
-def stamps_of(place: Place) -> tuple[Stamp, ...]:
+def file_states_of(address: CountsAddress) -> tuple[Stamp, ...]:
     """What changes when one of the files does."""
-    return tuple(map(_stamp, place.files))
+    return tuple(map(_file_state, address.files))
 
 
-def _stamp(file: Path) -> Stamp:
+def _file_state(file: Path) -> Stamp:
     try:
         found = file.stat()
     except OSError as error:
@@ -138,7 +140,7 @@ def _in_order(blocks: Iterable[Rows], problem: NotInOrderError) -> Iterator[Rows
 def _are_together(counts: StoredCounts) -> bool:
     """Whether the hashes of the ids of all users differ, so that nobody comes twice."""
     hashes = [np.zeros(0, np.uint64)]
-    for block in ahead(counts.blocks()):
+    for block in read_ahead(counts.blocks()):
         hashes.append(_hashes(block))
         if not _differ(hashes[-1]):  # no need to read on
             return False
@@ -217,9 +219,9 @@ def _changes(codes: Ids) -> Integers:
     for at in range(1, codes.size):
         size += codes[at] != codes[at - 1]
     starts = np.zeros(size, np.int64)
-    place = 1
+    address = 1
     for at in range(1, codes.size):
         if codes[at] != codes[at - 1]:
-            starts[place] = at
-            place += 1
+            starts[address] = at
+            address += 1
     return starts

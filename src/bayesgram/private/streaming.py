@@ -1,4 +1,4 @@
-"""Counting more than memory holds: what is counted waits on disk, and comes back a range of users at a time.
+"""Counting more than memory holds: what is counted is spilled to disk, and comes back a range of users at a time.
 
 In:  records, a vocabulary.   Out: the same counts folder, byte for byte, as if all had fit in memory.
 Memory is that of a batch, of what is being merged, and of the users' ids; not of the text.
@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Hashes, Ids, Integers
-from bayesgram.cores import CORES, ahead, on_cores
+from bayesgram.cores import CORES, parallel_map, read_ahead
 from bayesgram.files import Records
-from bayesgram.files.hidden import scratch_folder
-from bayesgram.files.scratch import Buckets
+from bayesgram.files.scratch import SpillBuckets
 from bayesgram.files.segments import Segments
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.kernels import inlined, kernel
-from bayesgram.private.counts import Occurrences, Owners, UserCounts, hash_order, once, together, user_counts
+from bayesgram.private.counts import Occurrences, UserCounts, UserSegmentIds, hash_order, once, together, user_counts
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned
@@ -36,7 +36,7 @@ BYTES_PER_ROW = 32  # of an occurrence: two numbers as found, two dealt out, and
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountSummary:
     """How much was counted. Private: exact."""
 
     users: int
@@ -51,7 +51,7 @@ def count_to_folder(
     memory: int,
     force: bool = False,
     segments: Segments | None = None,
-) -> Counted:
+) -> CountSummary:
     """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder."""
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
     users = nonzeros = 0
@@ -59,26 +59,26 @@ def count_to_folder(
         counts_folder(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(records, vocabulary, scratch, limit, Owners(vocabulary, segments)):
+        for part in _counted(records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments)):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
-    return Counted(users, nonzeros)
+    return CountSummary(users, nonzeros)
 
 
 def _counted(
-    records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int, owners: Owners
+    records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int, owners: UserSegmentIds
 ) -> Iterator[UserCounts]:
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
-    names, waiting, dealt = StringTable(), Occurrences(), Dealt(scratch)
+    names, waiting, partitioned = StringTable(), Occurrences(), Partitioned(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    for found in vocabulary.finder.find(ahead(numbered(records, names, hashes, owners))):
+    for found in vocabulary.matcher.match(read_ahead(numbered(records, names, hashes, owners))):
         waiting.add(*owners.apart(*found))
         if waiting.size > limit:
-            dealt.spill(waiting.take(), joined(hashes))
+            partitioned.spill(waiting.take(), joined(hashes))
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
-    dealt.finish(waiting.take(), of_all)
-    for parts in ahead(_parts(ids, of_all, dealt, owners.columns, vocabulary.fingerprint)):
+    partitioned.finish(waiting.take(), of_all)
+    for parts in read_ahead(_parts(ids, of_all, partitioned, owners.columns, vocabulary.fingerprint)):
         parts.reverse()
         while parts:
             yield parts.pop()  # whoever made it holds the list, but not what was taken from it
@@ -92,14 +92,14 @@ def joined(hashes: list[Hashes]) -> Hashes:
 
 
 def _parts(
-    ids: pa.LargeBinaryArray, hashes: Hashes, dealt: "Dealt", size: int, fingerprint: str
+    ids: pa.LargeBinaryArray, hashes: Hashes, partitioned: "Partitioned", size: int, fingerprint: str
 ) -> Iterator[list[UserCounts]]:
     """The counts of some buckets after the others, as many at a time as there are cores."""
     order = hash_order(ids, hashes)
     ranks, edges = places_of(order, hashes)
 
     def part(buckets: tuple[int, int]) -> UserCounts:
-        users, ngrams = dealt.taken(*buckets)
+        users, ngrams = partitioned.taken(*buckets)
         first, last = edges[buckets[0]], edges[buckets[1]]
         names = ids.take(pa.array(order[first:last]))
         return user_counts(
@@ -110,9 +110,9 @@ def _parts(
             vocabulary_fingerprint=fingerprint,
         )
 
-    pieces = dealt.pieces(np.diff(edges))
+    pieces = partitioned.pieces(np.diff(edges))
     for first in range(0, len(pieces), CORES):
-        yield on_cores(part, pieces[first : first + CORES])
+        yield parallel_map(part, pieces[first : first + CORES])
 
 
 def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
@@ -124,7 +124,7 @@ def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
 
 
 def numbered(
-    records: Iterable[Records], names: StringTable, hashes: list[Hashes], owners: Owners | None = None
+    records: Iterable[Records], names: StringTable, hashes: list[Hashes], owners: UserSegmentIds | None = None
 ) -> Iterator[Owned]:
     """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
     for batch in records:
@@ -134,17 +134,17 @@ def numbered(
         yield batch.text, codes if owners is None else owners.of(codes, batch)
 
 
-class Dealt:
+class Partitioned:
     """(user, n-gram) pairs in buckets of users by the top of a hash, in memory or on disk."""
 
     def __init__(self, scratch: Path) -> None:
-        self._files = Buckets(scratch, "users", buckets=1 << BITS, columns=2)
+        self._files = SpillBuckets(scratch, "users", buckets=1 << BITS, columns=2)
         self._sizes = np.zeros(1 << BITS, np.int64)
         self._kept: tuple[Integers, Ids, Ids] | None = None
 
     def spill(self, parts: Occurring, hashes: Hashes) -> None:
         """Move occurrences to disk."""
-        edges, *columns = _dealt(parts, hashes)
+        edges, *columns = _partitioned(parts, hashes)
         self._files.add(edges, columns)
         self._sizes += np.diff(edges)
 
@@ -153,7 +153,7 @@ class Dealt:
         if self._sizes.any():
             self.spill(parts, hashes)
         else:
-            self._kept = _dealt(parts, hashes)
+            self._kept = _partitioned(parts, hashes)
             self._sizes = np.diff(self._kept[0])
 
     def pieces(self, users: Integers) -> list[tuple[int, int]]:
@@ -172,23 +172,23 @@ class Dealt:
         return together(columns for bucket in range(first, last) for columns in self._files.taken(bucket))
 
 
-def _dealt(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
+def _partitioned(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
     """Occurrences in order of buckets, and where each bucket begins and ends; every core deals out some parts.
 
     Within a bucket they stay in the order in which they were read, whoever else was read.
     """
     cuts = np.linspace(0, len(parts), CORES + 1).astype(np.int64)
     shares = [parts[first:last] for first, last in pairwise(cuts.tolist())]
-    sizes = np.array(on_cores(lambda share: _sizes(share, hashes), shares))
+    sizes = np.array(parallel_map(lambda share: _sizes(share, hashes), shares))
     edges = np.append(0, np.cumsum(sizes.sum(axis=0)))
     fills = edges[:-1] + np.cumsum(sizes, axis=0) - sizes  # where the part of a core in each bucket begins
     users, ngrams = (np.empty(edges[-1], np.int32) for _ in range(2))
 
-    def deal(core: int) -> None:
+    def partition(core: int) -> None:
         for part in shares[core]:
-            _deal(*part, hashes, fills[core], users, ngrams)
+            _partition(*part, hashes, fills[core], users, ngrams)
 
-    on_cores(deal, range(CORES))
+    parallel_map(partition, range(CORES))
     return edges, users, ngrams
 
 
@@ -212,7 +212,7 @@ def _add_sizes(users: Ids, hashes: Hashes, sizes: Integers) -> None:
 
 
 @kernel
-def _deal(users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids) -> None:
+def _partition(users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids) -> None:
     """Write each occurrence where its bucket is filled up to."""
     for at in range(users.size):
         bucket = _bucket(users[at], hashes)

@@ -1,7 +1,7 @@
 """Every user's text as token numbers: read once, then given back a range of users at a time, each user whole.
 
 In:  records of users (text).   Out: streams of token numbers, user after user; what is below 0 ends a sentence.
-Memory is that of a batch, of the distinct tokens and of the users' ids; other text waits on disk beyond `memory`.
+Memory is that of a batch, of the distinct tokens and of the users' ids; other text is spilled to disk beyond `memory`.
 The order of users follows the hashes of their ids alone. Does not know what is public, and does not count.
 """
 
@@ -14,10 +14,10 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import CORES, ahead, on_cores
+from bayesgram.cores import CORES, parallel_map, read_ahead
 from bayesgram.files import Records
 from bayesgram.private.counts import Occurrences, hash_order
-from bayesgram.private.streaming import BYTES_PER_ROW, SMALLEST, Dealt, joined, numbered, places_of
+from bayesgram.private.streaming import BYTES_PER_ROW, SMALLEST, Partitioned, joined, numbered, places_of
 from bayesgram.text.ngrams import Owned, add_marks, with_boundaries
 from bayesgram.text.strings import Found, StringTable
 from bayesgram.text.tokens import Tokenizer, chunks
@@ -37,12 +37,12 @@ class UserText:
     users: int
     _ranks: Ids
     _edges: Integers
-    _dealt: Dealt
+    _partitioned: Partitioned
 
     def __iter__(self) -> Iterator[WholeUsers]:
         """All users, some at a time; once."""
-        for first, last in self._dealt.pieces(np.diff(self._edges)):
-            users, tokens = self._dealt.taken(first, last)
+        for first, last in self._partitioned.pieces(np.diff(self._edges)):
+            users, tokens = self._partitioned.taken(first, last)
             if not users.size:
                 continue
             ranks = self._ranks[users]
@@ -62,15 +62,15 @@ def read_user_text(
 ) -> UserText:
     """Read everything. Tokens get the numbers of a table, which is given new ones."""
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
-    names, waiting, dealt, hashes = StringTable(), Occurrences(), Dealt(scratch), [np.zeros(0, np.uint64)]
-    for users, numbers in _token_streams(ahead(numbered(records, names, hashes)), tokenizer, tokens, cores):
+    names, waiting, partitioned, hashes = StringTable(), Occurrences(), Partitioned(scratch), [np.zeros(0, np.uint64)]
+    for users, numbers in _token_streams(read_ahead(numbered(records, names, hashes)), tokenizer, tokens, cores):
         waiting.add(users, numbers)
         if waiting.size > limit:
-            dealt.spill(waiting.take(), joined(hashes))
+            partitioned.spill(waiting.take(), joined(hashes))
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
-    dealt.finish(waiting.take(), of_all)
-    return UserText(len(ids), *places_of(hash_order(ids, of_all), of_all), dealt)
+    partitioned.finish(waiting.take(), of_all)
+    return UserText(len(ids), *places_of(hash_order(ids, of_all), of_all), partitioned)
 
 
 def _token_streams(
@@ -85,7 +85,7 @@ def _token_streams(
 
     for texts, owners in batches:
         first = 0
-        for found, row_ends in on_cores(look_up, chunks(texts), cores=cores):
+        for found, row_ends in parallel_map(look_up, chunks(texts), cores=cores):
             numbers, ends = tokens.complete(found), row_ends
             if marks:
                 numbers, lengths = with_boundaries(numbers, *marks)

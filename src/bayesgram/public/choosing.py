@@ -144,7 +144,7 @@ class ListedWindows:
 
 
 @dataclass(frozen=True)
-class Worth:
+class NgramScore:
     """Σ c_k / N_k over sources, as a whole number: times the least common multiple of all N_k."""
 
     totals: tuple[int, ...]
@@ -204,22 +204,22 @@ def top_of_sources(
     sources: Sequence[Windows], tokens: StringTable, order: int, size: int, *, memory: int
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The n-grams of one order with the highest mean frequency, in order, with their counts in each source (K × V)."""
-    strings, worth = tokens.strings(), Worth(tuple(source.total(order) for source in sources))
+    strings, worth = tokens.strings(), NgramScore(tuple(source.total(order) for source in sources))
     if not any(worth.totals):
         raise nothing_of(order)
     most_rows = max(memory // 2 // (ROW_BYTES + ROW_BYTES // 10 * len(sources)), FEWEST_ROWS)
     wide = max(size, min(WIDER * size, most_rows // len(sources)))
     leaders = [source.leaders(order, wide) for source in sources]
     known = _distinct(np.concatenate([rows for rows, _ in leaders]), tokens)
-    nobody = Race(worth, strings, size, known[:0], np.zeros((len(sources), 0), np.int64))
-    race = nobody
+    nobody = TopK(worth, strings, size, known[:0], np.zeros((len(sources), 0), np.int64))
+    top_k = nobody
     for first in range(0, len(known), most_rows):
         rows = known[first : first + most_rows]
-        race = race.joined_by(rows, _counts_in(sources, rows, tokens))
-    least = worth.least_counts(race.counts, size)
+        top_k = top_k.joined_by(rows, _counts_in(sources, rows, tokens))
+    least = worth.least_counts(top_k.counts, size)
     whole = [_are_all(led, count, wide) for led, count in zip(leaders, least, strict=True)]
     if not all(whole):
-        race = nobody
+        top_k = nobody
         reaching = [
             [rows[own >= count]] if complete else source.reaching(order, count)
             for source, (rows, own), count, complete in zip(sources, leaders, least, whole, strict=True)
@@ -227,36 +227,36 @@ def top_of_sources(
         for rows, origins in _gathered(reaching, most_rows):
             counts = _counts_in(sources, rows, tokens)
             new = _not_before(counts, origins, least)
-            race = race.joined_by(rows[new], counts[:, new])
-    rows, counts = race.first()
+            top_k = top_k.joined_by(rows[new], counts[:, new])
+    rows, counts = top_k.first()
     return joined_tokens(rows, strings), counts
 
 
 @dataclass(frozen=True, eq=False)
-class Race:
+class TopK:
     """N-grams that may be among the `size` first, with their counts in each source (K × V)."""
 
-    worth: Worth
+    worth: NgramScore
     tokens: pa.LargeBinaryArray
     size: int
     rows: Ids
     counts: Integers
 
-    def joined_by(self, rows: Ids, counts: Integers) -> "Race":
+    def joined_by(self, rows: Ids, counts: Integers) -> "TopK":
         """With others; without those that can't be among the first any more, and few that tie for the last place."""
         joined = replace(self, rows=np.concatenate([self.rows, rows]), counts=np.hstack([self.counts, counts]))
-        kept = joined.hopeful()
+        kept = joined.top_candidates()
         if kept.size > MOST_TIES * self.size:
             kept = kept[joined.order(kept)]
         return replace(joined, rows=joined.rows[kept], counts=joined.counts[:, kept])
 
     def first(self) -> Counted:
         """The `size` first, in order."""
-        kept = self.hopeful()
+        kept = self.top_candidates()
         places = kept[self.order(kept)]
         return self.rows[places], self.counts[:, places]
 
-    def hopeful(self) -> Integers:
+    def top_candidates(self) -> Integers:
         """Where those are that may be among the first, as far as rounded numbers tell."""
         roughly = self.worth.rough(self.counts)
         if roughly.size <= self.size:

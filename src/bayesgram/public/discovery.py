@@ -18,7 +18,7 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 from bayesgram.files.formats import check_format, read_json, read_whole
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
@@ -80,7 +80,7 @@ class Discovery(Tabular):
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder."""
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+        with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             pq.write_table(self.to_arrow(), folder / NGRAMS, compression="zstd")
             self.vocabulary.write(folder / VOCABULARY)
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.files import Records
-from bayesgram.files.hidden import scratch_folder
+from bayesgram.files.temporary import scratch_folder
 from bayesgram.kernels import kernel, signed
 from bayesgram.public.kneser_ney import kneser_ney
 from bayesgram.public.public_model import count_ngrams
@@ -38,7 +38,7 @@ LIKELY, EXPONENT = -9.0, 0.45  # log q, and the power
 UNLIKELY = {1: 3.0, 2: 4.0, 3: 7.0}  # longer ones: as the longest here
 LETTERS = 4  # order of the model of letters
 LOG_10 = float(np.log(10))
-AT_ONCE = 1 << 15  # tokens whose windows are weighed together, in the processor's cache
+BATCH_SIZE = 1 << 15  # tokens whose windows are weighed together, in the processor's cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class PublicText:
             found[orders == order] = window_sums(steps, order)[ends[orders == order]]
         return found
 
-    def to_travel(self) -> "PublicText":
+    def to_broadcast(self) -> "PublicText":
         """The same without what others can make for themselves; but with the spelling, which is small."""
         listed = self.vocabulary
         plain = PublicText(Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer), self.model)
@@ -186,12 +186,12 @@ class Novelty:
     def weights(self, tokens: Ids) -> Floats:
         """Log weights (orders × tokens) of the windows that end at each token; −∞: no candidate."""
         found, most = np.full((len(self.orders), tokens.size), -np.inf), max(self.orders)
-        for first in range(0, tokens.size, AT_ONCE):
+        for first in range(0, tokens.size, BATCH_SIZE):
             begun = max(first - most + 1, 0)  # where the first window of these begins
-            some = tokens[begun : first + AT_ONCE]
+            some = tokens[begun : first + BATCH_SIZE]
             steps = self.likelihood.steps(some, most)
             for row, order, index in zip(found, self.orders, self.listed, strict=True):
-                weights = row[begun : first + AT_ONCE]
+                weights = row[begun : first + BATCH_SIZE]
                 weigh(steps, order, index.marks(some), weights, first - begun, LIKELY, EXPONENT, least(order))
         return found
 

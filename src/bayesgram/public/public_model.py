@@ -5,7 +5,7 @@ each source (`kneser_ney`), or of those that tell most. Words: those of order 1 
 n-grams if it has none of order 1; every other word of a text is <unk>, which is counted like a word. Sentences have
 <s> and </s>, whether n-grams of the vocabulary do or not.
 
-Counts and all that is computed of them wait on disk beyond `memory`; what each source's model keeps is in memory.
+Counts and what is computed of them are spilled to disk beyond `memory`; what each source's model keeps is in memory.
 With the vocabulary it makes the model that teams ship: its mixture, moved by a release of that vocabulary (`moving`).
 Does not read private text.
 """
@@ -27,18 +27,18 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
 from bayesgram.files import Records, read_records
 from bayesgram.files.formats import check_format, read_json
-from bayesgram.files.hidden import scratch_folder
-from bayesgram.files.writing import check_free, publish_folder
-from bayesgram.public.keeping import Keeping
+from bayesgram.files.temporary import scratch_folder
+from bayesgram.files.writing import check_writable, write_folder_atomically
 from bayesgram.public.kneser_ney import whole_layout
 from bayesgram.public.ngram_levels import Counts
 from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
 from bayesgram.public.prior import source_distributions
+from bayesgram.public.pruning import Pruning
 from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
-from bayesgram.released.fitting import Whole, fitted
+from bayesgram.released.fitting import FullSize, fitted
 from bayesgram.released.interpolation import interpolate
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.moving import people_model
@@ -161,7 +161,7 @@ class PublicModel:
                 counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
                 if counts.is_empty:
                     raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
-                build = partial(_model, Keeping(counts), vocabulary.tokenizer, name)
+                build = partial(_model, Pruning(counts), vocabulary.tokenizer, name)
                 models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
         return cls(models, vocabulary)
 
@@ -188,7 +188,7 @@ class PublicModel:
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
         check_place(path, force=force)
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+        with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
     def write(self, folder: Path) -> None:
@@ -221,17 +221,17 @@ class PublicModel:
             raise damaged(path) from None
 
 
-def _model(keeping: Keeping, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
+def _model(keeping: Pruning, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
     """Of one source, with at most so many n-grams."""
     about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
     return LanguageModel(keeping.model(keep), tokenizer, about)
 
 
-def _whole(counts: Counts) -> Whole:
+def _whole(counts: Counts) -> FullSize:
     """How large the model of all n-grams is: without what is said about it, so a little more."""
     words, layout = counts.words, whole_layout(counts, BITS, BITS + MORE_FOR_BACKOFFS)
     records, bases, values = layout.array_sizes()
-    return Whole(len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records)
+    return FullSize(len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records)
 
 
 def _names(folder: Path) -> list[str]:
@@ -263,7 +263,7 @@ def is_public_model(path: Path) -> bool:
 
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
-    target = check_free(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
+    target = check_writable(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)

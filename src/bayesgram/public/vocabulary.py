@@ -23,8 +23,8 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import Records, read_records
-from bayesgram.files.hidden import scratch_folder
-from bayesgram.files.writing import publish_file
+from bayesgram.files.temporary import scratch_folder
+from bayesgram.files.writing import write_file_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public import stored
 from bayesgram.public.asked import refuse_empty, sizes_by_order
@@ -36,7 +36,7 @@ from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_name
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
 from bayesgram.released.origins import COLUMN, METADATA, Origins, read_origins
 from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.ngrams import NgramCounter, NgramFinder, ngram_orders
+from bayesgram.text.ngrams import NgramCounter, NgramMatcher, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
@@ -182,7 +182,7 @@ class Vocabulary(Tabular):
         return numbers.reshape(len(self), self.order), len(tokens.dictionary)
 
     @property
-    def never_found(self) -> int:
+    def unreachable(self) -> int:
         """How many n-grams have capitals that the tokenizer would never leave in."""
         if not self.tokenizer.lowercase:
             return 0
@@ -192,9 +192,9 @@ class Vocabulary(Tabular):
         return int(pc.sum(pc.not_equal(pc.utf8_lower(ngrams), ngrams)).as_py())
 
     @cached_property
-    def finder(self) -> NgramFinder:
+    def matcher(self) -> NgramMatcher:
         """Finds these n-grams in text."""
-        return NgramFinder(self.ngrams, self.tokenizer)
+        return NgramMatcher(self.ngrams, self.tokenizer)
 
     @classmethod
     @checked
@@ -246,8 +246,8 @@ class Vocabulary(Tabular):
         cls, ngrams: pa.LargeStringArray, sources: Mapping[str, Opened], tokenizer: Tokenizer
     ) -> "Vocabulary":
         """The same, where the sources are open."""
-        finder = NgramFinder(ngrams, tokenizer)
-        counts = np.stack([count_list(ngrams, finder, source) for source in sources.values()])
+        matcher = NgramMatcher(ngrams, tokenizer)
+        counts = np.stack([count_list(ngrams, matcher, source) for source in sources.values()])
         return cls.of_counts(ngrams, list(sources), counts, tokenizer)
 
     @classmethod
@@ -262,7 +262,7 @@ class Vocabulary(Tabular):
     ) -> "Vocabulary":
         """The `size` most frequent n-grams of each order; of equal counts, the first in byte order token by token.
 
-        N-grams beyond `memory` bytes wait on disk, and the answer stays exact; the distinct tokens stay in memory.
+        N-grams beyond `memory` bytes are spilled to disk, the answer stays exact; distinct tokens stay in memory.
         """
         return cls.from_sources({"": records}, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
@@ -317,7 +317,7 @@ class Vocabulary(Tabular):
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
-        with publish_file(path, force=force) as aside:
+        with write_file_atomically(path, force=force) as aside:
             self.write(aside)
 
     def write(self, file: Path) -> None:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers, Singles
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.writing import publish_file
+from bayesgram.files.writing import write_file_atomically
 from bayesgram.released.estimate import words_of
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.trie import TOLERANCE, UNKNOWN, Index, Trie, connect, context_sums
@@ -36,7 +36,7 @@ def write_arpa(model: LanguageModel, path: str | Path, *, force: bool = False) -
     """Write a model as ARPA; a name that ends with .gz is compressed."""
     trie = model.trie
     words = pa.array(trie.words.all(), pa.large_binary())
-    with publish_file(path, force=force) as aside, _opened(aside, "wb") as file:
+    with write_file_atomically(path, force=force) as aside, _opened(aside, "wb") as file:
         counts = "".join(f"ngram {order}={size}\n" for order, size in enumerate(model.sizes, start=1))
         file.write(f"\\data\\\n{counts}".encode())
         for order in range(1, model.order + 1):

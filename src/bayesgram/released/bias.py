@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from bayesgram.errors import BayesgramError, whole_number
-from bayesgram.files.writing import publish_file
+from bayesgram.files.writing import write_file_atomically
 from bayesgram.released.adapting import WordLifts
 from bayesgram.text.ngrams import END, START
 
@@ -30,6 +30,6 @@ def bias_list(lifts: WordLifts, most: int | None = None) -> list[tuple[str, floa
 def write_bias(lifts: WordLifts, path: str | Path, *, most: int | None = None, force: bool = False) -> int:
     """Write the list; how many words it has."""
     rows = bias_list(lifts, most)
-    with publish_file(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
         file.writelines(f"{word}\t{ratio:.6g}\n" for word, ratio in rows)
     return len(rows)

@@ -8,7 +8,7 @@ from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.chain import Chain, together
-from bayesgram.released.origins import grown_by
+from bayesgram.released.origins import extended_by
 from bayesgram.released.sources import sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
@@ -121,7 +121,7 @@ class Card:
     @property
     def discovered(self) -> str | None:
         """What people's own text added to the vocabulary, and what that cost them; None where all of it is public."""
-        return grown_by(self.vocabulary)
+        return extended_by(self.vocabulary)
 
     @property
     def promised(self) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 from bayesgram.errors import UsageError
-from bayesgram.files.writing import publish_file
+from bayesgram.files.writing import write_file_atomically
 from bayesgram.released.comparison import Comparison
 
 CSV, PARQUET, JSON = SUFFIXES = (".csv", ".parquet", ".json")
@@ -70,7 +70,7 @@ def save_comparison(found: Comparison, path: Path, *, force: bool = False) -> No
     check_suffix(path)
     table = comparison_table(found)
     table = table.take(pa.array(np.argsort(np.nan_to_num(found.p_values, nan=2.0), kind="stable")))
-    with publish_file(path, force=force) as aside:
+    with write_file_atomically(path, force=force) as aside:
         if path.suffix.lower() == CSV:
             pacsv.write_csv(table, aside)
         elif path.suffix.lower() == PARQUET:

@@ -248,7 +248,7 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
             low, high = (LABELS + room * end for end in source.ends)
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
-                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good" if source.is_clear else "mute"),
+                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good" if source.is_above_noise else "mute"),
                 LINE.format(low, y + 11, high, y + 11, "whisker"),
                 *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
                 TEXT.format(high + 8, y + 15, "start", "dimmed", source.shown),

@@ -20,7 +20,7 @@ REACH = 6.0  # standard deviations from the likeliest ℓ to the ends of the cel
 FARTHEST = 7.0  # no ratio is beyond e to this
 ROUNDS = 200
 TAIL = 0.025  # on each side of an interval
-AT_ONCE = 1 << 12  # n-grams
+BATCH_SIZE = 1 << 12  # n-grams
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Ratios:
 
 def ratios(shares: Floats, variances: Floats) -> Ratios:
     """Of the second share (2 × V) to the first."""
-    blocks = [slice(at, at + AT_ONCE) for at in range(0, shares.shape[1], AT_ONCE)]
+    blocks = [slice(at, at + BATCH_SIZE) for at in range(0, shares.shape[1], BATCH_SIZE)]
     cells = [_likelihoods(shares[:, block], variances[:, block]) for block in blocks]
     evidence = [np.stack([(likely * _masses(edges, width)).sum(axis=1) for width in WIDTHS]) for edges, likely in cells]
     weights = _mixture(np.concatenate(evidence, axis=1)) if evidence else WIDTHS

@@ -19,7 +19,7 @@ CLOSE_ENOUGH = 0.98  # of the size that is allowed
 Build = Callable[[int | None], LanguageModel]  # with at most so many n-grams, or with all
 
 
-class Whole(NamedTuple):
+class FullSize(NamedTuple):
     """How large the model of all n-grams is, or nearly: what it has at the least."""
 
     words: int
@@ -27,7 +27,7 @@ class Whole(NamedTuple):
     size: int
 
 
-def fitted(build: Build, size: int, *, bits: int = BITS, whole: Whole | None = None) -> LanguageModel:
+def fitted(build: Build, size: int, *, bits: int = BITS, whole: FullSize | None = None) -> LanguageModel:
     """The model with the most n-grams that is written in `size` bytes.
 
     The whole model is built where it may fit, or where nothing is known of it.
@@ -36,7 +36,7 @@ def fitted(build: Build, size: int, *, bits: int = BITS, whole: Whole | None = N
         made = build(None).quantised(bits)
         if made.size_on_disk <= size:
             return made
-        whole = Whole(made.sizes[0], sum(made.sizes), made.size_on_disk)
+        whole = FullSize(made.sizes[0], sum(made.sizes), made.size_on_disk)
     words, most, largest = whole
     fewest, found = words + 1, build(words + 1).quantised(bits)
     smallest = found.size_on_disk

@@ -25,7 +25,7 @@ from bayesgram.released.model_files import Opened, fill_folder, read_model, size
 from bayesgram.released.quantisation import BITS, quantised
 from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
-from bayesgram.released.search import SENTENCE_END, settle
+from bayesgram.released.search import SENTENCE_END, normalise_stream
 from bayesgram.released.trie import Trie
 from bayesgram.text.ngrams import END
 from bayesgram.text.tokens import Tokenizer, chunks
@@ -235,7 +235,7 @@ class LanguageModel:
 
     def numbers(self, tokens: Bytes, offsets: Ids) -> Ids:
         """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
-        return settle(self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special)
+        return normalise_stream(self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special)
 
     def _numbers(self, sentence: str | Sequence[str]) -> Ids:
         if isinstance(sentence, str):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.formats import check_format, read_json
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.released import format_1
 from bayesgram.released.packed import EXACT, MOST_BACKOFF, Layout, is_consistent
 from bayesgram.released.trie import MOST_NODES, Trie
@@ -106,7 +106,7 @@ def _head_size(array: NDArray[Any]) -> int:
 
 def write_model(path: str | Path, opened: Opened, *, force: bool = False) -> None:
     """Write a model folder."""
-    with publish_folder(path, contents=REPLACED, force=force) as folder:
+    with write_folder_atomically(path, contents=REPLACED, force=force) as folder:
         fill_folder(folder, opened)
 
 

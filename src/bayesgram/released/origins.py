@@ -79,11 +79,11 @@ class Origins:
         return json.dumps([asdict(claim) for claim in self.claims])
 
 
-def grown_by(described: Mapping[str, Any]) -> str | None:
+def extended_by(described: Mapping[str, Any]) -> str | None:
     """What discoveries added to a vocabulary, as a card describes it, in words; None where all is public text.
 
     >>> claim = asdict(DiscoveryClaim(1.0, 1e-07, "PROVED"))
-    >>> grown_by({"discovered": 113, "discoveries": [claim]})
+    >>> extended_by({"discovered": 113, "discoveries": [claim]})
     '113 discovered at ε = 1, δ = 1e-07 (PROVED), which adds up with this release'
     """
     claims = [DiscoveryClaim(**claim) for claim in described.get("discoveries", [])]

@@ -20,7 +20,7 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, unreadable, whole_number
 from bayesgram.files.formats import check_format, read_json, read_whole
 from bayesgram.files.segments import ALL
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
@@ -145,7 +145,7 @@ class Release(Tabular):
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
-        with publish_folder(path, contents=CONTENTS, force=force) as folder:
+        with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
     def write(self, folder: Path) -> None:

@@ -19,10 +19,10 @@ from bayesgram.released.comparison import Comparison
 from bayesgram.released.drawings import percent
 from bayesgram.released.report_private import PrivatePart
 from bayesgram.released.report_views import DiscoveryView, ReleaseView, plain_number
-from bayesgram.released.verdict import Curator, verdict
+from bayesgram.released.verdict import CuratorStatements, verdict
 from bayesgram.version import VERSION
 
-NOTHING_SAID = Curator()
+NOTHING_SAID = CuratorStatements()
 SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
 
 
@@ -32,7 +32,7 @@ def page(
     discoveries: Sequence[DiscoveryView] = (),
     changes: Comparison | None = None,
     *,
-    curator: Curator = NOTHING_SAID,
+    curator: CuratorStatements = NOTHING_SAID,
     day: date | None = None,
 ) -> str:
     """The whole document; `day` is when it is made, today unless said otherwise."""
@@ -41,7 +41,7 @@ def page(
     template = environment.from_string(files("bayesgram.released").joinpath("report.html").read_text("utf-8"))
     title = "PRIVATE – release report" if private else "Release report"
     audits = private.audits if private else []
-    strangers = [audit for audit in audits if not any(audit.fits(item.card) for item in releases)]
+    unmatched_audits = [audit for audit in audits if not any(audit.fits(item.card) for item in releases)]
     return template.render(
         head=Markup(head(title)),  # noqa: S704 - ours, without a string from outside
         releases=releases,
@@ -55,7 +55,7 @@ def page(
         day=day or datetime.now(UTC).date(),
         probability=_probability,
         weight=_weight,
-        strangers=strangers,
+        unmatched_audits=unmatched_audits,
         square=lambda traces: drawings.square_drawing("Trade-off of the strongest attacks", traces, SQUARE),
     )
 

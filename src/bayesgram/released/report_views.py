@@ -18,8 +18,8 @@ from bayesgram.released.card import Card
 from bayesgram.released.certainty import Known, interval, known_within
 from bayesgram.released.changes_view import printable
 from bayesgram.released.drawings import Band, Mark, found_bands, percent
+from bayesgram.released.largest_changes import ProbabilityChange, largest_changes
 from bayesgram.released.meaning import not_covered, what_epsilon_means
-from bayesgram.released.moved import Moved, most_moved
 from bayesgram.released.norms import norm_bins, users_doubt
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.release import Release
@@ -65,7 +65,7 @@ class OrderView:
         """Lifted and lowered most, where public text is known."""
         if self.public is None:
             return None
-        lifted, lowered = most_moved(self.release, self.public, how_many=MOST_MOVED, among=self.among)
+        lifted, lowered = largest_changes(self.release, self.public, how_many=MOST_MOVED, among=self.among)
         return [self._row(item) for item in lifted], [self._row(item) for item in lowered]
 
     @cached_property
@@ -98,7 +98,7 @@ class OrderView:
         """Shares within a factor."""
         return drawings.known_drawing("How much is known within a factor", self.known)
 
-    def _row(self, item: Moved) -> Row:
+    def _row(self, item: ProbabilityChange) -> Row:
         return Row(printable(item.ngram), item.before, item.after, interval(self.release, item.row))
 
     def _row_of(self, row: int) -> Row:
@@ -117,7 +117,7 @@ class FoundRow:
     interval: tuple[float, float] | None
 
 
-class Promise:
+class CardView:
     """What a card says of a release or a discovery, as the page tells it."""
 
     name: str  # as its folder was given
@@ -155,7 +155,7 @@ class Promise:
 
 
 @dataclass(frozen=True, eq=False)
-class DiscoveryView(Promise):
+class DiscoveryView(CardView):
     """A discovery, as the page tells it: n-grams, heaviest first, with noisy weights above the level T."""
 
     name: str
@@ -211,7 +211,7 @@ class DiscoveryView(Promise):
 
 
 @dataclass(frozen=True, eq=False)
-class ReleaseView(Promise):
+class ReleaseView(CardView):
     """A release, as the page tells it."""
 
     name: str  # as its folder was given

@@ -25,12 +25,12 @@ from bayesgram.released.packed import (
 )
 
 SENTENCE_END = -1  # in a stream of word numbers: here </s> is predicted and a new sentence begins
-AT_ONCE = 512  # words whose n-grams are looked up together
+BATCH_SIZE = 512  # words whose n-grams are looked up together
 MISSING = -1
 
 
 @kernel
-def settle(numbers: Ids, offsets: Ids, special: Ids) -> Ids:
+def normalise_stream(numbers: Ids, offsets: Ids, special: Ids) -> Ids:
     """The stream of tokens that were looked up: an empty one ends a sentence, and what is not known is <unk>.
 
     So is a <s> or </s> that stands in a text: boundaries are ours to set.
@@ -199,12 +199,12 @@ def walk(stream: Ids, trie: Packed) -> tuple[Floats, Ids, Ids]:
     """log10 p of everything in a stream of sentences, the order of the n-gram used, and the context before it."""
     scores, orders, states = np.empty(stream.size), np.empty(stream.size, np.int32), np.empty(stream.size, np.int32)
     most = trie.layout.shape[0] - 1
-    found = np.full((most + 1, AT_ONCE + 1), MISSING, np.int32)  # the n-grams that end here, by order
-    contexts = np.full((most, AT_ONCE + 1), MISSING, np.int32)  # those that the next word follows
-    rooms = np.empty((4, AT_ONCE + 1), np.int32)
+    found = np.full((most + 1, BATCH_SIZE + 1), MISSING, np.int32)  # the n-grams that end here, by order
+    contexts = np.full((most, BATCH_SIZE + 1), MISSING, np.int32)  # those that the next word follows
+    rooms = np.empty((4, BATCH_SIZE + 1), np.int32)
     contexts[1, 0] = trie.special[0]
-    for begin in range(0, stream.size, AT_ONCE):
-        count = min(AT_ONCE, stream.size - begin)
+    for begin in range(0, stream.size, BATCH_SIZE):
+        count = min(BATCH_SIZE, stream.size - begin)
         for at in range(1, count + 1):
             word = stream[begin + at - 1]
             found[1, at] = trie.special[1] if word == SENTENCE_END else word

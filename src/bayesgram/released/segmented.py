@@ -11,7 +11,7 @@ from typing import Any
 
 from bayesgram.errors import UsageError
 from bayesgram.files.segments import ALL, Segments
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.released.release import CARD, CONTENTS, Release
 
 
@@ -80,7 +80,7 @@ class SegmentedRelease(Mapping[str, Release]):
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write all folders, whole or not at all."""
-        with publish_folder(path, contents=contents_of(self.segments), force=force) as folder:
+        with write_folder_atomically(path, contents=contents_of(self.segments), force=force) as folder:
             for name, one in self.items():
                 (folder / name).mkdir()
                 one.write(folder / name)

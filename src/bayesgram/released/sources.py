@@ -23,7 +23,7 @@ class SourceWeight:
     deviation: float
 
     @property
-    def is_clear(self) -> bool:
+    def is_above_noise(self) -> bool:
         """Whether the weight is well above its noise."""
         return self.deviation < self.weight / 3
 
@@ -70,7 +70,7 @@ def _heaviest_first(told: Mapping[str, Mapping[str, float]]) -> list[SourceWeigh
 
 def _sentence(sources: Sequence[SourceWeight]) -> str:
     limit = min(HARDLY, 1 / (2 * len(sources)))
-    like = [source for source in sources if source.weight >= limit and source.is_clear]
+    like = [source for source in sources if source.weight >= limit and source.is_above_noise]
     small = [source for source in sources if source.is_small(limit)]
     unsure = [source for source in sources if source not in like and source not in small]
     if not like and not small:

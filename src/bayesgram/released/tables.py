@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats
-from bayesgram.files.writing import publish_file
+from bayesgram.files.writing import write_file_atomically
 from bayesgram.released.language_model import expected_counts
 from bayesgram.released.origins import COLUMN, origin_column
 from bayesgram.released.release import Release
@@ -36,7 +36,7 @@ def release_table(release: Release) -> pa.Table:
 def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:
     """A line each: the words, a tab, the count."""
     table = release_table(release)
-    with publish_file(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
         counts = np.char.mod("%.6g", table["count"].to_numpy()).tolist()
         file.writelines(f"{ngram}\t{count}\n" for ngram, count in zip(release.ngrams.to_pylist(), counts, strict=True))
 
@@ -44,12 +44,12 @@ def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> Non
 def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> None:
     """A JSON object each, with all columns."""
     table = release_table(release)
-    with publish_file(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
         for batch in table.to_batches(max_chunksize=1 << 14):
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
 
 
 def write_parquet(release: Release, path: str | Path, *, force: bool = False) -> None:
     """All columns; what is claimed is in the metadata of the file."""
-    with publish_file(path, force=force) as aside:
+    with write_file_atomically(path, force=force) as aside:
         pq.write_table(release_table(release), aside, compression="zstd")

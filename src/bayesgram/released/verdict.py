@@ -16,7 +16,7 @@ FIT, WEAK, UNFIT = "Fit to publish, if what it rests on holds", "Proved, but wea
 
 
 @dataclass(frozen=True)
-class Curator:
+class CuratorStatements:
     """What the keeper of the data says of it; nothing here is checked, and nothing is known otherwise."""
 
     population: str | None = None  # whose text it is

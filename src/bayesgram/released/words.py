@@ -22,7 +22,7 @@ from bayesgram.text.strings import LONG, key_hash, string_key
 
 Ends: TypeAlias = NDArray[np.uint32]
 MOST_BYTES = 2**32 - 1  # of all words together
-AT_ONCE = 256  # words that are looked up together
+BATCH_SIZE = 256  # words that are looked up together
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,9 +118,9 @@ def _slot(hashed: np.uint64, slots: int) -> int:
 def _find_words(data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids) -> Ids:
     """Some at a time: first where the search for each begins, then the search, which waits for none of that."""
     numbers = np.empty(ends.size - 1, np.int32)
-    keys, places = np.empty((AT_ONCE, 2), np.uint64), np.empty(AT_ONCE, np.int64)
-    for begin in range(0, numbers.size, AT_ONCE):
-        count = min(AT_ONCE, numbers.size - begin)
+    keys, places = np.empty((BATCH_SIZE, 2), np.uint64), np.empty(BATCH_SIZE, np.int64)
+    for begin in range(0, numbers.size, BATCH_SIZE):
+        count = min(BATCH_SIZE, numbers.size - begin)
         for at in range(count):
             first, second = string_key(data, signed(ends[begin + at]), signed(ends[begin + at + 1]))
             keys[at, 0], keys[at, 1], places[at] = first, second, _slot(key_hash(first, second), slots.size)

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids, Integers
-from bayesgram.cores import CORES, on_cores, streamed
+from bayesgram.cores import CORES, parallel_map, streamed
 from bayesgram.errors import UsageError
-from bayesgram.files.scratch import Buckets, Streams
+from bayesgram.files.scratch import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
 from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
 from bayesgram.text.window_index import WindowIndex
-from bayesgram.text.windows import Bounds, WindowTable
+from bayesgram.text.windows import CountMinSketch, WindowTable
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
 
@@ -79,9 +79,9 @@ class NgramCounter:
         self.tokens = StringTable() if tokens is None else tokens
         self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
-        self._streams = Streams(scratch)
+        self._streams = SpillStreams(scratch)
         self._counted: dict[int, WindowTable] = {}
-        self._spilled: dict[int, Buckets] = {}
+        self._spilled: dict[int, SpillBuckets] = {}
         self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
         self._kept_at_most, self._is_asked_again = self._memory // 4 * 3 // texts, texts > 1
 
@@ -90,11 +90,11 @@ class NgramCounter:
         parts = list(chunks(texts))
         few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
         for some in (parts[:few], parts[few:]):
-            for found in on_cores(self._found, some, cores=self._cores):
+            for found in parallel_map(self._found, some, cores=self._cores):
                 stream = self._numbered(found)
                 self._streams.add(with_boundaries(stream, *self._marks)[0] if self._marks else stream)
         if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
-            self._make_room()
+            self._grow()
 
     def _found(self, texts: pa.LargeBinaryArray) -> Found:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
@@ -111,25 +111,25 @@ class NgramCounter:
             numbers[numbers == mark] = self._unknown
         return numbers
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         """Count the text that is in memory, or move it to disk: decided by the first text there is too much of."""
-        if not self._counted and not self._streams.on_disk and all(map(self._repeats_itself, self._orders)):
+        if not self._counted and not self._streams.on_disk and all(map(self._is_repetitive, self._orders)):
             self._counted = {order: self._table(order) for order in self._orders}
         if not self._counted:
             self._streams.to_disk()
             return
         for streams in self._streams:
             for order, table in self._counted.items():
-                self._counted[order] = self._added(table, streams, Bounds.none(), 1)
+                self._counted[order] = self._added(table, streams, CountMinSketch.none(), 1)
         self._streams.clear()
 
-    def _repeats_itself(self, order: int) -> bool:
+    def _is_repetitive(self, order: int) -> bool:
         """Whether the first text has few different n-grams: those of characters, or of a small language."""
         if self._is_asked_again:
             return False
         table = self._table(order)
         first = next(iter(self._streams))
-        table.add(first, Bounds.none())
+        table.add(first, CountMinSketch.none())
         return len(table) * REPEATS < sum(stream.size for stream in first)
 
     def windows(self, order: int) -> int:
@@ -146,11 +146,13 @@ class NgramCounter:
         """How often the n-grams of an index occur, whose numbers are below `size`. For text that is kept."""
         counts, owner = np.zeros(size, np.int64), np.zeros(1, np.int32)
         for streams in self._streams:
-            found = on_cores(lambda ids: index.find(ids, np.array([ids.size]), owner)[1], streams, cores=self._cores)
+            found = parallel_map(
+                lambda ids: index.find(ids, np.array([ids.size]), owner)[1], streams, cores=self._cores
+            )
             counts += np.bincount(np.concatenate(found), minlength=size)
         return counts
 
-    def bounds(self, order: int) -> Bounds | None:
+    def bounds(self, order: int) -> CountMinSketch | None:
         """At most how often an n-gram occurs; nothing if they are counted already."""
         if self._counted:
             return None
@@ -158,12 +160,12 @@ class NgramCounter:
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
         deep = tokens > DEEP * cells
         cells = cells // 2 if deep else cells  # in the same memory
-        bounds = Bounds(order, tokens=len(self.tokens), cells=cells, deep=deep, cores=self._cores)
+        bounds = CountMinSketch(order, tokens=len(self.tokens), cells=cells, deep=deep, cores=self._cores)
         for streams in self._streams:
             bounds.add(streams)
         return bounds
 
-    def tables(self, order: int, bounds: Bounds | None = None, *, at_least: int = 1) -> Iterator[WindowTable]:
+    def tables(self, order: int, bounds: CountMinSketch | None = None, *, at_least: int = 1) -> Iterator[WindowTable]:
         """The counts of all n-grams of an order that reach a count, and of some others.
 
         They come in one table, or a bucket at a time where they did not fit in memory: equal ones in the same.
@@ -173,7 +175,7 @@ class NgramCounter:
         else:
             table = self._table(order)
             for streams in self._streams:
-                table = self._added(table, streams, bounds or Bounds.none(), at_least)
+                table = self._added(table, streams, bounds or CountMinSketch.none(), at_least)
         spilled = self._spilled.pop(order, None)
         if not spilled:
             yield table
@@ -188,25 +190,27 @@ class NgramCounter:
     def _table(self, order: int) -> WindowTable:
         return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
 
-    def _added(self, table: WindowTable, streams: Sequence[Ids], bounds: Bounds, at_least: int) -> WindowTable:
+    def _added(self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int) -> WindowTable:
         """The table with the n-grams of more text; or an empty one, if they are on disk now."""
         table = table.with_keys_for(len(self.tokens))
         table.add(streams, bounds, at_least=at_least)
         if self._scratch and table.largest_size > self._memory:
             name = f"windows-{table.order}"
-            spilled = self._spilled.setdefault(table.order, Buckets(self._scratch, name, buckets=BUCKETS, columns=2))
+            spilled = self._spilled.setdefault(
+                table.order, SpillBuckets(self._scratch, name, buckets=BUCKETS, columns=2)
+            )
             spill(table, spilled)
         return table
 
 
-def spill(table: WindowTable, spilled: Buckets) -> None:
+def spill(table: WindowTable, spilled: SpillBuckets) -> None:
     """Move a table to disk, dealt out by hash."""
-    for edges, rows, counts in table.dealt(BUCKETS):
+    for edges, rows, counts in table.partitioned(BUCKETS):
         spilled.add(edges, [rows, counts])
     table.clear()
 
 
-class NgramFinder:
+class NgramMatcher:
     """Finds the n-grams of a fixed list (tokens joined by single spaces) in text.
 
     Its numbers are the list's row numbers; where the list has an n-gram twice, the first.
@@ -227,7 +231,7 @@ class NgramFinder:
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
-    def find(self, batches: Iterable[Owned], *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
+    def match(self, batches: Iterable[Owned], *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
         """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time."""
         parts = ((part, owners[part.offset - texts.offset :]) for texts, owners in batches for part in chunks(texts))
         room = CHUNKS_BEGUN * cores * CHUNK_BYTES

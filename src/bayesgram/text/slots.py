@@ -13,7 +13,7 @@ from bayesgram.kernels import inlined, kernel, mix
 Slots = Hashes  # two-dimensional: a row is a slot
 
 AHEAD = 64  # slots that are asked for before the first is looked at
-AT_ONCE = 1 << 13  # entries for which room is made when more are added
+BATCH_SIZE = 1 << 13  # entries for which room is made when more are added
 
 
 @inlined
@@ -25,7 +25,7 @@ def hash_key(keys: Hashes, row: int, words: int) -> np.uint64:
     return hashed
 
 
-def with_room(slots: Slots, entries: int) -> Slots:
+def with_capacity(slots: Slots, entries: int) -> Slots:
     """The same table, grown in place until it is at most two thirds full with so many entries."""
     while 3 * entries > 2 * slots.shape[0]:
         before = slots.shape[0]

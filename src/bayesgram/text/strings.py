@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
 from bayesgram.kernels import copy_part, eight_bytes, inlined, kernel, mix, prefetch, step
-from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, with_room
+from bayesgram.text.slots import AHEAD, BATCH_SIZE, Slots, with_capacity
 from bayesgram.text.tokens import buffers
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -226,8 +226,8 @@ class StringTable:
     def add(self, data: Bytes, offsets: Offsets) -> Ids:
         """The numbers of these strings; unknown ones get the next number, empty ones EMPTY."""
         numbers = np.empty(offsets.size - 1, np.int32)
-        for first in range(0, numbers.size, AT_ONCE):  # few at a time: most are known, and need no room
-            some = offsets[first : first + AT_ONCE + 1]
+        for first in range(0, numbers.size, BATCH_SIZE):  # few at a time: most are known, and need no room
+            some = offsets[first : first + BATCH_SIZE + 1]
             self._reserve(some.size - 1, int(some[-1] - some[0]))
             arrays = self._bytes, self._ends, self._slots
             self._size = _add_strings(data, some, numbers[first:], *arrays, self._size)
@@ -248,7 +248,7 @@ class StringTable:
     def _reserve(self, strings: int, size: int) -> None:
         self._bytes = _grown(self._bytes, int(self._ends[self._size]) + size)
         self._ends = _grown(self._ends, self._size + strings + 1)
-        self._slots = with_room(self._slots, self._size + strings)
+        self._slots = with_capacity(self._slots, self._size + strings)
 
 
 def _grown(array: NDArray[Scalar], needed: int) -> NDArray[Scalar]:

@@ -7,9 +7,9 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Hashes, Ids, Integers
 from bayesgram.kernels import kernel, prefetch
-from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
+from bayesgram.text.slots import AHEAD, BATCH_SIZE, Slots, hash_key, with_capacity
 from bayesgram.text.windows import (
-    Bounds,
+    CountMinSketch,
     bits_of,
     entries_of,
     keys_reaching,
@@ -71,9 +71,9 @@ class WindowNumbers:
     def add(self, rows: Ids) -> Ids:
         """The numbers of these windows; new ones get the next."""
         numbers = np.empty(len(rows), np.int32)
-        for first in range(0, len(rows), AT_ONCE):
-            some = slice(first, first + AT_ONCE)
-            self._slots = with_room(self._slots, self._size + len(rows[some]))
+        for first in range(0, len(rows), BATCH_SIZE):
+            some = slice(first, first + BATCH_SIZE)
+            self._slots = with_capacity(self._slots, self._size + len(rows[some]))
             self._size = _number_rows(rows[some], self._bits, self._slots, self._size, numbers[some])
         return numbers
 
@@ -131,9 +131,9 @@ class WindowIndex:
     def __init__(self, rows: Ids, numbers: Ids, *, tokens: int) -> None:
         self.order, self._numbers = rows.shape[1], numbers
         self._bits = bits_of(tokens)
-        self._slots = with_room(no_slots(self.order, self._bits), len(rows))
+        self._slots = with_capacity(no_slots(self.order, self._bits), len(rows))
         self._size = _index_rows(rows, self._bits, self._slots)
-        self._bounds = Bounds(self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1)
+        self._bounds = CountMinSketch(self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1)
         self._bounds.add([np.insert(rows, self.order, -1, axis=1).ravel()])
 
     def __len__(self) -> int:

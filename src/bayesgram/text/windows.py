@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
-from bayesgram.cores import CORES, on_cores
+from bayesgram.cores import CORES, parallel_map
 from bayesgram.kernels import inlined, kernel, prefetch, step
-from bayesgram.text.slots import AHEAD, AT_ONCE, Slots, hash_key, with_room
+from bayesgram.text.slots import AHEAD, BATCH_SIZE, Slots, hash_key, with_capacity
 
 Cells = Bytes | NDArray[np.uint16]
 
@@ -234,7 +234,7 @@ def _how_often(slots: Slots, most: int) -> Integers:
 
 
 @kernel
-def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
+def _partitioned(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
     """All windows and their counts in order of buckets, and where each bucket begins and ends."""
     words = slots.shape[1] - 1
     chosen, edges = np.empty(slots.shape[0], np.uint16), np.zeros(buckets + 1, np.int64)
@@ -254,7 +254,7 @@ def _dealt(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers,
     return edges, rows, counts
 
 
-class Bounds:
+class CountMinSketch:
     """No window occurs more often than its bound says. Every core counts some streams in cells of its own.
 
     With about as many `cells` as there are windows, or a few times less, most bounds are close. A cell counts up to
@@ -271,7 +271,7 @@ class Bounds:
         self.most = int(np.iinfo(self._cells[0].dtype).max)
 
     @classmethod
-    def none(cls) -> "Bounds":
+    def none(cls) -> "CountMinSketch":
         """Any window may occur any number of times."""
         bounds = cls(1, tokens=0, cells=1, cores=1)
         bounds.cells[:] = bounds.most
@@ -292,7 +292,7 @@ class Bounds:
             for ids in streams[core::cores]:
                 _bound_windows(ids, self._order, self._bits, words, self._cells[core], self.shift, self.most)
 
-        on_cores(count, range(cores), cores=cores)
+        parallel_map(count, range(cores), cores=cores)
 
     def likely_count(self, size: int) -> int:
         """A count that `size` windows very likely reach: what as many cells do, less what others add to a cell."""
@@ -318,30 +318,30 @@ class WindowTable:
         """Bytes at the worst: a table that has just grown is a third full."""
         return 3 * len(self) * int(self._parts[0][0].nbytes)
 
-    def add(self, streams: Sequence[Ids], bounds: Bounds, *, at_least: int = 1) -> None:
+    def add(self, streams: Sequence[Ids], bounds: CountMinSketch, *, at_least: int = 1) -> None:
         """Count the windows of streams whose bounds reach a count; what is below 0 interrupts a window."""
         keys_like = self.order, self._bits, words_of(self.order, self._bits)
         asked = bounds.cells, bounds.shift, min(at_least, bounds.most)
-        keys = on_cores(lambda ids: keys_reaching(ids, *keys_like, *asked), streams, cores=self._cores)
+        keys = parallel_map(lambda ids: keys_reaching(ids, *keys_like, *asked), streams, cores=self._cores)
 
         def count(part: int) -> None:
             for some, _ in keys:
                 self._reserve(part, len(some))
                 self._sizes[part] += _count_keys(some, self._parts[part], part, self._cores)
 
-        on_cores(count, range(self._cores), cores=self._cores)
+        parallel_map(count, range(self._cores), cores=self._cores)
 
     def merge(self, rows: Ids, counts: Integers) -> None:
         """Add windows that were counted before."""
 
         def add(part: int) -> None:
-            for first in range(0, len(rows), AT_ONCE):
-                some = slice(first, first + AT_ONCE)
+            for first in range(0, len(rows), BATCH_SIZE):
+                some = slice(first, first + BATCH_SIZE)
                 self._reserve(part, len(rows[some]))
                 arguments = self._bits, self._parts[part], part, self._cores
                 self._sizes[part] += _add_windows(rows[some], counts[some], *arguments)
 
-        on_cores(add, range(self._cores), cores=self._cores)
+        parallel_map(add, range(self._cores), cores=self._cores)
 
     def entries(self, *, at_least: int = 1) -> Iterator[tuple[Ids, Integers]]:
         """The windows with this count or more, and their counts, in any order, some at a time."""
@@ -349,10 +349,10 @@ class WindowTable:
             for first in range(0, len(slots), SLOTS_AT_ONCE):
                 yield entries_of(slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least)
 
-    def dealt(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
+    def partitioned(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
         """All windows and their counts in order of buckets, and the edges of the buckets, a part at a time."""
         for slots in self._parts:
-            yield _dealt(slots, self.order, self._bits, buckets)
+            yield _partitioned(slots, self.order, self._bits, buckets)
 
     def count_reached_by(self, size: int) -> int:
         """A count that `size` windows reach, if so many have one: the highest such, but for very high ones."""
@@ -376,7 +376,7 @@ class WindowTable:
         return wide
 
     def _reserve(self, part: int, more: int) -> None:
-        self._parts[part] = with_room(self._parts[part], self._sizes[part] + more)
+        self._parts[part] = with_capacity(self._parts[part], self._sizes[part] + more)
 
 
 def bits_of(tokens: int) -> int:

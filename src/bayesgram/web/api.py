@@ -28,10 +28,10 @@ from bayesgram.released.comparison import Change, compare
 from bayesgram.released.weakness import weaknesses
 from bayesgram.version import VERSION
 from bayesgram.web import cards
+from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
 from bayesgram.web.download import Kind, file_name, written
-from bayesgram.web.guard import Entry, Guard, Rates
+from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from bayesgram.web.keyboard import suggest
-from bayesgram.web.shelf import PUBLIC, Item, Shelf
 from bayesgram.web.table import OrderTable, Sort
 
 MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
@@ -50,7 +50,7 @@ Text = Annotated[str, Field(max_length=MOST_TEXT)]
 Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
 
 
-class Typed(BaseModel):
+class KeyboardRequest(BaseModel):
     """A text, how many words to suggest, whether the words of the text itself count, and which releases to ask."""
 
     text: Text = ""
@@ -59,7 +59,7 @@ class Typed(BaseModel):
     releases: list[int] | None = None  # all
 
 
-class Asked(BaseModel):
+class PlanQuery(BaseModel):
     """What somebody would like to plan."""
 
     users: float
@@ -73,7 +73,7 @@ class Asked(BaseModel):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TableRequest:
     """Which n-grams somebody looks at, and in what order."""
 
     release: int = 0
@@ -83,16 +83,16 @@ class Wanted:
     reverse: bool = False
 
 
-def build(shelf: Shelf, entry: Entry, rates: Rates | None = None) -> Guard:
+def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None = None) -> Guard:
     """The application behind its guard."""
     app = FastAPI(title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY)
     _add_page(app)
-    _add_releases(app, shelf)
-    _add_changes(app, shelf)
-    _add_keyboard(app, shelf)
-    _add_plan(app, shelf)
+    _add_releases(app, catalogue)
+    _add_changes(app, catalogue)
+    _add_keyboard(app, catalogue)
+    _add_plan(app, catalogue)
     _add_errors(app)
-    return Guard(app, entry, rates or Rates())
+    return Guard(app, entry, rates or RateLimiter())
 
 
 def _add_page(app: FastAPI) -> None:
@@ -116,49 +116,49 @@ def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
     return answer
 
 
-def _add_releases(app: FastAPI, shelf: Shelf) -> None:
-    told = lru_cache(maxsize=len(shelf.items))(lambda at: cards.full(shelf.items[at].view))
-    ranking = lru_cache(maxsize=1)(lambda: cards.ranking(shelf.items))
+def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
+    told = lru_cache(maxsize=len(catalogue.items))(lambda at: cards.full(catalogue.items[at].view))
+    ranking = lru_cache(maxsize=1)(lambda: cards.ranking(catalogue.items))
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
-        public = None if shelf.vocabulary is None else {"name": PUBLIC, "size": len(shelf.vocabulary)}
-        brief = [cards.brief(item) for item in shelf.items]
+        public = None if catalogue.vocabulary is None else {"name": PUBLIC, "size": len(catalogue.vocabulary)}
+        brief = [cards.brief(item) for item in catalogue.items]
         return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, Any]]:
-        return [cards.trade(item) for item in shelf.items]
+        return [cards.trade(item) for item in catalogue.items]
 
     @app.get("/api/card")
     async def card(release: int = 0) -> dict[str, Any]:
-        _item(shelf, release)
+        _item(catalogue, release)
         return told(release)
 
     @app.get("/api/ngrams")
     async def ngrams(
-        wanted: Annotated[Wanted, Depends()],
+        wanted: Annotated[TableRequest, Depends()],
         page: Annotated[int, Query(ge=1, le=MOST_PAGES)] = 1,
         size: Annotated[int, Query(ge=1, le=MOST_ROWS)] = 25,
     ) -> Response:
-        rows = partial(_rows, shelf, wanted, (page - 1) * size, size)
+        rows = partial(_rows, catalogue, wanted, (page - 1) * size, size)
         return JSONResponse(await run_in_threadpool(rows) if wanted.text else rows())
 
     one = asyncio.Lock()  # all rows of a release at once take memory
 
     @app.get("/api/download")
-    async def download(wanted: Annotated[Wanted, Depends()], kind: Kind = Kind.CSV) -> Response:
+    async def download(wanted: Annotated[TableRequest, Depends()], kind: Kind = Kind.CSV) -> Response:
         async with one:
-            content = await run_in_threadpool(_download, shelf, wanted, kind)
-        name = f"{file_name(shelf.items[wanted.release].view.shown_name)}.{kind}"
+            content = await run_in_threadpool(_download, catalogue, wanted, kind)
+        name = f"{file_name(catalogue.items[wanted.release].view.shown_name)}.{kind}"
         saved = {"content-disposition": f'attachment; filename="{name}"'}
         return Response(content, media_type=kind.media, headers=saved)
 
 
-def _item(shelf: Shelf, release: int) -> Item:
-    if not 0 <= release < len(shelf.items):
-        raise UsageError(f"release={release}: give a number from 0 to {len(shelf.items) - 1}.")
-    return shelf.items[release]
+def _item(catalogue: Catalogue, release: int) -> Item:
+    if not 0 <= release < len(catalogue.items):
+        raise UsageError(f"release={release}: give a number from 0 to {len(catalogue.items) - 1}.")
+    return catalogue.items[release]
 
 
 UNSORTED = {  # why
@@ -167,7 +167,7 @@ UNSORTED = {  # why
 }
 
 
-def _table(item: Item, wanted: Wanted) -> OrderTable:
+def _table(item: Item, wanted: TableRequest) -> OrderTable:
     """The n-grams that are asked for, if they can be sorted so."""
     order, sort = wanted.order or max(item.tables), wanted.sort
     if order not in item.tables:
@@ -182,21 +182,21 @@ def _searched(item: Item, text: str) -> str:
     return _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
 
 
-def _rows(shelf: Shelf, wanted: Wanted, first: int, size: int) -> dict[str, Any]:
-    item = _item(shelf, wanted.release)
+def _rows(catalogue: Catalogue, wanted: TableRequest, first: int, size: int) -> dict[str, Any]:
+    item = _item(catalogue, wanted.release)
     text = _searched(item, wanted.text)
     page = _table(item, wanted).page(wanted.sort, text, first, size, reverse=wanted.reverse)
     return {"total": page.total, "rows": [{**vars(row), "clear": row.clear} for row in page.rows]}
 
 
-def _add_changes(app: FastAPI, shelf: Shelf) -> None:
+def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
     """One comparison at a time: it takes a core for a second or so; the last ones are kept."""
-    compared = lru_cache(maxsize=KEPT_COMPARISONS)(lambda first, second: _compared(shelf, first, second))
+    compared = lru_cache(maxsize=KEPT_COMPARISONS)(lambda first, second: _compared(catalogue, first, second))
     one = threading.Lock()
 
     @app.get("/api/changes")
     async def changes(first: int = 0, second: int = 1) -> Response:
-        if _item(shelf, first) is _item(shelf, second):
+        if _item(catalogue, first) is _item(catalogue, second):
             raise UsageError("From and To are the same release; choose two that differ.")
         if not one.acquire(blocking=False):
             return _error(503, "another comparison is being made; try again in a moment.", {"retry-after": "1"})
@@ -206,9 +206,9 @@ def _add_changes(app: FastAPI, shelf: Shelf) -> None:
             one.release()
 
 
-def _compared(shelf: Shelf, first: int, second: int) -> dict[str, Any]:
+def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     """What rose and fell, as the report has it."""
-    views = [shelf.items[at].view for at in (first, second)]
+    views = [catalogue.items[at].view for at in (first, second)]
     view = ChangesView(compare(*(each.release for each in views), names=[each.name for each in views]))
     tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
     return {"told": view.found.explained, "notes": view.notes, "tables": tables}
@@ -219,18 +219,18 @@ def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
     return {"ngram": ngram, "before": before, "after": after, "change": change.described, "fdr": change.fdr}
 
 
-def _download(shelf: Shelf, wanted: Wanted, kind: Kind) -> bytes:
-    item = _item(shelf, wanted.release)
+def _download(catalogue: Catalogue, wanted: TableRequest, kind: Kind) -> bytes:
+    item = _item(catalogue, wanted.release)
     table = _table(item, wanted)
     return written(table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind)
 
 
-def _add_keyboard(app: FastAPI, shelf: Shelf) -> None:
+def _add_keyboard(app: FastAPI, catalogue: Catalogue) -> None:
     @app.post("/api/predict")
-    async def predict(typed: Typed) -> Response:
-        items = None if typed.releases is None else [_item(shelf, at) for at in dict.fromkeys(typed.releases)]
+    async def predict(typed: KeyboardRequest) -> Response:
+        items = None if typed.releases is None else [_item(catalogue, at) for at in dict.fromkeys(typed.releases)]
         cache = CACHE_WEIGHT if typed.cache else 0.0
-        answer = suggest(shelf, _encodable(typed.text), typed.k, cache=cache, items=items)
+        answer = suggest(catalogue, _encodable(typed.text), typed.k, cache=cache, items=items)
         columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
         return JSONResponse({"typed": answer.typed, "columns": columns})
 
@@ -240,9 +240,9 @@ def _encodable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _add_plan(app: FastAPI, shelf: Shelf) -> None:
+def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
     """One simulation at a time: it takes a core for seconds."""
-    planner = None if shelf.vocabulary is None else Planner(shelf.vocabulary)
+    planner = None if catalogue.vocabulary is None else Planner(catalogue.vocabulary)
     one = threading.Lock()
 
     @app.get("/api/plan")
@@ -252,7 +252,7 @@ def _add_plan(app: FastAPI, shelf: Shelf) -> None:
         return {"possible": True, "smallest": planner.smallest, "largest": planner.largest, "draws": MOST_DRAWS}
 
     @app.post("/api/plan")
-    async def plan(asked: Asked) -> Response:
+    async def plan(asked: PlanQuery) -> Response:
         if planner is None:
             raise UsageError("plan: needs public text; start the page with `bayesgram serve … --vocab`.")
         assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
@@ -273,7 +273,9 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
         where = {str(part) for found in error.errors() for part in found["loc"][1:2] if isinstance(part, str)}
-        known = sorted(name for name in where if name in {*Typed.model_fields, *Asked.model_fields, *QUERY})
+        known = sorted(
+            name for name in where if name in {*KeyboardRequest.model_fields, *PlanQuery.model_fields, *QUERY}
+        )
         return _error(422, f"out of range or of the wrong kind: {', '.join(known) or 'the request'}.")
 
     @app.exception_handler(BayesgramError)

@@ -9,11 +9,11 @@ import numpy as np
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
 from bayesgram.released.changes_view import printable
-from bayesgram.released.moved import SMALLEST
+from bayesgram.released.largest_changes import SMALLEST
 from bayesgram.released.norms import norm_bins
 from bayesgram.released.report_views import ReleaseView
 from bayesgram.released.weakness import Grade
-from bayesgram.web.shelf import Item
+from bayesgram.web.catalogue import Item
 
 LABELS = tuple(Guarantee)  # the better, the earlier
 GRADES = (None, *Grade)  # the worse, the later
@@ -121,7 +121,7 @@ def _sources(view: ReleaseView) -> list[dict[str, Any]]:
                     "weight": source.weight,
                     "ends": source.ends,
                     "shown": source.shown,
-                    "clear": source.is_clear,
+                    "clear": source.is_above_noise,
                 }
                 for source in sources
             ],

@@ -50,17 +50,18 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Entry:
+class AccessPolicy:
     """Who may come in."""
 
     names: frozenset[str] = LOOPBACK_NAMES  # hosts, as the Host header names them, without a port
     any_address: bool = False  # whether any IP address is a good name: it can't be rebound
     token: str | None = None
 
-    def admits(self, host: str) -> bool:
+    def allows_host(self, host: str) -> bool:
         """Whether a Host header names this machine.
 
-        >>> Entry().admits("localhost:8765"), Entry().admits("evil.example"), Entry(any_address=True).admits("10.0.0.7")
+        >>> local, anywhere = AccessPolicy(), AccessPolicy(any_address=True)
+        >>> local.allows_host("localhost:8765"), local.allows_host("evil.example"), anywhere.allows_host("10.0.0.7")
         (True, False, True)
         """
         before, _, port = host.rpartition(":")
@@ -73,7 +74,7 @@ class Entry:
 
 
 @dataclass
-class Rates:
+class RateLimiter:
     """A bucket of requests for each client, filled steadily."""
 
     rate: float = RATE
@@ -98,8 +99,8 @@ class Guard:
     """An application, guarded."""
 
     app: ASGIApp
-    entry: Entry = Entry()
-    rates: Rates = field(default_factory=Rates)
+    entry: AccessPolicy = AccessPolicy()
+    rates: RateLimiter = field(default_factory=RateLimiter)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or refuse."""
@@ -122,7 +123,7 @@ class Guard:
         wait = self.rates.wait(_client(scope))
         if wait > 0:
             return Refusal(429, "too many requests; slow down.", {"retry-after": str(max(1, round(wait + 0.5)))})
-        if not self.entry.admits(_header(scope, b"host")):
+        if not self.entry.allows_host(_header(scope, b"host")):
             return Refusal(421, "this address is not one of the page's; use the one that was printed.")
         if _foreign(scope):
             return Refusal(403, "requests from other sites are refused.")

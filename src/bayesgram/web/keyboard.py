@@ -10,7 +10,7 @@ from bayesgram.released.certainty import interval
 from bayesgram.released.changes_view import printable
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokens import Tokenizer
-from bayesgram.web.shelf import PUBLIC, Item, Shelf
+from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,13 @@ class Answer:
 
 
 def suggest(
-    shelf: Shelf, text: str, how_many: int, *, cache: float = 0.0, items: Sequence[Item] | None = None
+    catalogue: Catalogue, text: str, how_many: int, *, cache: float = 0.0, items: Sequence[Item] | None = None
 ) -> Answer:
     """Public text first, then the releases asked for, or all; `cache` is how much the text's own words count."""
     cut: dict[Tokenizer, tuple[list[list[str]], str]] = {}
     columns, typed = [], ""
-    asked = shelf.items if items is None else items
-    models = [] if shelf.public_model is None else [(PUBLIC, shelf.public_model, None)]
+    asked = catalogue.items if items is None else items
+    models = [] if catalogue.public_model is None else [(PUBLIC, catalogue.public_model, None)]
     for name, model, item in [*models, *((item.view.shown_name, item.model, item) for item in asked)]:
         if model.tokenizer not in cut:
             cut[model.tokenizer] = model.tokenizer.unfinished(text)

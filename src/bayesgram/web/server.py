@@ -12,7 +12,7 @@ from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 import uvicorn
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.web.guard import LOOPBACK_NAMES, Entry, Guard
+from bayesgram.web.guard import LOOPBACK_NAMES, AccessPolicy, Guard
 
 MOST_CONNECTIONS = 512
 SHORTEST_TOKEN = 16
@@ -20,12 +20,12 @@ EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104 - to tell that it was asked for
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
+class Address:
     """Where the page listens, and who may come in."""
 
     listening: socket.socket
     host: str  # as it was asked for
-    entry: Entry
+    entry: AccessPolicy
 
     @property
     def loopback(self) -> bool:
@@ -41,17 +41,17 @@ class Place:
         return f"http://{shown}:{self.listening.getsockname()[1]}/{token}"
 
 
-def open_place(host: str, port: int, token: str | None) -> Place:
+def open_address(host: str, port: int, token: str | None) -> Address:
     """Take the port, before any slow work; an address beyond this machine gets a token if none was given."""
     if token is not None and not (SHORTEST_TOKEN <= len(token) <= 200 and token.isascii() and _plain(token)):
         raise UsageError(f"token: give {SHORTEST_TOKEN} to 200 letters, digits, - or _; leave it out to have one made.")
     listening = _listen(host, port)
-    place = Place(listening, host, Entry(token=token))
-    if place.loopback:
+    address = Address(listening, host, AccessPolicy(token=token))
+    if address.loopback:
         names = LOOPBACK_NAMES | {_bracketed(host).lower()}
-        return Place(listening, host, Entry(names, any_address=False, token=token))
+        return Address(listening, host, AccessPolicy(names, any_address=False, token=token))
     names = LOOPBACK_NAMES | {_bracketed(host).lower(), socket.gethostname().lower()}
-    return Place(listening, host, Entry(names, any_address=True, token=token or secrets.token_urlsafe(24)))
+    return Address(listening, host, AccessPolicy(names, any_address=True, token=token or secrets.token_urlsafe(24)))
 
 
 def _plain(token: str) -> bool:
@@ -84,7 +84,7 @@ def _why(error: OSError, host: str, port: int) -> BayesgramError:
     return BayesgramError(f"host={host!r}, port={port}: {error.strerror}.")
 
 
-def run(guard: Guard, place: Place, *, ready: Callable[[], None]) -> None:
+def run(guard: Guard, address: Address, *, ready: Callable[[], None]) -> None:
     """Serve until Ctrl-C or SIGTERM; `ready` is called when both would be obeyed."""
     config = uvicorn.Config(
         guard,
@@ -105,7 +105,7 @@ def run(guard: Guard, place: Place, *, ready: Callable[[], None]) -> None:
     server = uvicorn.Server(config)
     with _signals_end_quietly(server):
         ready()
-        server.run(sockets=[place.listening])
+        server.run(sockets=[address.listening])
 
 
 @contextmanager

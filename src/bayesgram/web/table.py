@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.released.certainty import interval
 from bayesgram.released.changes_view import printable
-from bayesgram.released.moved import SMALLEST
+from bayesgram.released.largest_changes import SMALLEST
 from bayesgram.released.release import Release
 from bayesgram.released.report_views import Row
 from bayesgram.released.words import Words
@@ -142,7 +142,7 @@ class OrderTable:
 
 
 def _moved(before: Floats, after: Floats) -> Floats:
-    """How much an n-gram moved, signed: θ log(θ/π) up, π log(θ/π) down, as `released.moved` ranks them."""
+    """How much an n-gram moved, signed: θ log(θ/π) up, π log(θ/π) down, as `released.largest_changes` ranks them."""
     ratio = np.log(np.maximum(after, SMALLEST)) - np.log(np.maximum(before, SMALLEST))
     moved: Floats = np.where(ratio > 0, after, before) * ratio
     return moved

@@ -13,7 +13,7 @@ USERS, SIZE = 4_000, 450
 
 @pytest.fixture(scope="session")
 def data():
-    crowd = Crowd(users=USERS, size=SIZE, sentences=20_000, personas=32, shelf=8)
+    crowd = Crowd(users=USERS, size=SIZE, sentences=20_000, personas=32, pool=8)
     return Data(crowd.counts(), crowd.vocabulary, USERS, "a small crowd")
 
 

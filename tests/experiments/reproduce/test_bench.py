@@ -6,7 +6,7 @@ import pytest
 
 from bayesgram.experiments.reproduce.bench import Bench, Method, Row, best
 from bayesgram.experiments.reproduce.data import round_figure
-from bayesgram.experiments.reproduce.exact import GRID, Exact, Remembered
+from bayesgram.experiments.reproduce.exact import GRID, Cached, Exact
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper, paper_bounds
 from bayesgram.mechanisms.posterior import Posterior
@@ -22,7 +22,7 @@ EPSILONS, DELTA = (0.3, 2.0), 1e-6
 def released(data):
     """Rows whose value is θ itself, written out."""
     bench = Bench(
-        data, Exact(Remembered.of(data.counts), data.users, (5, 6)), lambda theta: theta.tobytes(), DELTA, workers=2
+        data, Exact(Cached.of(data.counts), data.users, (5, 6)), lambda theta: theta.tobytes(), DELTA, workers=2
     )
     tuned = [bench._tuned(epsilon, 5) for epsilon in EPSILONS]
     certified = [bench._certified(epsilon, 5) for epsilon in EPSILONS]
@@ -51,7 +51,7 @@ def test_a_row_is_what_the_mechanism_releases_bit_for_bit(data, released, method
 def test_rows_do_not_depend_on_threads_or_cores(run, data, monkeypatch):
     def rows(cores):
         monkeypatch.setattr("bayesgram.private.over_users.CORES", cores)
-        exact = Exact(Remembered.of(data.counts), data.users, (1, 2))
+        exact = Exact(Cached.of(data.counts), data.users, (1, 2))
         return Bench(data, exact, run.bench(data).measure, DELTA, workers=cores).rows([0.5])
 
     assert rows(1) == rows(5)
@@ -130,7 +130,7 @@ def test_round_figures():
 def test_sums_are_made_once_and_told_apart():
     """Another clip norm, or other coordinates, is another sum."""
     counts = UserCounts(pa.array([b"a", b"b"], pa.large_binary()), *ROWS, 3, None)
-    remembered = Remembered.of(counts)
+    remembered = Cached.of(counts)
     shapes = [np.ones(3), np.array([1.0, 2.0, 4.0])]
     for shape, norm in [(shapes[0], 1.0), (shapes[1], 1.0), (shapes[0], 2.0)] * 2:
         measured = Coordinates(shape, np.zeros((3, 0), np.int32))

@@ -48,7 +48,7 @@ def test_a_user_is_the_same_for_any_number_of_users(few, many):
 
 def test_the_blocks_change_nothing(monkeypatch):
     whole = rows(made(500))
-    monkeypatch.setattr(module, "AT_ONCE", 7)
+    monkeypatch.setattr(module, "BATCH_SIZE", 7)
     monkeypatch.setattr(module, "ROWS", 100)
     assert rows(made(500)) == whole
 
@@ -67,7 +67,7 @@ def test_a_few_users_write_a_great_deal_and_repeat_themselves():
 
 def test_everybody_s_speech_is_close_to_that_of_the_population_with_text():
     """Same grammar: far closer to the population's own n-grams than public text is."""
-    crowd = Crowd(users=5_000, size=400, sentences=20_000, personas=64, shelf=32)
+    crowd = Crowd(users=5_000, size=400, sentences=20_000, personas=64, pool=32)
     counts = crowd.counts()
     spoken = count(pa.Table.from_batches(Population(users=5_000, seed=1).messages()), crowd.vocabulary)
     theta = (counts.totals + 1) / (counts.totals + 1).sum()

@@ -175,7 +175,7 @@ class Bench:
 
     def _tuned(self, epsilon: float, seed: int) -> Row:
         """Algorithm 2 end to end."""
-        rehearsal, noise = self.exact.rehearsals[seed], Randomness.make(seed).noise
+        rehearsal, noise = self.exact.held_out_splits[seed], Randomness.make(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         for_release, for_tuning = Budget(epsilon, self.delta).split(FOR_RELEASE, FOR_TUNING)
         slope, rho = rehearsal.choose(prior_logs, for_tuning.epsilon, noise)

@@ -21,7 +21,7 @@ from bayesgram.private.store import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 SUBSET_KEY, HELD_OUT_KEY = 0x51AB5E7, 0x4E1D007  # sets these coins apart from those of the mechanisms
-QUICK_SENTENCES, QUICK_PERSONAS, QUICK_SHELF = 100_000, 128, 48  # a smaller library for a smaller crowd
+QUICK_SENTENCES, QUICK_PERSONAS, QUICK_POOL = 100_000, 128, 48  # a smaller library for a smaller crowd
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ def given(counts: Path, vocab: Path) -> Data:
 
 def generated(users: int, size: int, *, quick: bool) -> Data:
     """A made-up crowd."""
-    small = {"sentences": QUICK_SENTENCES, "personas": QUICK_PERSONAS, "shelf": QUICK_SHELF} if quick else {}
+    small = {"sentences": QUICK_SENTENCES, "personas": QUICK_PERSONAS, "pool": QUICK_POOL} if quick else {}
     crowd = Crowd(users=users, size=size, **small)
     return Data(crowd.counts(), crowd.vocabulary, users, f"made-up crowd, seed {crowd.seed}")
 

@@ -59,14 +59,14 @@ class Weighted:
 
 
 @dataclass(frozen=True, eq=False)
-class Rehearsal:
+class HeldOutSplit:
     """Algorithm 2 up to its noise: the scoring users' totals, and the others."""
 
     scoring: Integers
     others: Weighted
 
     @classmethod
-    def of(cls, clipped: ClippedCounts, scoring: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "Rehearsal":
+    def of(cls, clipped: ClippedCounts, scoring: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "HeldOutSplit":
         """Split the users, then a pass over the others for each S of the grid."""
         return cls(clipped.select(scoring).totals, Weighted.of(Statistics(clipped.select(~scoring)), GRID.slopes))
 
@@ -81,14 +81,14 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Remembered(UserCounts):
+class Cached(UserCounts):
     """Counts that keep their sums: a mechanism that asks again for the same clipped sum gets it at once."""
 
     _kept: dict[tuple[object, ...], Integers] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
 
     @classmethod
-    def of(cls, counts: UserCounts) -> "Remembered":
+    def of(cls, counts: UserCounts) -> "Cached":
         """The same counts."""
         size, fingerprint = counts.vocabulary_size, counts.vocabulary_fingerprint
         return cls(counts.users, counts.starts, counts.ngrams, counts.counts, size, fingerprint)
@@ -105,7 +105,7 @@ class Remembered(UserCounts):
 class Exact:
     """The exact sums of one dataset."""
 
-    counts: Remembered
+    counts: Cached
     users: int  # the round figure that C and W follow
     seeds: tuple[int, ...]
     _made: dict[tuple[object, ...], object] = field(default_factory=dict)
@@ -132,14 +132,14 @@ class Exact:
         return self._once(("weighted",), lambda: Weighted.of(Statistics(self._clipped()), BEST_SLOPES))
 
     @property
-    def rehearsals(self) -> dict[int, Rehearsal]:
+    def held_out_splits(self) -> dict[int, HeldOutSplit]:
         """Algorithm 2 for each seed's split."""
-        return self._once(("rehearsals",), self._rehearsed)
+        return self._once(("rehearsals",), self._split)
 
-    def _rehearsed(self) -> dict[int, Rehearsal]:
+    def _split(self) -> dict[int, HeldOutSplit]:
         clipped = self._clipped()
         splits = ((seed, held_out(self.counts, key=Randomness.make(seed).key)) for seed in self.seeds)
-        return {seed: Rehearsal.of(clipped, scoring) for seed, scoring in splits}
+        return {seed: HeldOutSplit.of(clipped, scoring) for seed, scoring in splits}
 
     def _clipped(self) -> ClippedCounts:
         """To C and W; as large as the counts, so it is not kept."""

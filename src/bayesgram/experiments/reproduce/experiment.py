@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from bayesgram.audit.utility import kl_divergence
 from bayesgram.experiments.reproduce.bench import Bench, Measure, Method, Row
 from bayesgram.experiments.reproduce.data import Data
-from bayesgram.experiments.reproduce.exact import Exact, Remembered
+from bayesgram.experiments.reproduce.exact import Cached, Exact
 from bayesgram.experiments.reproduce.lines import shown
 
 Step = Callable[[str], AbstractContextManager[None]]
@@ -35,12 +35,12 @@ class Run:
     @cached_property
     def whole(self) -> Exact:
         """The exact sums of all data: several experiments need them."""
-        return Exact(Remembered.of(self.data.counts), self.data.users, self.seeds)
+        return Exact(Cached.of(self.data.counts), self.data.users, self.seeds)
 
     def bench(self, data: Data, measure: Measure | None = None) -> Bench:
         """A bench for these data; KL unless something else is measured."""
         whole = data.counts is self.data.counts
-        exact = self.whole if whole else Exact(Remembered.of(data.counts), data.users, self.seeds)
+        exact = self.whole if whole else Exact(Cached.of(data.counts), data.users, self.seeds)
         return Bench(data, exact, measure or partial(kl_divergence, data.counts.totals), self.delta, self.workers)
 
     def grid(self, full: Sequence[Item], quick: Sequence[Item]) -> Sequence[Item]:

@@ -8,13 +8,13 @@ from bayesgram.experiments.reproduce.experiment import Check, Experiment, Findin
 from bayesgram.experiments.reproduce.lines import ORACLE, Axis, Panel, log_domain, shown, side_by_side, titled
 
 EPSILON = 0.1
-LADDER = (300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
+SIZES = (300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
 AXIS = Axis("users", "users (log scale)", "~s")
 
 
 def rows(run: Run) -> list[Row]:
     """All mechanisms on nested subsets of the users."""
-    sizes = [size for size in LADDER if size < run.data.users / 2][-2 if run.quick else -5 :]
+    sizes = [size for size in SIZES if size < run.data.users / 2][-2 if run.quick else -5 :]
     found: list[Row] = []
     for size in (*sizes, run.data.users):
         with run.step(f"Figure 2: KL of {size:,} users"):

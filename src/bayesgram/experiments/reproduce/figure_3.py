@@ -8,14 +8,14 @@ from bayesgram.experiments.reproduce.experiment import Check, Experiment, Findin
 from bayesgram.experiments.reproduce.figure_2 import EPSILON, panels
 from bayesgram.experiments.reproduce.lines import ORACLE, Axis, shown, titled
 
-LADDER = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
+SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 AXIS = Axis("vocabulary_size", "n-grams in the vocabulary (log scale)", "~s")
 
 
 def rows(run: Run) -> list[Row]:
     """All mechanisms on the head of the vocabulary."""
     whole = len(run.data.vocabulary)
-    sizes = [size for size in LADDER if size < 0.7 * whole][-2 if run.quick else -4 :]
+    sizes = [size for size in SIZES if size < 0.7 * whole][-2 if run.quick else -4 :]
     found: list[Row] = []
     for size in (*sizes, whole):
         with run.step(f"Figure 3: KL over {size:,} n-grams"):

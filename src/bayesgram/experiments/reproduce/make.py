@@ -21,7 +21,7 @@ from bayesgram.experiments.reproduce.figure_6 import FIGURE_6
 from bayesgram.experiments.reproduce.meter import metered
 from bayesgram.experiments.reproduce.page import Result, page
 from bayesgram.experiments.reproduce.table_1 import TABLE_1
-from bayesgram.files.writing import publish_folder
+from bayesgram.files.writing import write_folder_atomically
 from bayesgram.version import VERSION
 
 EXPERIMENTS = {e.name: e for e in (FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, TABLE_1)}
@@ -37,7 +37,7 @@ def make(names: Sequence[str], run: Run, output: Path, *, force: bool = False) -
             f"users={run.data.users}, size={len(run.data.vocabulary)}: the experiments need at least {FEWEST_USERS}"
             f" users and {FEWEST_NGRAMS} n-grams; give more."
         )
-    with publish_folder(output, contents=CONTENTS, force=force, private=True) as folder:
+    with write_folder_atomically(output, contents=CONTENTS, force=force, private=True) as folder:
         results = [_made(experiment, run, folder) for name, experiment in EXPERIMENTS.items() if name in names]
         document = page(results, folder, setting=run.describe(), seeds=len(run.seeds))
         (folder / INDEX).write_text(document, encoding="utf-8")

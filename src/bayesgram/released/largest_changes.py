@@ -11,7 +11,7 @@ SMALLEST = np.finfo(np.float64).tiny  # stands for a probability of 0, which has
 
 
 @dataclass(frozen=True)
-class Moved:
+class ProbabilityChange:
     """An n-gram with its probability before (public) and after (released)."""
 
     ngram: str
@@ -20,9 +20,9 @@ class Moved:
     row: int  # its id
 
 
-def most_moved(
+def largest_changes(
     release: Release, before: Floats, *, how_many: int, among: Bools | None = None
-) -> tuple[list[Moved], list[Moved]]:
+) -> tuple[list[ProbabilityChange], list[ProbabilityChange]]:
     """The n-grams lifted and lowered most: those with the largest parts θ log(θ/π) and π log(π/θ).
 
     `among`: of these n-grams only, such as those of one order.
@@ -33,11 +33,11 @@ def most_moved(
     lifted = np.argsort(-new * ratio, kind="stable")
     lowered = np.argsort(old * ratio, kind="stable")
 
-    def first(places: Integers) -> list[Moved]:
+    def first(places: Integers) -> list[ProbabilityChange]:
         return [_moved(release, before, int(row)) for row in rows[places[:how_many]]]
 
     return first(lifted[ratio[lifted] > 0]), first(lowered[ratio[lowered] < 0])
 
 
-def _moved(release: Release, before: Floats, row: int) -> Moved:
-    return Moved(release.ngrams[row].as_py(), float(before[row]), float(release.probabilities[row]), row)
+def _moved(release: Release, before: Floats, row: int) -> ProbabilityChange:
+    return ProbabilityChange(release.ngrams[row].as_py(), float(before[row]), float(release.probabilities[row]), row)

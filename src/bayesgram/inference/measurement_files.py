@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.inference.chaining import Carried, Drift, Usual, combined
+from bayesgram.inference.chaining import Drift, PreviousMeasurements, Usual, combined
 from bayesgram.inference.measured import UNKNOWN, Clipping, Lost, Measured, PublicNgrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.measurements import LOST_TOTAL, LOST_WORD, NGRAM, TOTAL, WORD, Block, Measurements
@@ -127,7 +127,7 @@ def join(
     return joined, drifts
 
 
-def carried_over(release: Release, part: Vocabulary) -> Carried | None:
+def carried_over(release: Release, part: Vocabulary) -> PreviousMeasurements | None:
     """What a release and those before it say of n-grams of one order; None where it has none of them."""
     ngrams = None if release.measured is None else release.measured.block(NGRAM, part.order)
     if release.measured is None or ngrams is None:
@@ -140,7 +140,7 @@ def carried_over(release: Release, part: Vocabulary) -> Carried | None:
     total = _carried_total(release.measured, part.order)
     expected = only(total * release.probabilities[release.orders == part.order], own, 0.0)
     whole = len(part) == len(ngrams.texts) == len(listed) and bool((at >= 0).all())
-    found = Carried(only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole)
+    found = PreviousMeasurements(only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole)
     words = release.measured.block(WORD, part.order)
     if words is None or not whole:  # words of other n-grams are not the same numbers
         return found

@@ -36,14 +36,16 @@ Step = Callable[[str], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True, eq=False)
-class Followed:
+class SequentialReleases:
     """What the weeks and the countries show."""
 
     weeks: Comparison
     countries: Comparison  # Germany and France
 
 
-def follow(folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: Step) -> Followed:
+def follow(
+    folder: Path, population: Population, vocabulary: Vocabulary, budget: Budget, step: Step
+) -> SequentialReleases:
     """Release every week and every country, into folder/weeks and folder/countries."""
     (folder / "weeks").mkdir()
     made: list[Release] = []
@@ -60,7 +62,7 @@ def follow(folder: Path, population: Population, vocabulary: Vocabulary, budget:
         countries.save(folder / "countries")
     names = [f"w{number}" for number in range(1, len(made) + 1)]
     two = compare(countries["de"], countries["fr"], names=["de", "fr"])
-    return Followed(compare(*made, names=names), two)
+    return SequentialReleases(compare(*made, names=names), two)
 
 
 def _week(population: Population, number: int, part: float) -> Iterator[pa.RecordBatch]:

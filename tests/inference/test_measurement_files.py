@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import reference
-from bayesgram.inference.keeping import measured_again
+from bayesgram.inference.measurement_files import measured_again
 from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian

@@ -8,7 +8,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.errors import UsageError
-from bayesgram.inference.keeping import measured_again
+from bayesgram.inference.measurement_files import measured_again
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -17,7 +17,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
-from inference.test_keeping import SIZE, crowd, several, triples, words
+from inference.test_measurement_files import SIZE, crowd, several, triples, words
 
 BUDGET = Budget(1.0, 1e-6)
 

@@ -26,7 +26,7 @@ Numbers = Callable[[], Iterator[Hashes]]  # some at a time, as often as one asks
 
 
 @dataclass(frozen=True, eq=False)
-class Keeping:
+class Pruning:
     """What the n-grams of a text are worth, and models of those that are worth most."""
 
     text: Counts

@@ -35,7 +35,7 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class Shelf:
+class Catalogue:
     """What the page reads."""
 
     items: list[Item]
@@ -45,7 +45,7 @@ class Shelf:
 
 @dataclass
 class Builder:
-    """Loads a shelf release by release; says what it is doing."""
+    """Loads a catalogue release by release; says what it is doing."""
 
     step: Step
     vocabulary: Vocabulary | None = None  # what is planned with, and typed with as public text
@@ -54,13 +54,13 @@ class Builder:
     others: Sequence[Vocabulary] = ()  # of releases that were made with another one
     _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
 
-    def shelf(self, releases: Sequence[tuple[str, Release]]) -> Shelf:
+    def catalogue(self, releases: Sequence[tuple[str, Release]]) -> Catalogue:
         """The page's data; models are tried once, so that the first person doesn't wait for a compiler."""
         public_model = None
         if self.vocabulary is not None:
             with self.step("Building the model of public text"):
                 public_model = self._tried(self._public(self.vocabulary))
-        return Shelf([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
+        return Catalogue([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
 
     def _item(self, name: str, release: Release) -> Item:
         own = next((each for each in self._vocabularies if fits(release, each)), None)

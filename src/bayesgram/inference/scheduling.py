@@ -11,28 +11,28 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Singles
 
-BEHIND = 0.3  # standard deviations by which a candidate may be behind and still is on its way
+LAG = 0.3  # standard deviations by which a candidate may be behind and still is on its way
 WIDTH = 0.9  # of a bell to its left, in standard deviations
 EASE = 1.5  # log weight that is taken from a candidate for each σ that it is ahead
 BELIEF = 0.25  # power of the public weight, once something is known
-HOPELESS = 2.0  # log weight at which a candidate is dropped
+NEGLIGIBLE = 2.0  # log weight at which a candidate is dropped
 LOWEST = -300.0  # log weight of what passes by itself
 
 
 @dataclass(frozen=True)
-class Course:
+class RoundSchedule:
     """σ of the mean of all rounds, and what it must exceed."""
 
     deviation: float
     level: float
 
-    def steer(self, mean: Floats, part: float, public: Singles) -> tuple[Floats, Bools]:
+    def plan_round(self, mean: Floats, part: float, public: Singles) -> tuple[Floats, Bools]:
         """Log weights for the next round, and which candidates stay.
 
         `mean` is the noisy sum so far over the number of all rounds, `part` how many of these are over.
         """
         noise = self.deviation * np.sqrt(part)
-        ahead = mean - (part * self.level - BEHIND * noise)
+        ahead = mean - (part * self.level - LAG * noise)
         behind = (np.minimum(ahead, 0.0) / (WIDTH * noise)) ** 2 / 2
         logs = BELIEF * public - behind - EASE * np.maximum(ahead, 0.0) / self.deviation
-        return np.maximum(logs, LOWEST), behind <= HOPELESS
+        return np.maximum(logs, LOWEST), behind <= NEGLIGIBLE

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats
-from bayesgram.inference.keeping import measured_again, places
 from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.measurement_files import measured_again, places
 from bayesgram.inference.orders import infer_orders
 from bayesgram.inference.posterior import Inferred, sources_told
 from bayesgram.inference.segments import by_source, infer_segments

@@ -1,4 +1,4 @@
-"""Hidden folders that belong to a running process: outputs that are not whole yet, and what waits on disk.
+"""Hidden folders that belong to a running process: outputs that are not whole yet, and what is spilled to disk.
 
 Each holds a lock file, locked as long as its process lives: the system takes the lock back however the process ends,
 so a later run knows what a killed one left, and no process number is trusted (they are used again, and every container
@@ -29,7 +29,7 @@ UNFINISHED, SCRATCH = ".unfinished-", ".bayesgram-scratch-"
 ATTEMPTS = 20  # at removing what other threads still write to; at making a folder that others take for a dead one
 
 _log = logging.getLogger(__name__)
-_held: dict[Path, "Hidden"] = {}  # of this process
+_held: dict[Path, "TemporaryFolder"] = {}  # of this process
 
 
 class State(StrEnum):
@@ -42,7 +42,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Hidden:
+class TemporaryFolder:
     """A folder whose name says that it is one of ours."""
 
     path: Path
@@ -50,12 +50,12 @@ class Hidden:
     host: str
 
     @classmethod
-    def named(cls, path: Path) -> "Hidden | None":
+    def named(cls, path: Path) -> "TemporaryFolder | None":
         """What a name says.
 
-        >>> Hidden.named(Path("x/.out.unfinished-laptop-12-ab_c")).target.name
+        >>> TemporaryFolder.named(Path("x/.out.unfinished-laptop-12-ab_c")).target.name
         'out'
-        >>> Hidden.named(Path("x/.bayesgram-scratch-my-laptop-12-ab_c")).host
+        >>> TemporaryFolder.named(Path("x/.bayesgram-scratch-my-laptop-12-ab_c")).host
         'my-laptop'
         """
         name, mark, rest = path.name.rpartition(UNFINISHED)
@@ -116,7 +116,7 @@ def unfinished_folder(target: Path) -> Iterator[Path]:
 def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
     """A folder in `beside` (private data stays on the disk that its owner chose), or where the system keeps such."""
     parent = Path(tempfile.gettempdir()) if beside is None else beside
-    remove_left(parent)
+    remove_abandoned(parent)
     entered = False
     try:
         with _hidden_folder(parent, SCRATCH, None) as folder:
@@ -126,7 +126,7 @@ def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
         if entered:
             raise
         advice = "mend that" if beside else "mend that, or let the variable TMPDIR name another folder"
-        raise BayesgramError(f"{parent}: nothing can wait on disk there ({error.strerror}); {advice}.") from error
+        raise BayesgramError(f"{parent}: nothing can be spilled to disk there ({error.strerror}); {advice}.") from error
 
 
 @contextmanager
@@ -134,7 +134,7 @@ def _hidden_folder(parent: Path, mark: str, target: Path | None) -> Iterator[Pat
     """A private folder (mode 0700) that goes away with this process, also one that is told to stop."""
     host = socket.gethostname()
     folder, lock = _locked_folder(parent, f"{mark}{host}-{os.getpid()}-")
-    hidden = _held[folder] = Hidden(folder, target, host)
+    hidden = _held[folder] = TemporaryFolder(folder, target, host)
     try:
         yield folder
     finally:
@@ -182,10 +182,10 @@ def _take(lock: int, path: Path) -> bool | None:
         return False
 
 
-def found_in(folder: Path) -> list[Hidden]:
+def found_in(folder: Path) -> list[TemporaryFolder]:
     """The hidden folders of this user in a folder, in order of their names."""
     try:
-        named = [hidden for path in sorted(folder.iterdir()) if (hidden := Hidden.named(path))]
+        named = [hidden for path in sorted(folder.iterdir()) if (hidden := TemporaryFolder.named(path))]
     except OSError:
         return []
     return [hidden for hidden in named if _is_own_folder(hidden.path)]
@@ -200,7 +200,7 @@ def _is_own_folder(path: Path) -> bool:
 
 
 @contextmanager
-def claimed(hidden: Hidden, *, any_host: bool = False) -> Iterator[State]:
+def claimed(hidden: TemporaryFolder, *, any_host: bool = False) -> Iterator[State]:
     """What is known of a hidden folder; while the block lasts, one that was left is nobody else's."""
     if hidden.path in _held:
         yield State.IN_USE
@@ -230,7 +230,7 @@ def _opened_lock(folder: Path) -> int | None:
         return None
 
 
-def remove_left(folder: Path) -> None:
+def remove_abandoned(folder: Path) -> None:
     """Remove what killed runs of this user left in a folder; what can't be removed stays, and stops nobody."""
     for hidden in found_in(folder):
         with suppress(OSError, BayesgramError), claimed(hidden) as state:

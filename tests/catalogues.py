@@ -14,8 +14,8 @@ from bayesgram.released.card import Card
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
 from bayesgram.web.api import build
-from bayesgram.web.guard import Entry
-from bayesgram.web.shelf import Builder
+from bayesgram.web.catalogue import Builder
+from bayesgram.web.guard import AccessPolicy
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "<img/src=x/onerror=alert(1)>"
@@ -117,15 +117,15 @@ def many_releases(words):
     return [*made, ("made-none", release(words, 0.1, **none)), ("k", release(words, 1.0, **none))]
 
 
-def shelf(*, public=True, made=releases):
+def catalogue(*, public=True, made=releases):
     """All of it in memory."""
     words = vocabulary()
-    return Builder(lambda _: nullcontext(), words if public else None).shelf(made(words))
+    return Builder(lambda _: nullcontext(), words if public else None).catalogue(made(words))
 
 
 def asker(*, public=True, entry=None, rates=None, made=releases):
     """A function that asks the page without a network."""
-    guard = build(shelf(public=public, made=made), entry or Entry(), rates)
+    guard = build(catalogue(public=public, made=made), entry or AccessPolicy(), rates)
 
     def ask(path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"):
         async def once():

@@ -14,7 +14,7 @@ from bayesgram.released.origins import DiscoveryClaim, Origins
 from bayesgram.text.ngrams import ngram_orders
 
 
-def grown(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim) -> Vocabulary:
+def extended(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim) -> Vocabulary:
     """The vocabulary with n-grams that it lacks, of orders that it has; `logs` are log q."""
     before, orders = vocabulary.origins, ngram_orders(ngrams)
     names, counts, discovered = [], [], []

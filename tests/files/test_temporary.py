@@ -10,14 +10,22 @@ import threading
 import pytest
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files import hidden
-from bayesgram.files.hidden import Hidden, State, claimed, found_in, remove_left, scratch_folder, unfinished_folder
-from bayesgram.files.writing import publish_file
+from bayesgram.files import temporary
+from bayesgram.files.temporary import (
+    State,
+    TemporaryFolder,
+    claimed,
+    found_in,
+    remove_abandoned,
+    scratch_folder,
+    unfinished_folder,
+)
+from bayesgram.files.writing import write_file_atomically
 
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bayesgram.files.hidden import scratch_folder, unfinished_folder
+from bayesgram.files.temporary import scratch_folder, unfinished_folder
 with scratch_folder(Path(sys.argv[1])) as scratch, unfinished_folder(Path(sys.argv[1], "out")) as aside:
     (scratch / "words").write_text("private")
     print(flush=True)
@@ -44,7 +52,7 @@ def states(folder):
 
 def test_what_a_live_process_uses_stays_and_what_a_killed_one_left_goes(tmp_path, holder):
     assert states(tmp_path) == [State.IN_USE] * 2
-    remove_left(tmp_path)
+    remove_abandoned(tmp_path)
     assert states(tmp_path) == [State.IN_USE] * 2
     holder.send_signal(signal.SIGKILL)
     holder.wait()
@@ -59,7 +67,7 @@ def left(folder, name, *, host=None, lock=True):
     path = folder / f"{name}{host or socket.gethostname()}-1-abc_"
     path.mkdir()
     if lock:
-        (path / hidden.LOCK).touch()
+        (path / temporary.LOCK).touch()
     return path
 
 
@@ -67,7 +75,7 @@ def test_what_was_to_be_replaced_is_put_back_unless_something_new_is_there(tmp_p
     for name in ("lost", "there"):
         (left(tmp_path, f".{name}.unfinished-") / "replaced").write_text("old")
     (tmp_path / "there").write_text("new")
-    remove_left(tmp_path)
+    remove_abandoned(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["lost", "there"]
     assert (tmp_path / "lost").read_text() == "old"
     assert (tmp_path / "there").read_text() == "new"
@@ -80,17 +88,17 @@ def test_a_name_that_can_not_be_put_back_is_kept_and_told(tmp_path, monkeypatch)
     def refuse(*_):
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr(hidden.Path, "rename", refuse)
+    monkeypatch.setattr(temporary.Path, "rename", refuse)
     with pytest.raises(BayesgramError, match=r"what was there is kept in .*replaced, as it can't be moved back"):
-        Hidden.named(kept.parent).discard()
+        TemporaryFolder.named(kept.parent).discard()
     assert kept.read_text() == "old"
 
 
 def test_what_can_not_be_removed_is_told(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(hidden, "_remove", lambda _: None)
+    monkeypatch.setattr(temporary, "_remove", lambda _: None)
     with (
         pytest.raises(BayesgramError, match=r"what was begun is in .*\.out\.unfinished-"),
-        publish_file(tmp_path / "out"),
+        write_file_atomically(tmp_path / "out"),
     ):
         raise OSError(28, "No space left on device")
     assert "can't be removed, and may be private; `bayesgram clean` tries again." in caplog.text
@@ -104,7 +112,7 @@ def test_what_is_not_known_to_be_dead_is_not_touched(tmp_path):
     (tmp_path / ".c.unfinished-link").symlink_to(elsewhere)
     (tmp_path / ".unfinished-x").mkdir()
     before = sorted(tmp_path.rglob("*"))
-    remove_left(tmp_path)
+    remove_abandoned(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
     assert states(tmp_path) == [State.UNKNOWN, State.ELSEWHERE]
 
@@ -112,7 +120,7 @@ def test_what_is_not_known_to_be_dead_is_not_touched(tmp_path):
 def test_an_empty_folder_without_a_lock_is_dead(tmp_path):
     """A process was killed between making the folder and its lock, or between removing them."""
     left(tmp_path, ".bayesgram-scratch-", lock=False)
-    remove_left(tmp_path)
+    remove_abandoned(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -128,7 +136,7 @@ def test_makers_and_removers_at_the_same_time_take_nothing_from_each_other(tmp_p
 
     def remove():
         while not stop.is_set():
-            remove_left(tmp_path)
+            remove_abandoned(tmp_path)
 
     def make(number):
         for _ in range(50):
@@ -147,12 +155,12 @@ def test_makers_and_removers_at_the_same_time_take_nothing_from_each_other(tmp_p
     for thread in removers:
         thread.join()
     assert not lost
-    remove_left(tmp_path)
+    remove_abandoned(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
-    real, calls = hidden._remove, []
+    real, calls = temporary._remove, []
 
     def late(folder):
         calls.append(folder)
@@ -161,7 +169,7 @@ def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
         else:
             real(folder)
 
-    monkeypatch.setattr(hidden, "_remove", late)
+    monkeypatch.setattr(temporary, "_remove", late)
     with scratch_folder(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
@@ -172,7 +180,7 @@ def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch)
         raise OSError(95, "Operation not supported")
 
     left(tmp_path, ".bayesgram-scratch-")
-    monkeypatch.setattr(hidden.fcntl, "flock", unsupported)
+    monkeypatch.setattr(temporary.fcntl, "flock", unsupported)
     with scratch_folder(tmp_path) as folder:
         assert folder.exists()
         assert states(tmp_path) == [State.UNKNOWN, State.IN_USE] or states(tmp_path) == [State.IN_USE, State.UNKNOWN]
@@ -180,8 +188,8 @@ def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch)
 
 
 def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monkeypatch):
-    monkeypatch.setattr(hidden.tempfile, "tempdir", str(tmp_path / "no"))
+    monkeypatch.setattr(temporary.tempfile, "tempdir", str(tmp_path / "no"))
     with pytest.raises(
-        BayesgramError, match=r"no: nothing can wait on disk there \(No such file or directory\); .*TMPDIR"
+        BayesgramError, match=r"no: nothing can be spilled to disk there \(No such file or directory\); .*TMPDIR"
     ):
         scratch_folder().__enter__()
