@@ -135,7 +135,7 @@ def test_e8_the_published_lipschitz_constant_is_too_small():
 
 def test_e9_tuning_and_release_add_up_to_the_whole_by_plain_composition():
     assert FOR_RELEASE + FOR_TUNING == 1
-    counts, vocabulary = reference.user_counts(np.eye(40, dtype=int)), reference.vocabulary(range(40))
+    counts, vocabulary = reference.user_counts(np.eye(400, dtype=int)), reference.vocabulary(range(400))
     card = TunedPaper(grid=Grid((0.1,), (0.5,))).release(counts, vocabulary, Budget(0.3, 1e-6)).card
     assert (card.details["epsilon_release"], card.details["epsilon_tuning"]) == (0.2, 0.1)
     assert card.epsilon == 0.3

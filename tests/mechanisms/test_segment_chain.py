@@ -188,9 +188,9 @@ def test_after_three_weeks_of_slow_drift_every_segment_knows_more():
     assert np.mean([gained(seed, 0.1) for seed in (1, 2)], axis=0) == pytest.approx([0.65, 0.65, 0.65], abs=0.25)
 
 
-def test_where_weeks_have_nothing_in_common_a_past_does_hardly_harm():
-    """As without segments, 5% to 13% where there are only 400 n-grams; never a multiple, also in small segments."""
-    assert (np.mean([gained(seed, None) for seed in (1, 2)], axis=0) < 1.3).all()
+def test_where_weeks_have_nothing_in_common_a_past_does_no_harm():
+    """Also in a small segment, where noise hides that they have not."""
+    assert np.median([gained(seed, None) for seed in (1, 2, 3)], axis=0) == pytest.approx(1, abs=0.1)
 
 
 def test_a_change_between_weeks_is_found_by_what_was_measured_in_each(first):

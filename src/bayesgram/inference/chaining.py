@@ -61,6 +61,16 @@ class Drift:
     changed: float  # the part of the n-grams that have changed by more
     information: float  # 1/noise² of what is known now, over that of this release alone: median over the n-grams
 
+    @classmethod
+    def of_others(cls, drift: float) -> "Drift":
+        """Nothing is still there."""
+        return cls(drift, 1.0, 1.0)
+
+    @property
+    def is_of_others(self) -> bool:
+        """Whether nothing is still there."""
+        return self.changed == 1 and self.information == 1
+
 
 @dataclass(frozen=True)
 class Usual:
@@ -125,17 +135,22 @@ class Pairs:
         """Whether as much is still there as this drift would leave: else these are other people, or another language.
 
         By how far both stray from public text, in deviations of what people and noise make of it, and no further than
-        OUTLIER: where the part ρ is still there, their product is expected to be ρ times what is not noise in both.
+        OUTLIER: where the part ρ is still there, their product is ρ times what is left of it without noise.
         """
         known, kept = np.isfinite(self.doubt), self.kept(drift)
-        apart, own, doubt = self.spread * self.usual[known] ** 2, self.own[known], self.doubt[known] ** 2
-        now, then = (each[known] - self.usual[known] for each in (self.now, self.then))
-        strayed = [np.clip(off / np.sqrt(apart + of), -OUTLIER, OUTLIER) for off, of in ((now, own), (then, doubt))]
-        known_both = apart / np.sqrt((apart + own) * (apart + doubt))
-        size = float((known_both**2).sum())
-        one, other = (each - float(known_both @ each) / max(float(known_both.sum()), 1e-9) for each in strayed)
-        still = float((known_both * one * other).sum()) / max(size, 1e-9)
-        return kept > 0 and still > kept / 2 - 1 / np.sqrt(max(size, 1e-9))
+        apart = self.spread * self.usual[known] ** 2
+        noises = self.own[known], self.doubt[known] ** 2
+        common = apart / np.sqrt((apart + noises[0]) * (apart + noises[1]))
+        weights = common / max(float(common.sum()), 1e-9)
+        strayed, straying = [], []
+        for measured, noise in zip((self.now, self.then), noises, strict=True):
+            off = (measured[known] - self.usual[known]) / np.sqrt(apart + noise)
+            off = np.clip(off, -OUTLIER, OUTLIER)
+            strayed.append(off - float(weights @ off))
+            straying.append(float(weights @ (strayed[-1] ** 2 - noise / (apart + noise))))
+        product, size = common * strayed[0] * strayed[1], max(float((common**2).sum()), 1e-9)
+        expected = kept * max(min(straying), 0.0)
+        return kept > 0 and float(product.sum()) > expected * size / 2 - float(np.linalg.norm(product))
 
     def likelihoods(self, drifts: Floats) -> Floats:
         """Log-likelihood of y − m for each drift (drifts × things); 0 where nothing is carried."""
@@ -194,7 +209,7 @@ def combined(
     pairs = about.pairs((measured.counts, measured.noise), (carried.counts, carried.noise), scale)
     found = moves(pairs, [~changed, changed], usual)
     if not pairs.is_related(found.drift):
-        return measured, Drift(found.drift, 1.0, 1.0)
+        return measured, Drift.of_others(found.drift)
     counts, noise = averaged(pairs, found)
     if carried.whole:
         made = replace(made, total=scale * carried.total, total_noise=doubt * carried.total)
@@ -205,7 +220,7 @@ def _told(pairs: Pairs, found: DriftModel, noise: Floats) -> Drift:
     """In three numbers, over what is carried."""
     known = np.isfinite(pairs.doubt)
     if not known.any():
-        return Drift(found.drift, 1.0, 1.0)
+        return Drift.of_others(found.drift)
     gained = float(np.median((pairs.noise / noise)[known] ** 2))
     return Drift(found.drift, float(found.changed[known].mean()), gained)
 

@@ -113,16 +113,17 @@ def join(
 ) -> tuple[list[Measured], dict[str, Drift]]:
     """The measurements of every order together with what a release carries over, and how far people have drifted.
 
-    `everyone`: how far all people have drifted, where these are some of them.
+    `everyone`: how far all people have drifted, where these are some of them. Where those are others than before, so
+    are these, however little noise leaves to be seen of it.
     """
     joined, drifts = [], {}
     for noisy, part in zip(measured, parts, strict=True):
-        carried = carried_over(previous, part)
+        carried, like = carried_over(previous, part), (everyone or {}).get(str(part.order))
         both = noisy
-        if carried is not None:
-            both, drifts[str(part.order)] = combined(
-                noisy, carried, PublicNgrams.of(part), Usual.like((everyone or {}).get(str(part.order)))
-            )
+        if carried is not None and like is not None and like.is_of_others:
+            drifts[str(part.order)] = like
+        elif carried is not None:
+            both, drifts[str(part.order)] = combined(noisy, carried, PublicNgrams.of(part), Usual.like(like))
         joined.append(both)
     return joined, drifts
 

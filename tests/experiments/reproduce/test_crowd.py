@@ -15,7 +15,7 @@ from bayesgram.experiments.crowd import Crowd
 from bayesgram.experiments.population import Population
 from bayesgram.private.counts import count
 
-SMALL = {"size": 400, "sentences": 20_000, "personas": 16, "shelf": 8}
+SMALL = {"size": 400, "sentences": 20_000, "personas": 16, "pool": 8}
 
 
 @cache
