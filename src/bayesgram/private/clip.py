@@ -211,7 +211,7 @@ def norm_of(
     word_counts: Integers,
     touched: Integers,
 ) -> float:
-    """‖counts/shape‖₂ of a user, words included; leaves `said` as it was."""
+    """‖counts/shape‖₂ of a user, words included; leaves `word_counts` as it was."""
     distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
     squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
         word_counts, touched, distinct, weights
@@ -225,7 +225,7 @@ def norm_of(
 def _count_words(
     ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, word_counts: Integers, touched: Integers
 ) -> int:
-    """Count a user's words in `said`, which is zeros before, and list them in `own`; how many they are.
+    """Count a user's words in `word_counts`, which is zeros before, and list them in `touched`; how many they are.
 
     A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
     """
