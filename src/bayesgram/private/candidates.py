@@ -55,7 +55,7 @@ class UserCandidates:
     kept: Iterator[Kept]
 
     def __repr__(self) -> str:
-        return "Gathered(private)"
+        return "UserCandidates(private)"
 
 
 @contextmanager
