@@ -148,6 +148,7 @@ def test_the_card_says_which_public_text_people_write_like(opened, sources_addre
     card = page.locator("#card")
     playwright.expect(card).to_contain_text("Your people write like reviews (60% ± 1) and talk (34% ± 1)")
     marks = card.get_by_role("group", name="Weights of the public sources").get_by_role("img")
+    playwright.expect(marks).to_have_count(6)
     assert [mark.get_attribute("aria-label") for mark in marks.all()][::3] == [
         *("reviews, order 3: 60% ± 1.", "talk, order 1: 50% ± 1.")
     ]
