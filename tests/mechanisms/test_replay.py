@@ -10,6 +10,7 @@ import pytest
 import reference
 import replaying
 import starting
+from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Mechanism, Randomness, release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -92,6 +93,26 @@ def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, t
     for name in DATASETS:
         again = released(mechanism, name, replaying.GivenAgain(source.answers), tmp_path / name)
         assert again == first, name
+
+
+@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch):
+    """All that Λ and the other questions follow from, to the last bit, whoever was asked."""
+    chosen_from, choose = [], posterior.best_choice
+
+    def recorded(seen, longest, multiplier, first_words):
+        chosen_from.append([seen.users, seen.written, longest.prior, first_words.shares, np.array(multiplier)])
+        return choose(seen, longest, multiplier, first_words)
+
+    monkeypatch.setattr(posterior, "best_choice", recorded)
+    source = replaying.WrittenDown()
+    released(Posterior(), "many", source, tmp_path / "first", public)
+    for name in DATASETS:
+        released(Posterior(), name, replaying.GivenAgain(source.answers), tmp_path / name, public)
+    first, *others = chosen_from
+    assert len(others) == len(DATASETS)
+    for other in others:
+        assert all(map(np.array_equal, first, other))
 
 
 # Who is asked first, at which ε, and how many questions the certified mechanism asks then
