@@ -2,7 +2,10 @@
 
 import os
 
+import pytest
 from hypothesis import settings
+
+from bayesgram.text import ngrams
 
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
 FIRST = ("tests/engines/test_spark.py", "tests/cli/test_commands.py", "tests/test_docs.py", "tests/faults/")
@@ -19,3 +22,12 @@ settings.load_profile("fixed")
 def pytest_collection_modifyitems(items):
     """Put the long ones first, and leave the others in their order."""
     items.sort(key=lambda item: next((at for at, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
+
+
+@pytest.fixture(scope="module", params=["sorted", "hashed"])
+def sorted_and_hashed(request):
+    """The n-grams of short text are sorted; and also hashed, as those of long text are."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "hashed":
+            patch.setattr(ngrams, "MOST_TOKENS", -1)
+        yield

@@ -60,8 +60,14 @@ def test_the_first_vocab_and_count_compile_what_is_listed_once_and_the_next_noth
     cache, said = tmp_path / "kernels", []
     for run in ("first", "second"):
         vocab = ("vocab", "one=text.txt", "two=text.txt", "--size", "20", "-o", f"{run}.parquet")
+        longer = (*vocab[:3], "--order", "4", "--size", "20", "-o", f"{run}-longer.parquet")  # too long to be sorted
         count = ("count", "private.jsonl", "--vocab", f"{run}.parquet", "-o", f"{run}-counts")
-        for words, names in ((vocab, compiling.VOCABULARY), (count, compiling.VOCABULARY | compiling.COUNTS)):
+        steps = (
+            (vocab, compiling.TOKENS),
+            (longer, compiling.VOCABULARY),
+            (count, compiling.VOCABULARY | compiling.COUNTS),
+        )
+        for words, names in steps:
             command = [sys.executable, "-m", "bayesgram", *words]
             environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
             done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
@@ -70,7 +76,7 @@ def test_the_first_vocab_and_count_compile_what_is_listed_once_and_the_next_noth
             if run == "first":
                 assert kernels_in(cache) == listed(expected)
     assert kernels_in(cache) == listed(expected)
-    assert said[:2] == said[2:]
+    assert said[:3] == said[3:]
     assert (tmp_path / "first.parquet").read_bytes() == (tmp_path / "second.parquet").read_bytes()
 
 

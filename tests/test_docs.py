@@ -18,7 +18,7 @@ import yaml
 
 import bayesgram
 import commands
-from bayesgram.cli.app import app
+from bayesgram.cli.app import build_app
 from bayesgram.released.meaning import believed, odds_factor
 
 ROOT = Path(__file__).parent.parent
@@ -33,7 +33,7 @@ def tool(name):
     return module
 
 
-COMMANDS = dict(tool("build_cli_docs").commands(typer.main.get_command(app)))
+COMMANDS = dict(tool("build_cli_docs").commands(typer.main.get_command(build_app())))
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from bayesgram.cli.app import app
+from bayesgram.cli.app import build_app
 
 TARGET = Path(__file__).parent.parent / "docs" / "cli.md"
 HEAD = """# The command line
@@ -41,7 +41,7 @@ folders, readable by its owner only; the next run that writes there removes them
 
 def page() -> str:
     """The whole page."""
-    root: Any = typer.main.get_command(app)
+    root: Any = typer.main.get_command(build_app())
     return "\n".join([HEAD, *(section(name, command) for name, command in commands(root))])
 
 

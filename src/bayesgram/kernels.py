@@ -4,11 +4,14 @@ Kernels are cached on disk, release the GIL (so threads run them side by side) a
 gives the same bits on every run.
 
 With NUMBA_DISABLE_JIT=1 they run as Python, hundreds of times slower: so that coverage sees their lines and a debugger
-their variables. Whole numbers are the same bits then; logarithms and exponentials may differ in their last.
+their variables. Whole numbers are the same bits then; logarithms and exponentials may differ in their last. So they run
+inside `interpreting`, too, for who has no more than a handful of numbers.
 """
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import update_wrapper, wraps
 from threading import RLock
 from typing import Any, TypeVar, cast
@@ -19,6 +22,29 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 AS_PYTHON = os.environ.get("NUMBA_DISABLE_JIT", "").strip() not in {"", "0"}  # as Numba reads it
 _ONE_AT_A_TIME = RLock()  # threads that ask for machine code
+
+
+class _State:
+    interpreting = AS_PYTHON
+
+
+def interpreted() -> bool:
+    """Whether kernels run as Python now."""
+    return _State.interpreting
+
+
+@contextmanager
+def interpreting(*, wanted: bool = True) -> Iterator[None]:
+    """Run kernels as Python for a while: less long than it takes to load Numba, if that is not loaded, 0.2 s.
+
+    For a process with one thread: all of them would run so.
+    """
+    before, _State.interpreting = _State.interpreting, AS_PYTHON or (wanted and "numba" not in sys.modules)
+    try:
+        with np.errstate(over="ignore"):  # sums and products of 64 bits wrap in silence, as they do when compiled
+            yield
+    finally:
+        _State.interpreting = before
 
 
 class Kernel:
@@ -43,8 +69,8 @@ class Kernel:
         return self._made
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the kernel takes and gives
-        """What the machine code answers."""
-        return self.made(*arguments, **named)
+        """What the machine code answers, or Python."""
+        return (self._function if _State.interpreting else self.made)(*arguments, **named)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - attributes of Numba's
         if name.startswith("__"):  # Python asks for these of any object

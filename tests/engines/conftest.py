@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayesgram.cli.app import app
+from bayesgram.cli.app import build_app
 from bayesgram.engines import java
 from bayesgram.engines import session as sessions
 
@@ -28,7 +28,7 @@ def spark():
 @pytest.fixture
 def run(capsys):
     def call(*arguments):
-        app([str(argument) for argument in arguments], standalone_mode=False)
+        build_app()([str(argument) for argument in arguments], standalone_mode=False)
         return capsys.readouterr().out
 
     return call

@@ -40,13 +40,13 @@ def main():
 
 def _warm(request):
     """Run a command here, so that its modules and kernels are loaded in every fork."""
-    from bayesgram.cli.app import app
+    from bayesgram.cli.app import build_app
 
     os.chdir(request["cwd"])
     with Path(os.devnull).open("w") as nowhere:
         told, sys.stdout = sys.stdout, nowhere
         try:
-            app([str(argument) for argument in request["warm"]], standalone_mode=False)
+            build_app()([str(argument) for argument in request["warm"]], standalone_mode=False)
         finally:
             sys.stdout = told
     return {}

@@ -18,6 +18,8 @@ from bayesgram.text import ngrams as text_ngrams
 from bayesgram.text.tokens import Tokenizer
 from source_texts import chosen, mixed, several, stored, table, windows
 
+pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
+
 
 @settings(deadline=None, max_examples=60)
 @given(several, st.integers(1, 3), st.integers(1, 12), st.booleans(), st.sampled_from([0, 1000]), st.integers(0, 4))

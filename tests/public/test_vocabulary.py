@@ -17,6 +17,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngrams, windows
 from bayesgram.text.tokens import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
 
 

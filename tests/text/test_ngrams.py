@@ -17,6 +17,7 @@ from bayesgram.text import ngrams, tokens
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokens import Tokenizer
 
+pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 ORDERS = range(1, MAX_ORDER + 1)
 some_texts = st.lists(st.one_of(plain_text, hostile_text), max_size=6)
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram import LanguageModel, Vocabulary, count
-from bayesgram.cli.app import app
+from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import pieces
 from bayesgram.text.pieces import escaped, unescaped
@@ -25,7 +25,7 @@ TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish"
 def refused(*arguments):
     """What a command in this process says of wrong use."""
     with pytest.raises(UsageError) as caught:
-        app([*map(str, arguments)], standalone_mode=False)
+        build_app()([*map(str, arguments)], standalone_mode=False)
     return str(caught.value)
 
 

@@ -22,6 +22,7 @@ from bayesgram.released.changes_view import printable
 from bayesgram.released.drawings import Trace
 from bayesgram.released.release import Release
 from bayesgram.released.report_private import Attacks, Score
+from bayesgram.text.ngrams import distinct_orders
 
 COLOURS = ("bad", "half")
 FINDING = ("attack", "neighbour", "caught", "sentence")
@@ -36,7 +37,7 @@ def scores(
     """
     everybody, orders = totals_for(counts), releases[0][1].orders
     written = [totals_for(counts, release) for _, release in releases]
-    present = [int(order) for order in np.unique(orders) if everybody[orders == order].any()]
+    present = [order for order in distinct_orders(orders) if everybody[orders == order].any()]
     if not present:
         raise BayesgramError("the private counts are empty: there is nothing to compare with; leave `against` out.")
     found: list[Score] = []

@@ -81,4 +81,4 @@ def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     if output is not None:
         console.say(f"Written to: {output}")
     console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
-    console.out.print(found.line, markup=False, soft_wrap=True)
+    console.write(found.line)

@@ -79,14 +79,12 @@ def _size(folder: Path) -> int:
 
 def _print(rows: list[dict[str, Any]], *, remove: bool) -> None:
     if not rows:
-        console.out.print("Nothing was left by killed runs.")
+        console.write("Nothing was left by killed runs.")
         return
     cells = [(row["path"], row["kind"], f"{row['bytes']:,}", _told(row)) for row in rows]
-    console.print_table(
-        "TemporaryFolder folders of bayesgram", ("folder", "kind", "bytes", "state"), cells, right=("bytes",)
-    )
+    console.print_table("Temporary folders of bayesgram", ("folder", "kind", "bytes", "state"), cells, right=("bytes",))
     if not remove and any(row["left"] for row in rows):
-        console.out.print("To remove those that were left by killed runs: the same command with --remove")
+        console.write("To remove those that were left by killed runs: the same command with --remove")
 
 
 def _told(row: dict[str, Any]) -> str:

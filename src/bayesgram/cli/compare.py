@@ -109,7 +109,7 @@ def show_changes(found: "Comparison", top: int) -> None:
         if rows:
             console.print_table(f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr"))
     for line in [found.explained, *found.notes]:
-        console.out.print(line, markup=False, soft_wrap=True)
+        console.write(line)
 
 
 def _cells(change: "Change", names: list[str], *, pair: bool) -> tuple[str, ...]:

@@ -1,31 +1,23 @@
-"""How commands speak: results on standard output, everything else on standard error."""
+"""How commands speak: results on standard output, everything else on standard error.
+
+Rich draws tables and bars, and is loaded when there is one: a command that only writes lines is done by then.
+"""
 
 import json
 import logging
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    DownloadColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.table import Table
-
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
+
     from bayesgram.files import RecordReader
 
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
 JSON = "--json"
 URGENT = ("warning: ", "error: ")
 
@@ -42,10 +34,29 @@ def set_quiet(quiet: bool) -> None:
     _State.quiet = quiet
 
 
+@cache
+def _drawing(*, on_stderr: bool = False) -> "Console":
+    """Where tables, or bars and what is said above them, are drawn."""
+    from rich.console import Console
+
+    return Console(highlight=False, stderr=on_stderr)
+
+
+def write(text: str) -> None:
+    """A line on standard output, as it is and at once."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def write_wrapped(text: str) -> None:
+    """A sentence on standard output, in lines that fit the terminal."""
+    _drawing().print(text, markup=False)
+
+
 def say(text: str, *, urgent: bool = False) -> None:
     """A line for a person, on standard error; with --quiet only what went wrong, or may."""
     if urgent or not _State.quiet or text.startswith(URGENT):
-        err.print(text, markup=False)
+        _drawing(on_stderr=True).print(text, markup=False)
 
 
 class _Sayer(logging.Handler):
@@ -80,21 +91,23 @@ def print_table(
     title: str, columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Sequence[str] = ()
 ) -> None:
     """A table on standard output."""
+    from rich.table import Table
+
     table = Table(title=title, title_justify="left", title_style="bold")
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
     for row in rows:
         table.add_row(*row)
-    out.print(table, markup=False)
+    _drawing().print(table, markup=False)
 
 
 class ReadingBar:
     """A bar that moves with the bytes read, and says what is done with them when all are."""
 
-    def __init__(self, progress: Progress, label: str, then: str) -> None:
+    def __init__(self, progress: "Progress", label: str, then: str) -> None:
         self._progress, self._label, self._then = progress, label, then
         self._task = progress.add_task(label, total=None)
-        self._left = self._size = 0
+        self._left = self.size = 0  # bytes of all inputs
 
     def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
         """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
@@ -103,8 +116,8 @@ class ReadingBar:
         paths = [Path(one) for one in inputs]  # typed as such, so that messages may show them
         reader = read_records(paths, on_progress=self._move, **arguments)
         self._left += times * reader.size
-        self._size += times * reader.size
-        self._progress.update(self._task, total=self._size)
+        self.size += times * reader.size
+        self._progress.update(self._task, total=self.size)
         return reader
 
     def _move(self, count: int) -> None:
@@ -116,20 +129,13 @@ class ReadingBar:
 
     def finish(self) -> None:
         """All is done."""
-        self._progress.update(self._task, description=self._label, total=self._size, completed=self._size)
+        self._progress.update(self._task, description=self._label, total=self.size, completed=self.size)
 
 
 @contextmanager
 def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
     """Show how much of the input is read, and that something is done then."""
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-    )
-    with _progress(*columns) as progress:
+    with _progress("spinner", "label", "bar", "bytes", "clock") as progress:
         bar = ReadingBar(progress, label, then)
         yield bar
         bar.finish()
@@ -138,8 +144,7 @@ def reading(label: str, *, then: str) -> Iterator[ReadingBar]:
 @contextmanager
 def step(label: str) -> Iterator[None]:
     """A spinner with a clock for work whose length isn't known."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with _progress(*columns) as progress:
+    with _progress("spinner", "label", "clock") as progress:
         task = progress.add_task(label, total=1)
         yield
         progress.update(task, completed=1)
@@ -151,14 +156,7 @@ Step = Callable[[str], AbstractContextManager[None]]
 @contextmanager
 def steps(total: int) -> Iterator[Step]:
     """One bar over so many steps, which says what is being done; each is a `step`."""
-    columns = (
-        SpinnerColumn(),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-    )
-    with _progress(*columns) as bar:
+    with _progress("spinner", "bar", "steps", "clock", "label") as bar:
         task = bar.add_task("", total=total)
 
         @contextmanager
@@ -171,15 +169,25 @@ def steps(total: int) -> Iterator[Step]:
         bar.update(task, description="Done")
 
 
-def _progress(*columns: ProgressColumn) -> Progress:
-    return Progress(*columns, console=err, disable=_State.quiet)
+def _progress(*columns: str) -> "Progress":
+    from rich import progress
+
+    kinds: dict[str, Callable[[], progress.ProgressColumn]] = {
+        "spinner": progress.SpinnerColumn,
+        "label": partial(progress.TextColumn, "{task.description}"),
+        "bar": progress.BarColumn,
+        "bytes": progress.DownloadColumn,
+        "steps": progress.MofNCompleteColumn,
+        "clock": progress.TimeElapsedColumn,
+    }
+    shown = (kinds[column]() for column in columns)
+    return progress.Progress(*shown, console=_drawing(on_stderr=True), disable=_State.quiet)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
     """A bar that is moved to a share of its length; until it first is, its length isn't known."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with _progress(*columns) as bar:
+    with _progress("spinner", "label", "bar", "clock") as bar:
         task = bar.add_task(label, total=None)
         yield lambda share: bar.update(task, total=1.0, completed=share)
         bar.update(task, total=1.0, completed=1.0)
@@ -228,7 +236,7 @@ def report(values: dict[str, Any], *, json: bool) -> None:
             if isinstance(value, dict)
             else value
         )
-        out.print(f"{name.replace('_', ' ') + ':':<{width}}{shown}", markup=False, soft_wrap=True)
+        write(f"{name.replace('_', ' ') + ':':<{width}}{shown}")
 
 
 class _NoPandas:

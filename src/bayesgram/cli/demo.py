@@ -61,12 +61,8 @@ def demo(
     _show_found(told.found)
     show_changes(told.followed.weeks, MOST_CHANGES)
     show_changes(told.followed.countries, MOST_CHANGES)
-    console.out.print(
-        CLOSING.format(
-            output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES
-        ),
-        markup=False,
-        soft_wrap=True,
+    console.write(
+        CLOSING.format(output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES)
     )
 
 
@@ -78,7 +74,7 @@ def _show_found(found: "Found") -> None:
         console.print_table(title, ("n-gram", "order", f"weight (T = {found.level:.1f})"), rows, right=("order",))
     for each in found.covered:
         told = f"The vocabulary has {each.before:.1%} of what people write in n-grams of order {each.order}"
-        console.out.print(f"{told}; with what was discovered, {each.after:.1%}.", markup=False, soft_wrap=True)
+        console.write(f"{told}; with what was discovered, {each.after:.1%}.")
 
 
 def generate(

@@ -241,7 +241,7 @@ def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Pa
     """The card, a table with bars, and what a person should know."""
     by_order = ", ".join(f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders)
     told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
-    console.out.print(f"{found.card}\n{told}\nWritten to: {output}", markup=False, soft_wrap=True)
+    console.write(f"{found.card}\n{told}\nWritten to: {output}")
     if not len(found):
         _say_why_nothing(found, settings, budget)
         return

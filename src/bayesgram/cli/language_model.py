@@ -30,6 +30,7 @@ class Format(StrEnum):
 
 
 MODELS = (Format.ARPA, Format.MODEL)
+SHORT, FEW = 200, 20  # characters before the next word, and suggestions: Python has them sooner than Numba is loaded
 Source = Annotated[
     Path, typer.Argument(metavar="RELEASE", help="A release folder, or a public model.", show_default=False)
 ]
@@ -323,6 +324,7 @@ def predict(
     console.without_pandas()
     from time import perf_counter
 
+    from bayesgram.kernels import interpreting
     from bayesgram.released.language_model import LanguageModel
     from bayesgram.released.model_files import ABOUT
 
@@ -334,7 +336,8 @@ def predict(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
             f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
         )
-    found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
+    with interpreting(wanted=len(text) < SHORT and k <= FEW):
+        found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
     if json:
         console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
         return

@@ -135,7 +135,7 @@ def show(made: "Plan") -> None:
     console.say(COLUMNS)
     for line in [made.answer, *made.notes, *(f"warning: {warning}" for warning in made.warnings)]:
         if line:
-            console.out.print(line, markup=False)
+            console.write_wrapped(line)
 
 
 def _cells(row: "Row", made: "Plan") -> dict[str, str]:

@@ -109,7 +109,7 @@ def release(
     if json:
         console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
         return
-    console.out.print(f"{whole.card}\nWritten to: {output}", markup=False, soft_wrap=True)
+    console.write(f"{whole.card}\nWritten to: {output}")
     show_segments(made)
     _draw_norms(whole.card)
 

@@ -104,7 +104,7 @@ def _print(results: "list[Result]", output: Path, *, json: bool) -> None:
         for r in results
     ]
     console.print_table("The paper's experiments", columns, cells, right=columns[2:])
-    console.out.print(f"Open {output}/index.html. The numbers there are {DISCLOSURE}.", markup=False, soft_wrap=True)
+    console.write(f"Open {output}/index.html. The numbers there are {DISCLOSURE}.")
 
 
 def _told(result: "Result") -> dict[str, Any]:

@@ -111,7 +111,7 @@ def _tell(place: "Address", *, open_: bool, json: bool) -> None:
         console.print_json({"address": place.address, "token": place.entry.token, "loopback": place.loopback})
         sys.stdout.flush()  # whoever started this waits for it
     else:
-        console.out.print(f"The page is at {place.address}", markup=False, soft_wrap=True)
+        console.write(f"The page is at {place.address}")
     console.say("Ctrl-C ends it.")
     if open_:
         threading.Thread(target=webbrowser.open, args=(place.address,), daemon=True).start()

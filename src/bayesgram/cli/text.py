@@ -1,6 +1,6 @@
 """bayesgram vocab and bayesgram count: from text to counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from bayesgram.public.public_model import PublicModel
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokens import Tokenizer
+
+LONGEST_SORTED, SHORT_TEXT = 3, 1 << 22  # words, and bytes of files: n-grams that are sorted (`text.sorted_windows`)
 
 Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
 
@@ -148,7 +150,7 @@ def vocab(
     if on_spark:
         made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
-        made, modelled, bad_rows = _made(given, make, request, tokenizer, **rows)
+        made, modelled, bad_rows = _made(given, make, request, tokenizer, orders=choice.get("order", ()), **rows)
     _save(made, output, modelled, request.output, force=force)
     if listed and made.matcher.repeated:
         console.say(
@@ -187,11 +189,15 @@ def _made(
     request: ModelRequest,
     tokenizer: "Tokenizer",
     *,
+    orders: Sequence[int],
     text_column: str,
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
-    """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.compiling import VOCABULARY, compile_ahead, for_text
+    """The vocabulary and the public model, made on this machine, and why rows were skipped.
+
+    `orders` are those that n-grams are chosen of: none where a list is counted.
+    """
+    from bayesgram.compiling import TOKENS, VOCABULARY, compile_ahead, for_text
     from bayesgram.public.opening import Listed, open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
@@ -203,7 +209,8 @@ def _made(
         if request.output is not None:
             text_of(opened)
         if not all(isinstance(source, Listed) for source in opened.values()):
-            compile_ahead(for_text(VOCABULARY, tokenizer.kind))
+            sorts = orders and max(orders) <= LONGEST_SORTED and bar.size < SHORT_TEXT
+            compile_ahead(for_text(TOKENS if sorts else VOCABULARY, tokenizer.kind))
         made = make(sources=opened)
         modelled = request.made(made, opened)
     return made, modelled, sources.skipped_rows(opened.values())

@@ -38,9 +38,10 @@ def _pattern() -> re.Pattern[str]:
 @cache
 def _options() -> dict[str, str]:
     """The long form of every option that some command has, by its name in Python."""
-    from bayesgram.cli.app import app
+    from bayesgram.cli.app import build_app
 
-    found = {parameter.name.rstrip("_"): parameter.opts[0] for parameter in _parameters(typer.main.get_command(app))}
+    parameters = _parameters(typer.main.get_command(build_app()))
+    found = {parameter.name.rstrip("_"): parameter.opts[0] for parameter in parameters}
     return {**found, **OTHERS}
 
 

@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
+from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_orders
+from bayesgram.text.sorted_windows import SortedWindows, are_sortable, keys_of
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import buffers
 from bayesgram.text.window_index import WindowIndex
-from bayesgram.text.windows import WindowTable
+from bayesgram.text.windows import WindowTable, bits_of
 
 MOST_TIES = 4  # times as many n-grams as are asked for wait for the order of their tokens
 ROUGHLY = 1e-9  # far above what rounding does to a sum of twenty quotients
@@ -37,6 +38,19 @@ WIDER = 2  # times as many leaders as are asked for: then other n-grams seldom n
 
 Counted = tuple[Ids, Integers]
 Exact = NDArray[Any]  # whole numbers of any size
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Windows of numbers below `tokens` that are asked for in every source; some may stand there twice."""
+
+    rows: Ids
+    tokens: int
+
+    @cached_property
+    def index(self) -> WindowIndex:
+        """Finds them in text; it is made for sources that need it."""
+        return WindowIndex(self.rows, np.arange(len(self.rows), dtype=np.int32), tokens=self.tokens)
 
 
 class Windows(Protocol):
@@ -51,8 +65,8 @@ class Windows(Protocol):
     def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
         """All that occur so often, some at a time, each once."""
 
-    def counts_of(self, index: WindowIndex, size: int) -> Integers:
-        """How often those of an index occur, whose numbers are below `size`."""
+    def counts_of(self, wanted: Candidates) -> Integers:
+        """How often these occur; of equal ones, the second has none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +111,12 @@ class TextWindows:
             for rows, _ in table.entries(at_least=at_least):
                 yield rows[rows[:, 0] != start]
 
-    def counts_of(self, index: WindowIndex, size: int) -> Integers:
+    def counts_of(self, wanted: Candidates) -> Integers:
         """See `Windows`."""
-        return self.counter.counts_of(index, size)
+        ordered = self.counter.sorted_windows(wanted.rows.shape[1])
+        if ordered is not None:
+            return ordered.counts_of(wanted.rows)
+        return self.counter.counts_of(wanted.index, len(wanted.rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +129,7 @@ class ListedWindows:
     def of(cls, ngrams: pa.LargeStringArray, counts: Integers, tokens: StringTable) -> "ListedWindows":
         """Distinct n-grams in the numbers of these tokens, which get new ones."""
         orders, by_order = ngram_orders(ngrams), {}
-        for order in np.unique(orders).tolist():
+        for order in distinct_orders(orders):
             rows = np.flatnonzero((orders == order) & (counts > 0))
             words = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
             by_order[order] = tokens.add(*buffers(words)).reshape(-1, order), counts[rows]
@@ -134,11 +151,11 @@ class ListedWindows:
         rows, counts = self._of(order)
         yield rows[counts >= at_least]
 
-    def counts_of(self, index: WindowIndex, size: int) -> Integers:
+    def counts_of(self, wanted: Candidates) -> Integers:
         """See `Windows`."""
-        rows, counts = self._of(index.order)
-        found = np.zeros(size, np.int64)
-        owners, numbers = _found_in(rows, index)
+        rows, counts = self._of(wanted.rows.shape[1])
+        found = np.zeros(len(wanted.rows), np.int64)
+        owners, numbers = _found_in(rows, wanted.index)
         found[numbers] = counts[owners]
         return found
 
@@ -284,9 +301,11 @@ def _leading(rows: Ids, counts: Integers, size: int) -> Counted:
 
 def _distinct(rows: Ids, tokens: StringTable) -> Ids:
     """Every window once."""
-    index = WindowIndex(rows, np.arange(len(rows), dtype=np.int32), tokens=len(tokens))
-    _, first = _found_in(rows, index)
-    distinct: Ids = rows[first == np.arange(len(rows))]
+    if are_sortable(rows.shape[1], len(tokens)):
+        first = np.sort(np.unique(keys_of(rows, bits_of(len(tokens))), return_index=True)[1])
+        return rows[first]
+    _, number = _found_in(rows, Candidates(rows, len(tokens)).index)
+    distinct: Ids = rows[number == np.arange(len(rows))]
     return distinct
 
 
@@ -298,8 +317,8 @@ def _found_in(rows: Ids, index: WindowIndex) -> tuple[Ids, Ids]:
 
 def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> Integers:
     """How often each source has these windows (K × V); of windows that are there twice, the second has none."""
-    index = WindowIndex(rows, np.arange(len(rows), dtype=np.int32), tokens=len(tokens))
-    return np.stack([source.counts_of(index, len(rows)) for source in sources])
+    wanted = Candidates(rows, len(tokens))
+    return np.stack([source.counts_of(wanted) for source in sources])
 
 
 def _are_all(leaders: Counted, at_least: int, size: int) -> bool:
@@ -333,7 +352,7 @@ def _not_before(counts: Integers, origins: Ids, least: Sequence[int]) -> Integer
     return np.flatnonzero(found == origins)
 
 
-def _best(tables: Iterable[WindowTable], tokens: pa.LargeBinaryArray, size: int, start: int) -> Counted:
+def _best(tables: Iterable[WindowTable | SortedWindows], tokens: pa.LargeBinaryArray, size: int, start: int) -> Counted:
     """The most frequent windows of tables that have none in common, and their counts."""
     best: Counted | None = None
     for table in tables:

@@ -26,7 +26,7 @@ from bayesgram.released.packed import Packed, backoff_at, first_child_at, value_
 from bayesgram.released.search import found_at
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.ngrams import END, START, ngram_orders
+from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokens import Tokenizer, buffers, chunks
 from bayesgram.text.window_index import WindowIndex
@@ -103,7 +103,7 @@ class PublicText:
         stream = np.insert(numbers, np.cumsum(orders), EMPTY)
         ends = np.cumsum(orders + 1) - 2
         steps, found = self._likelihood(tokens).steps(stream, int(orders.max(initial=1))), np.zeros(len(ngrams))
-        for order in np.unique(orders).tolist():
+        for order in distinct_orders(orders):
             found[orders == order] = window_sums(steps, order)[ends[orders == order]]
         return found
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from bayesgram.arrays import Integers
 from bayesgram.errors import UsageError
+from bayesgram.text.ngrams import distinct_orders
 
 MOST_SOURCES = 20
 UNNAMED = "public"  # what one source without a name is called
@@ -63,7 +64,7 @@ def mixture(by_source: Integers, orders: Integers) -> Integers:
     [4, 4, 2]
     """
     mixed = np.zeros(orders.size, np.int64)
-    for order in np.unique(orders):
+    for order in distinct_orders(orders):
         rows = np.flatnonzero(orders == order)
         sums = by_source[:, rows].sum(axis=1)
         shares = np.zeros(rows.size)

@@ -24,7 +24,7 @@ from bayesgram.released.card import SEEDED
 from bayesgram.released.changes import Counts, Rates, distortion, false_discovery_rates, rates
 from bayesgram.released.effects import ratios
 from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
-from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
 FDR = 0.1  # stated where nobody says otherwise
 MOST_RELEASES = 60
@@ -269,7 +269,7 @@ def _by_order(
 ) -> tuple[list[tuple[Bools, Rates]], dict[int, float]]:
     """The rates of every order, and how much most n-grams moved; notes what noise hides and what clipping distorts."""
     found, drifts, norms = [], {}, 0.0
-    for order in np.unique(matched[0].orders).tolist():
+    for order in distinct_orders(matched[0].orders):
         counts = [each.counts(order) for each in matched]
         seen = [each for each in counts if each is not None]
         if len(seen) < len(counts):

@@ -37,7 +37,7 @@ from bayesgram.errors import UsageError
 from bayesgram.released.pruning import pruned
 from bayesgram.released.trie import NEVER, UNKNOWN, Index, Trie, connect, find_special
 from bayesgram.released.words import Words
-from bayesgram.text.ngrams import END, START, ngram_orders
+from bayesgram.text.ngrams import END, START, distinct_orders, ngram_orders
 from bayesgram.text.tokens import buffers
 
 LOST = 2.0  # κ where a context's own count is known from margins alone
@@ -108,7 +108,7 @@ def _numbered(ngrams: pa.LargeStringArray, expected: Floats) -> tuple[Words, dic
     orders = ngram_orders(ngrams)
     starts = np.cumsum(orders) - orders
     levels = {}
-    for order in np.unique(orders).tolist():
+    for order in distinct_orders(orders):
         picked = np.flatnonzero(orders == order)
         levels[order] = _merged(numbers[starts[picked, None] + np.arange(order)], expected[picked], np.add)
     return words_of(ordered), levels

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Bools, Floats, Ids
@@ -144,14 +145,16 @@ class Measurements:
     def load(cls, folder: Path) -> "Measurements":
         """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
         table = read_whole(folder / FILE)
-        kinds = np.array([KINDS.index(kind) for kind in table["kind"].cast(pa.large_string()).to_pylist()], np.int32)
+        kinds = pc.index_in(table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string()))
+        if kinds.null_count:
+            raise ValueError("a kind that is not known")
         left = _numbers(table, "left") if "left" in table.column_names else None
         stated = json.loads((table.schema.metadata or {}).get(METADATA.encode(), b"null"))
         clipping = None if stated is None else tuple(stated)
         numbers = _numbers(table, "count"), _numbers(table, "noise")
         there = CARRIED[0] in table.column_names
         carried = (_numbers(table, CARRIED[0]), _numbers(table, CARRIED[1])) if there else None
-        return cls(kinds, _whole(table, "order"), _texts(table), *numbers, left, clipping, carried)
+        return cls(kinds.to_numpy(), _whole(table, "order"), _texts(table), *numbers, left, clipping, carried)
 
     def is_kind(self, kind: str) -> Bools:
         """Which rows are of a kind."""

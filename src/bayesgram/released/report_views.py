@@ -24,6 +24,7 @@ from bayesgram.released.norms import norm_bins, users_doubt
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.release import Release
 from bayesgram.released.sources import DETAIL, SourceWeight, source_weights
+from bayesgram.text.ngrams import distinct_orders
 
 MOST_MOVED, MOST_FREQUENT, MOST_FOUND = 12, 15, 40
 
@@ -174,7 +175,7 @@ class DiscoveryView(CardView):
     @property
     def by_order(self) -> dict[int, int]:
         """How many were found, of the orders that were searched."""
-        searched = self.card.settings.get("orders", np.unique(self.orders).tolist())
+        searched = self.card.settings.get("orders", distinct_orders(self.orders))
         return {int(order): int((self.orders == order).sum()) for order in searched}
 
     @cached_property
@@ -250,7 +251,7 @@ class ReleaseView(CardView):
     def orders(self) -> list[OrderView]:
         """One a length of n-grams, short ones first."""
         orders = self.release.orders
-        return [OrderView(self.release, self.public, int(n), orders == n) for n in np.unique(orders)]
+        return [OrderView(self.release, self.public, n, orders == n) for n in distinct_orders(orders)]
 
     @property
     def known_mass(self) -> str:

@@ -19,7 +19,6 @@ from bayesgram.released.packed import (
     first_child_at,
     mask_of,
     read_bits,
-    unpack_words,
     value_at,
     word_at,
 )
@@ -256,14 +255,14 @@ def suffixes(trie: Packed) -> Ids:
     """The node of every n-gram without its first word; its last word, where a forged model lacks that."""
     found = np.zeros(trie.level_starts[-1], np.int32)
     for order in range(2, trie.layout.shape[0]):
-        row, shorter = trie.layout[order - 1], trie.level_starts[order - 1]
-        words = unpack_words(trie.layout[order], trie.level_starts[order + 1] - trie.level_starts[order], trie.records)
+        row, below, shorter = trie.layout[order - 1], trie.layout[order], trie.level_starts[order - 1]
         for parent in range(trie.level_starts[order] - shorter):
             context = found[shorter + parent] - trie.level_starts[order - 2]
             for child in range(
                 first_child_at(parent, row, trie.records, trie.bases),
                 first_child_at(parent + 1, row, trie.records, trie.bases),
             ):
-                place = child_of(order - 2, context, words[child], trie) if context >= 0 else MISSING
-                found[trie.level_starts[order] + child] = shorter + place if place >= 0 else 1 + words[child]
+                word = word_at(child, below, trie.records)
+                place = child_of(order - 2, context, word, trie) if context >= 0 else MISSING
+                found[trie.level_starts[order] + child] = shorter + place if place >= 0 else 1 + word
     return found

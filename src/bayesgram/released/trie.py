@@ -210,9 +210,7 @@ def context_sums(trie: Trie) -> Floats:
 
 def find_special(words: Words) -> tuple[int, int, int]:
     """The numbers of <s>, </s> and <unk>."""
-    names = f"{START}{END}{UNKNOWN}".encode()
-    ends = np.cumsum([0, len(START), len(END), len(UNKNOWN)])
-    start, end, unknown = words.find(np.frombuffer(names, np.uint8), ends).tolist()
+    start, end, unknown = (words.number(name.encode()) for name in (START, END, UNKNOWN))
     return start, end, unknown
 
 

@@ -1,10 +1,11 @@
 """The words of a model: distinct byte strings in byte order, numbered by their rows.
 
 In:  byte strings end to end.   Out: their numbers, and the range of those that begin with a prefix.
-What is stored can be memory-mapped. The table that finds a word is made when the first one is asked for: eight bytes
-a word, and a few milliseconds for a hundred thousand. Does not know what a word means.
+What is stored can be memory-mapped. The table that finds words is made when some are asked for: eight bytes a word, and
+a few milliseconds for a hundred thousand. Does not know what a word means.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from bayesgram import kernels
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.kernels import kernel, signed
@@ -36,7 +38,7 @@ class Words:
         return self.ends.size - 1
 
     def __getitem__(self, number: int) -> str:
-        return str(self.data.data[int(self.ends[number]) : int(self.ends[number + 1])], "utf-8")
+        return self._bytes(number).decode()
 
     @classmethod
     def narrow(cls, data: Bytes, ends: Integers | Ends) -> "Words":
@@ -74,8 +76,19 @@ class Words:
 
     def find(self, data: Bytes, ends: Integers | Ids) -> Ids:
         """The numbers of these strings; −1 where they are not known."""
+        if kernels.interpreted():  # there are few of them: not worth a table
+            whole, bounds = data.tobytes(), ends.tolist()
+            return np.array([self.number(whole[start:end]) for start, end in pairwise(bounds)], np.int32)
         numbers: Ids = _find_words(data, ends, self.data, self.ends, self._slots)
         return numbers
+
+    def number(self, word: bytes) -> int:
+        """That of one string, by halving: no table is made."""
+        place = bisect_left(range(len(self)), word, key=self._bytes)
+        return place if place < len(self) and self._bytes(place) == word else -1
+
+    def _bytes(self, number: int) -> bytes:
+        return bytes(self.data.data[int(self.ends[number]) : int(self.ends[number + 1])])
 
     def starting_with(self, prefix: str) -> tuple[int, int]:
         """The words that begin so: a range of numbers."""

@@ -17,6 +17,7 @@ from bayesgram.cores import CORES, parallel_map, streamed
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
+from bayesgram.text.sorted_windows import MOST_TOKENS, SortedWindows, are_sortable
 from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
 from bayesgram.text.window_index import WindowIndex
@@ -27,6 +28,7 @@ Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of 
 MAX_ORDER = 6
 FEW_TOKENS = 1000
 SMALLEST = 1 << 22  # bytes of a table that is always kept
+SORTED_BYTES = 96  # that a token takes where three orders are sorted
 BUCKETS = 64
 CHUNKS_BEGUN = 8  # chunks of text for each core that are being looked through, or wait to be used
 CELLS = 1 << 22  # as many bytes: they stay in the processor's cache
@@ -47,6 +49,16 @@ def ngram_orders(ngrams: pa.LargeStringArray) -> Integers:
     """How many tokens each n-gram has."""
     spaces: Integers = pc.count_substring(ngrams, " ").to_numpy().astype(np.int64)
     return spaces + 1
+
+
+def distinct_orders(orders: Integers | Ids) -> list[int]:
+    """The orders that there are, ascending; np.unique sorts, and loads masked arrays to ask whether these are.
+
+    >>> distinct_orders(np.array([3, 1, 3]))
+    [1, 3]
+    """
+    present: list[int] = np.flatnonzero(np.bincount(orders)).tolist()
+    return present
 
 
 class NgramCounter:
@@ -81,12 +93,14 @@ class NgramCounter:
         self._orders = [check_order(order) for order in orders]
         self._streams = SpillStreams(scratch)
         self._counted: dict[int, WindowTable] = {}
+        self._sorted: dict[int, SortedWindows] = {}
         self._spilled: dict[int, SpillBuckets] = {}
         self._memory, self._scratch, self._cores = max(memory // 2, SMALLEST), scratch, cores
         self._kept_at_most, self._is_asked_again = self._memory // 4 * 3 // texts, texts > 1
 
     def add(self, texts: pa.LargeBinaryArray) -> None:
         """Take the tokens of these rows: cut on all cores, number new ones on one."""
+        self._sorted.clear()
         parts = list(chunks(texts))
         few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
         for some in (parts[:few], parts[few:]):
@@ -152,9 +166,19 @@ class NgramCounter:
             counts += np.bincount(np.concatenate(found), minlength=size)
         return counts
 
+    def sorted_windows(self, order: int) -> SortedWindows | None:
+        """The n-grams of an order, sorted; nothing where there is too much text for that, or they are too long."""
+        most = min(MOST_TOKENS, self._memory // SORTED_BYTES)
+        if self._counted or self._streams.size > most or not are_sortable(order, len(self.tokens)):
+            return None
+        if order not in self._sorted:
+            streams = chain.from_iterable(self._streams)
+            self._sorted[order] = SortedWindows(streams, order, tokens=len(self.tokens))
+        return self._sorted[order]
+
     def bounds(self, order: int) -> CountMinSketch | None:
-        """At most how often an n-gram occurs; nothing if they are counted already."""
-        if self._counted:
+        """At most how often an n-gram occurs; nothing if they are counted already, or will be at once."""
+        if self._counted or self.sorted_windows(order) is not None:
             return None
         tokens, most = self._streams.size, self._memory // 4 // self._cores
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
@@ -165,11 +189,17 @@ class NgramCounter:
             bounds.add(streams)
         return bounds
 
-    def tables(self, order: int, bounds: CountMinSketch | None = None, *, at_least: int = 1) -> Iterator[WindowTable]:
+    def tables(
+        self, order: int, bounds: CountMinSketch | None = None, *, at_least: int = 1
+    ) -> Iterator[WindowTable | SortedWindows]:
         """The counts of all n-grams of an order that reach a count, and of some others.
 
         They come in one table, or a bucket at a time where they did not fit in memory: equal ones in the same.
         """
+        ordered = self.sorted_windows(order)
+        if ordered is not None:
+            yield ordered
+            return
         if self._counted:
             table = self._counted[order]
         else:
@@ -221,7 +251,7 @@ class NgramMatcher:
         self._tokens = StringTable()
         self._marks = add_marks(self._tokens) if tokenizer.boundaries else None
         orders = ngram_orders(ngrams)
-        self._lists = [self._list(ngrams, orders, int(order)) for order in np.unique(orders)]
+        self._lists = [self._list(ngrams, orders, order) for order in distinct_orders(orders)]
         self.repeated = len(ngrams) - sum(map(len, self._lists))  # that stand there again
 
     def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:

@@ -233,6 +233,13 @@ def _how_often(slots: Slots, most: int) -> Integers:
     return found
 
 
+def count_reached_by(parts: Sequence[Slots], size: int) -> int:
+    """A count that `size` windows reach, if so many have one: the highest such, but for very high ones."""
+    numbers = np.sum([_how_often(slots, 1 << 16) for slots in parts], axis=0)
+    reached = np.cumsum(numbers[:0:-1])[::-1]  # how many have 1 or more, 2 or more ...
+    return max(int(np.count_nonzero(reached >= size)), 1)
+
+
 @kernel
 def _partitioned(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
     """All windows and their counts in order of buckets, and where each bucket begins and ends."""
@@ -356,9 +363,7 @@ class WindowTable:
 
     def count_reached_by(self, size: int) -> int:
         """A count that `size` windows reach, if so many have one: the highest such, but for very high ones."""
-        numbers = np.sum([_how_often(slots, 1 << 16) for slots in self._parts], axis=0)
-        reached = np.cumsum(numbers[:0:-1])[::-1]  # how many have 1 or more, 2 or more ...
-        return max(int(np.count_nonzero(reached >= size)), 1)
+        return count_reached_by(self._parts, size)
 
     def clear(self) -> None:
         """Forget all windows, but keep the room."""

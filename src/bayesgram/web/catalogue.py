@@ -17,6 +17,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release, fits
 from bayesgram.released.report_views import ReleaseView
+from bayesgram.text.ngrams import distinct_orders
 from bayesgram.text.tokens import Tokenizer, buffers
 from bayesgram.web.table import Index, OrderTable
 
@@ -93,7 +94,7 @@ class Builder:
     def _tables(self, release: Release, public: Floats | None) -> dict[int, OrderTable]:
         indices = self._indices.setdefault(_content(release.ngrams), {})
         orders, tables = release.orders, {}
-        for order in np.unique(orders).tolist():
+        for order in distinct_orders(orders):
             if order not in indices:
                 indices[order] = Index.of(release.ngrams, np.flatnonzero(orders == order))
             tables[order] = OrderTable(release, public, indices[order])
