@@ -9,6 +9,7 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -132,7 +133,8 @@ def test_a_release_that_is_saved_again_says_the_same(opened, tmp_path):
     release = Release.load(opened / "posterior")
     release.save(tmp_path / "again")
     again = Release.load(tmp_path / "again")
-    assert again.card == release.card
+    assert replace(again.card, distribution=None) == replace(release.card, distribution=None)
+    assert again.card.distribution == release.described
     assert np.array_equal(again.probabilities, release.probabilities)
 
 
@@ -307,7 +309,7 @@ def test_what_is_no_number_is_a_damaged_file(files, number):
     with pytest.raises(ValueError, match="a format is a whole number from 1"):
         check_format("card.json", "a release", number, newest=1)
     _number(files / "posterior" / "card.json", number)
-    with pytest.raises(BayesgramError, match="the release is damaged; release again"):
+    with pytest.raises(BayesgramError, match="the release is damaged"):
         Release.load(files / "posterior")
 
 

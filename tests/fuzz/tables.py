@@ -242,8 +242,9 @@ def saved_releases() -> list[tuple[bytes, bytes]]:
         made = [*catalogues.releases(words), *catalogues.releases_of_sources(words)[:1]]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
-            files = (Path(folder) / str(number) / name for name in (CARD, DISTRIBUTION))
-            found.append(tuple(file.read_bytes() for file in files))
+            card = json.loads((Path(folder) / str(number) / CARD).read_text(encoding="utf-8"))
+            del card["distribution"]  # or no other table would be looked at
+            found.append((json.dumps(card).encode(), (Path(folder) / str(number) / DISTRIBUTION).read_bytes()))
     return found
 
 
@@ -262,9 +263,8 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
     again_place = place.with_name("again")
     release.save(again_place, force=True)
     again = Release.load(again_place)
-    must(
-        json.dumps(again.card.to_json()) == json.dumps(release.card.to_json()), "saved and loaded, the card is another"
-    )
+    told = [json.dumps({**each.card.to_json(), "distribution": None}) for each in (release, again)]
+    must(told[0] == told[1], "saved and loaded, the card is another")
     must(again.ngrams.equals(release.ngrams), "saved and loaded, the n-grams are others")
     for one, other in ((release.probabilities, again.probabilities), (release.deviations, again.deviations)):
         must((one is None) == (other is None) and (one is None or np.array_equal(one, other)), "other numbers")

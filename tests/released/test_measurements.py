@@ -125,7 +125,7 @@ DAMAGES = {
 @pytest.mark.parametrize("change", DAMAGES.values(), ids=DAMAGES)
 def test_damaged_measurements_are_refused(change, tmp_path):
     folder = changed(tmp_path / "out", change)
-    with pytest.raises(BayesgramError, match=r"the release is damaged; release again\.$"):
+    with pytest.raises(BayesgramError, match="the release is damaged"):
         Release.load(folder)
 
 

@@ -164,5 +164,5 @@ def test_a_card_with_impossible_numbers_is_refused(tmp_path, name, value):
     Gaussian().release(counts, vocabulary, Budget(1.0, 1e-6)).save(tmp_path / "out")
     file = tmp_path / "out" / "card.json"
     file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | {name: value}), encoding="utf-8")
-    with pytest.raises(BayesgramError, match="the release is damaged; release again"):
+    with pytest.raises(BayesgramError, match="the release is damaged"):
         Release.load(tmp_path / "out")

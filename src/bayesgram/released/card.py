@@ -14,7 +14,7 @@ from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses,
 from bayesgram.version import VERSION
 
 # What cards of earlier versions lack.
-LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment")
+LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment", "distribution")
 TOLD = ("model", "clip_norm_used", "slope", "rho", "threshold")  # details that say something without the source code
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
@@ -49,6 +49,7 @@ class Card:
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
     segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
+    distribution: dict[str, Any] | None = None  # the file of the distribution, once it is written
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import SEEDED
 from bayesgram.released.changes import Counts, Rates, distortion, false_discovery_rates, rates
 from bayesgram.released.effects import ratios
-from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
+from bayesgram.released.release import NOT_AGAIN, Fingerprinted, Release, check_vocabulary
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
 FDR = 0.1  # stated where nobody says otherwise
@@ -202,7 +202,7 @@ class _Matched:
             return None
         places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
         if places.null_count:
-            raise BayesgramError("a release has n-grams that it did not measure; it is damaged, release again.")
+            raise BayesgramError(f"a release has n-grams that it did not measure: it is damaged. {NOT_AGAIN}")
         rows = places.to_numpy().astype(np.int64)
         details = self.release.card.details
         sigma = details.get("noise_multiplier")

@@ -5,7 +5,10 @@ On disk: a folder with distribution.parquet (`ngram`, `probability`, `standard_d
 measured.parquet; published whole or not at all.
 """
 
+import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -30,7 +33,7 @@ from bayesgram.released.measurements import Measurements
 from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import ngram_orders
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokens import Tokenizer, buffers
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION, MEASURED)
@@ -38,6 +41,7 @@ FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
 FORMAT = 1
 SHOWN = 10  # n-grams in a notebook
 TOLERANCE = 1e-6  # of a sum of probabilities
+NOT_AGAIN = "Get a copy of it from where it is kept or was published: to release again would spend budget again."
 
 
 class Fingerprinted(Protocol):
@@ -132,6 +136,16 @@ class Release(Tabular):
             columns[COLUMN] = origin_column(self.discovered)
         return pa.table(columns)
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """What the card on disk says of the rows: a file of another release is noticed."""
+        data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
+        digest = hashlib.sha256((offsets - offsets[0]).astype("<i8").tobytes())
+        digest.update(data[offsets[0] : offsets[-1]].tobytes())
+        for column in (self.probabilities, self.deviations, self.discovered):
+            digest.update(b"" if column is None else column.astype("<f8").tobytes())
+        return {"file": DISTRIBUTION, "rows": len(self), "sha256": digest.hexdigest()}
+
     def _repr_html_(self) -> str:
         """For notebooks: the card, and the most probable n-grams."""
         best = self.top(SHOWN)
@@ -153,7 +167,8 @@ class Release(Tabular):
         pq.write_table(self.to_arrow(), folder / DISTRIBUTION, compression="zstd")
         if self.measured is not None:
             self.measured.save(folder)
-        card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
+        told = replace(self.card, distribution=self.described).to_json()
+        card = json.dumps({"format": FORMAT, **told}, indent=2, ensure_ascii=False)
         (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     @classmethod
@@ -170,36 +185,49 @@ class Release(Tabular):
             raise UsageError(f"{path}: holds a release for each segment; give one of them, such as {folder / ALL}.")
         if not (folder / CARD).is_file():
             raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
-        try:
+        with _damage_named(folder / CARD):
             values = read_json(folder / CARD)
             check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
             check_values(values)
             card = Card.from_json(values)
+            linked = card.chain is None or Chain.from_json(card.chain).fits(card.promised)
+        with _damage_named(folder / DISTRIBUTION):
             table = read_whole(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
             discovered = _discovered(table, card)
+        with _damage_named(folder / MEASURED):
             measured = _measured(folder, card)
-            linked = card.chain is None or Chain.from_json(card.chain).fits(card.promised)
-        except UsageError:
-            raise
-        except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise unreadable(path, error) from None
-            raise BayesgramError(f"{path}: the release is damaged; release again.") from None
         if not linked:
             raise BayesgramError(
-                f"{path}: the chain on its card does not hold: a link was changed or is missing. Get the release anew"
-                " from where it was published."
+                f"{path}: the chain on its card does not hold: a link was changed or is missing. {NOT_AGAIN}"
             )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
-        sums = np.bincount(loaded.orders, probabilities)[np.bincount(loaded.orders) > 0]
-        if not (probabilities.min(initial=1) >= 0 and (np.abs(sums - 1) < TOLERANCE).all()):  # also refuses NaN
-            raise BayesgramError(
-                f"{path}: the probabilities are negative or don't add up to 1; the release is damaged."
-            )
+        with _damage_named(folder / DISTRIBUTION):
+            loaded._check_rows()
         return loaded
+
+    def _check_rows(self) -> None:
+        """A ValueError if these are not the rows that the card tells of; cards of 0.1 tell of none."""
+        sums = np.bincount(self.orders, self.probabilities)[np.bincount(self.orders) > 0]
+        if not (np.abs(sums - 1) < TOLERANCE).all():  # also refuses NaN
+            raise ValueError("the probabilities don't add up to 1")
+        if self.card.distribution is not None and self.card.distribution != self.described:
+            raise ValueError("the card tells of another distribution")
+
+
+@contextmanager
+def _damage_named(file: Path) -> Iterator[None]:
+    """Say which file of a release can't be what was written, and what to do about it."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(file, error) from None
+        raise BayesgramError(f"{file}: the release is damaged. {NOT_AGAIN}") from None
 
 
 def fits(release: Release, vocabulary: Fingerprinted) -> bool:
