@@ -84,11 +84,11 @@ class JamesStein(Peer):
 def mechanisms(expected_users: int, epsilons: Sequence[float]) -> list[tuple[str, Mechanism, Budget | None]]:
     """Those of the table."""
     bounds = paper_bounds(expected_users)
-    certified: list[tuple[str, Mechanism, Budget | None]] = [
+    posterior: list[tuple[str, Mechanism, Budget | None]] = [
         ("posterior", Posterior(), Budget(epsilon, DELTA)) for epsilon in epsilons
     ]
     return [
-        *certified,
+        *posterior,
         ("paper, S = 0.00032, ρ = 0.5", Paper(*bounds, slope=0.00032, rho=0.5), Budget(0.1, DELTA)),
         ("paper, S = 0.001, ρ = 0.9", Paper(*bounds, slope=0.001, rho=0.9), Budget(1.0, DELTA)),
         (f"laplace, W = {bounds[1]}", Laplace(bounds[1]), Budget(0.1)),

@@ -4,7 +4,7 @@
 
 Makes up pairs of weeks: people whose words follow Zipf's law, who write log-normal amounts and repeat themselves (every
 other n-gram is one that they have written before), the same people in both weeks or other ones. Each week is measured
-by the certified mechanism at ε, and compared. In some pairs nothing changes; in others some n-grams rise or fall by
+by `posterior` at ε, and compared. In some pairs nothing changes; in others some n-grams rise or fall by
 a factor. Prints the mean false discovery proportion with its standard error, in how many pairs there is any discovery
 although nothing changed, the power by how frequent an n-gram is, and how often a phrase that triples is found.
 """

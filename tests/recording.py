@@ -62,7 +62,7 @@ def measured_by(mechanism, counts, vocabulary, budget, key=11):
     return noise.asked, measured, details
 
 
-# Both ways in which the certified mechanism goes on when it has seen how much users write.
+# Both ways in which `posterior` goes on when it has seen how much users write.
 CHOICES = {
     "counts": Choice(2.0, heavy=4.0),
     "lost words and counts": Choice(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
@@ -72,7 +72,7 @@ CHOICES = {
 
 @contextmanager
 def choosing(choice):
-    """Make the certified mechanism go on like this, whatever noisy amounts say; None: as it likes."""
+    """Make `posterior` go on like this, whatever noisy amounts say; None: as it likes."""
     with pytest.MonkeyPatch.context() as patch:
         if choice is not None:
             patch.setattr(posterior, "best_choice", lambda *_: choice)

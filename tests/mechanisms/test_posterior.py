@@ -1,4 +1,4 @@
-"""The door of the certified mechanism: what is measured, how far one user moves it, how much noise it gets."""
+"""The door of `posterior`: what is measured, how far one user moves it, how much noise it gets."""
 
 import math
 from dataclasses import replace

@@ -115,7 +115,7 @@ def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch
         assert all(map(np.array_equal, first, other))
 
 
-# Who is asked first, at which ε, and how many questions the certified mechanism asks then
+# Who is asked first, at which ε, and how many questions `posterior` asks then
 PATHS = {"lost words are asked": ("many", 20.0, 3), "lost words are not asked": ("few", 0.1, 2)}
 
 

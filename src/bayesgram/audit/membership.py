@@ -47,7 +47,7 @@ class AsPrinted(Paper):
 
 
 class NoisyCounts(Posterior):
-    """The certified mechanism as it leaves the door, before inference, which can only take away."""
+    """`posterior` as it leaves the door, before inference, which can only take away."""
 
     def distribution(
         self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness

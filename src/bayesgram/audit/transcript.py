@@ -1,8 +1,8 @@
 """What a mechanism asks of its noise, with and without one user: the exact law of all that the noise touched.
 
 In:  a target and a neighbouring dataset.   Out: pairs of questions (law, values, scale), one of each dataset.
-The neighbour is given the answers that the dataset got, so a mechanism that asks in the light of earlier answers (the
-certified one chooses its clip norm so) asks both sides the same thing. Such a pair holds the later questions fixed:
+The neighbour is given the answers that the dataset got, so a mechanism that asks in the light of earlier answers
+(`posterior` chooses its clip norm so) asks both sides the same thing. Such a pair holds the later questions fixed:
 for each clip norm it is a mechanism of its own with the same claim, and an attack on it is an attack on the claim.
 Does not look at what happens after the noise: that is post-processing and tells no more.
 """

@@ -84,7 +84,7 @@ def plan(
     force: Annotated[bool, typer.Option("--force", help="Replace the picture if it exists.")] = False,
     json: options.Json = False,
 ) -> None:
-    """Simulate releases by the certified mechanism: what KL to expect at which ε, or which ε reaches a KL.
+    """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
 
     Public text and assumptions go in; no private data is read and nothing is spent.
 

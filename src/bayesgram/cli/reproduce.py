@@ -64,7 +64,7 @@ def reproduce(
 
     check_writable(output, force=force, contents=make.CONTENTS, inputs=[path for path in (counts, vocab) if path])
     if Budget(1.0, delta).delta == 0:
-        raise UsageError("delta=0: the paper's mechanism and the certified one need a delta above 0; 1e-7 is usual.")
+        raise UsageError("delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.")
     number = make.seeds_of((QUICK_SEEDS if quick else PAPER_SEEDS) if seeds is None else seeds)
     data = _data(counts, vocab, users, size, quick=quick)
     wanted = list(make.EXPERIMENTS) if Name.ALL in names else [name.value for name in names]

@@ -1,6 +1,6 @@
 """How counts are to be measured: the shape of the noise and the clip norms, from public text and noisy numbers alone.
 
-The public half of the certified mechanism, so that a plan can be made with the very same choices before there is any
+The public half of `posterior`, so that a plan can be made with the very same choices before there is any
 private text. Does not count, clip or add noise: `mechanisms.posterior` does.
 """
 

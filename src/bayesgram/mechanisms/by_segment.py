@@ -1,4 +1,4 @@
-"""The certified mechanism by country or language: all segments in one vector, one clip, one budget.
+"""`posterior` by country or language: all segments in one vector, one clip, one budget.
 
 The door is that of `posterior`, with coordinates for segments × n-grams, for all people's n-grams, for words, and for
 totals of each segment and of all. A user's whole vector, whatever segments they are in, is clipped to Λ, so that

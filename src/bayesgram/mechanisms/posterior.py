@@ -1,4 +1,4 @@
-"""The certified mechanism: spend the budget on counts, then be as Bayesian as you like. The default.
+"""The posterior mechanism: spend the budget on counts, then be as Bayesian as you like. The default.
 
 The door: shape, clip, fixed point, exact integer sum, discrete Gaussian noise (docs/promise.md proves it). A few
 percent of the budget measure how much users write, so that the clip norm Λ fits them, and where it is worth it another

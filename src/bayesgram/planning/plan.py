@@ -207,7 +207,7 @@ def plan(
     size: int | None = None,
     draws: int | None = None,
 ) -> Plan:
-    """What accuracy to expect of a release by the certified mechanism, from public text and assumptions alone.
+    """What accuracy to expect of a release by `posterior`, from public text and assumptions alone.
 
     For each ε, or with `kl` or `known` (a share) the ε that reaches it. With several `releases` ε is for all of them
     together; with a `ledger` it is of what is left there, at its δ. `size` cuts the vocabulary to its most frequent

@@ -1,4 +1,4 @@
-"""How much users write, and with which words they begin: the first, small question of the certified mechanism.
+"""How much users write, and with which words they begin: the first, small question of `posterior`.
 
 In:  users × 𝒱.   Out: an exact integer sum over users, by public bins of their norm.
 What is kept of a user is a function of that user alone, and of bounded norm. Does not choose bins or kinds: they are

@@ -25,21 +25,21 @@ def released(data):
         data, Exact(Cached.of(data.counts), data.users, (5, 6)), lambda theta: theta.tobytes(), DELTA, workers=2
     )
     tuned = [bench._tuned(epsilon, 5) for epsilon in EPSILONS]
-    certified = [bench._certified(epsilon, 5) for epsilon in EPSILONS]
+    posterior = [bench._posterior(epsilon, 5) for epsilon in EPSILONS]
     paper = [bench._paper(epsilon, 5, 0.01, 0.7) for epsilon in EPSILONS]
     laplace = [bench._laplace(method, epsilon, 5, 3) for method in LAPLACE for epsilon in EPSILONS]
-    return {(row.method, row.epsilon): row.value for row in (*tuned, *certified, *paper, *laplace)}
+    return {(row.method, row.epsilon): row.value for row in (*tuned, *posterior, *paper, *laplace)}
 
 
 LAPLACE = {Method.LAPLACE: Laplace(3), Method.LAPLACE_PUBLIC: LaplacePublic(3)}
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("method", [Method.CERTIFIED, Method.PAPER_TUNED, Method.PAPER_BEST, *LAPLACE])
+@pytest.mark.parametrize("method", [Method.POSTERIOR, Method.PAPER_TUNED, Method.PAPER_BEST, *LAPLACE])
 def test_a_row_is_what_the_mechanism_releases_bit_for_bit(data, released, method, epsilon):
     paper = Paper(*paper_bounds(data.users), slope=0.01, rho=0.7)
     mechanism = {
-        Method.CERTIFIED: Posterior(),
+        Method.POSTERIOR: Posterior(),
         Method.PAPER_TUNED: TunedPaper(paper, GRID),
         Method.PAPER_BEST: paper,
         **LAPLACE,
@@ -68,11 +68,11 @@ def test_the_best_settings_are_those_with_the_smallest_median_for_each_epsilon()
     ]
 
 
-def test_certified_beats_public_text_and_gains_with_epsilon(run, data):
+def test_posterior_beats_public_text_and_gains_with_epsilon(run, data):
     """The margin is more than 8 standard deviations over seeds: one seed in 10¹⁵ would fail; these are fixed."""
-    rows = run.bench(data).rows([0.5, 5.0], [Method.CERTIFIED, Method.PUBLIC])
+    rows = run.bench(data).rows([0.5, 5.0], [Method.POSTERIOR, Method.PUBLIC])
     weak, strong = (
-        np.array([r.value for r in rows if r.method == Method.CERTIFIED and r.epsilon == e]) for e in (0.5, 5.0)
+        np.array([r.value for r in rows if r.method == Method.POSTERIOR and r.epsilon == e]) for e in (0.5, 5.0)
     )
     public = next(row.value for row in rows if row.method == Method.PUBLIC)
     assert strong.mean() + 8 * strong.std() < weak.min()

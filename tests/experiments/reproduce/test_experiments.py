@@ -80,7 +80,7 @@ def test_figure_5_compares_k_with_epsilon(made):
 
 def test_figure_6_is_a_rate_within_its_interval(made):
     table = pl.read_csv(made[0] / "figure-6.csv", infer_schema_length=None)
-    attacked = (Method.LAPLACE, Method.AS_PRINTED, Method.COROLLARY, Method.CERTIFIED)
+    attacked = (Method.LAPLACE, Method.AS_PRINTED, Method.COROLLARY, Method.POSTERIOR)
     assert set(table["method"]) == {method.value for method in attacked}
     assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"]) & (table["high"] <= 1)).all()
     assert table["ceiling"].is_between(0.5, 1).all()
@@ -135,7 +135,7 @@ def rows_of(**values):
 
 
 def test_the_verdict_follows_the_numbers():
-    usual = {"laplace": 5.0, "laplace_public": 5.0, "laplace_public_best": 3.0, "public": 1.4, "certified": 0.1}
+    usual = {"laplace": 5.0, "laplace_public": 5.0, "laplace_public_best": 3.0, "public": 1.4, "posterior": 0.1}
     good = FIGURE_1.finding(rows_of(paper_best=0.6, paper_range=0.6, paper_tuned=0.7, laplace_best=0.9, **usual))
     assert good.verdict == "reproduced"
     assert "88% smaller than" in good.checks[0].found
@@ -210,7 +210,7 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
     [
         ({"size": 1}, "size=1: the number of n-grams in the vocabulary is a whole number from 2 to 200,000."),
         ({"seeds": 0}, "seeds=0: the number of seeds is a whole number from 1 to 1,000."),
-        ({"delta": 0}, "delta=0: the paper's mechanism and the certified one need a delta above 0; 1e-7 is usual."),
+        ({"delta": 0}, "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual."),
         ({"delta": 2.0}, "delta=2.0: give 0, or a number from 1e-30 to below 1"),
         ({"users": 9, "counts": Path("c"), "vocab": Path("v")}, "users=9: the users are those of --counts"),
         ({"counts": Path("c"), "vocab": Path("v")}, "v: no such vocabulary; make one with `bayesgram vocab`."),

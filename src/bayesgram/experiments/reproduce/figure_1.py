@@ -30,7 +30,7 @@ def finding(found: Sequence[Row]) -> Finding:
     at = {method: middle(found, method) for method in dict.fromkeys(row.method for row in found)}
     tuned, best, in_range = at[Method.PAPER_TUNED], at[Method.PAPER_BEST], at[Method.PAPER_RANGE]
     laplace, laplace_best, public = at[Method.LAPLACE], at[Method.LAPLACE_BEST], at[Method.PUBLIC]
-    certified = at[Method.CERTIFIED]
+    posterior = at[Method.POSTERIOR]
     checks = [
         Check(
             f"At ε = 0.1, with the best ρ and the best S of the paper's range, its mechanism has KL {shown(in_range)}:"
@@ -54,7 +54,7 @@ def finding(found: Sequence[Row]) -> Finding:
         ),
     ]
     rival, its = min((laplace_best, "Laplace at its best W"), (best, "the paper's mechanism at its best"))
-    remark = f"Certified at ε = 0.1: KL {shown(certified)}, {smaller_by(certified, rival)} the best rival ({its})."
+    remark = f"Posterior at ε = 0.1: KL {shown(posterior)}, {smaller_by(posterior, rival)} the best rival ({its})."
     return Finding(checks, [remark, *algorithm_2(tuned, best)])
 
 

@@ -56,10 +56,10 @@ def finding(found: Sequence[Row]) -> Finding:
             all(best[users] < laplace[users] for users in best),
         ),
     ]
-    certified = lines[Method.CERTIFIED]
+    posterior = lines[Method.POSTERIOR]
     remark = (
-        f"Certified goes from {shown(certified[few])} to {shown(certified[many])}, and is below the public baseline at"
-        f" {sum(certified[u] < public[u] for u in certified)} of {len(certified)} sizes."
+        f"Posterior goes from {shown(posterior[few])} to {shown(posterior[many])}, and is below the public baseline at"
+        f" {sum(posterior[u] < public[u] for u in posterior)} of {len(posterior)} sizes."
         " C changes from 1 to 10 at a million users."
     )
     return Finding(checks, [remark, *algorithm_2(lines[Method.PAPER_TUNED][many], best[many])])

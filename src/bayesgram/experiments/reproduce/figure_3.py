@@ -31,7 +31,7 @@ def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
 def finding(found: Sequence[Row]) -> Finding:
     """Below the public baseline and below Laplace at every size."""
     lines = {m: dict(along(found, "vocabulary_size", m)) for m in (*PUBLIC_AND_PRIVATE, *LAPLACES)}
-    best, public, certified = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.CERTIFIED))
+    best, public, posterior = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR))
     laplace, rival = lines[Method.LAPLACE], lines[Method.LAPLACE_BEST]
     small, large = min(best), max(best)
 
@@ -50,7 +50,7 @@ def finding(found: Sequence[Row]) -> Finding:
         check("Laplace at its best W", rival),
     ]
     remark = (
-        f"Certified goes from {shown(certified[small])} at {small:,} n-grams to {shown(certified[large])} at {large:,}."
+        f"Posterior goes from {shown(posterior[small])} at {small:,} n-grams to {shown(posterior[large])} at {large:,}."
     )
     return Finding(checks, [remark, *algorithm_2(lines[Method.PAPER_TUNED][large], best[large])])
 

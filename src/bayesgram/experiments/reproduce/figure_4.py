@@ -35,7 +35,7 @@ def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
 def finding(found: Sequence[Row]) -> Finding:
     """Worse public text, worse result."""
     lines = {method: dict(along(found, "public_noise", method)) for method in METHODS}
-    best, public, certified = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.CERTIFIED))
+    best, public, posterior = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR))
     clean, dirty = min(best), max(best)
     checks = [
         Check(
@@ -50,8 +50,8 @@ def finding(found: Sequence[Row]) -> Finding:
         ),
     ]
     remark = (
-        f"Certified goes from {shown(certified[clean])} to {shown(certified[dirty])}; with the worst public text it is"
-        f" {smaller_by(certified[dirty], best[dirty])} the paper's mechanism at its best."
+        f"Posterior goes from {shown(posterior[clean])} to {shown(posterior[dirty])}; with the worst public text it is"
+        f" {smaller_by(posterior[dirty], best[dirty])} the paper's mechanism at its best."
     )
     return Finding(checks, [remark, *algorithm_2(lines[Method.PAPER_TUNED][clean], best[clean])])
 

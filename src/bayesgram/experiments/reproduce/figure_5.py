@@ -35,8 +35,8 @@ def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
 
 def finding(found: Sequence[Row]) -> Finding:
     """Is ε = 0.2 as good as K = 50?"""
-    tuned, best, certified = (
-        middle(found, m, epsilon=0.2) for m in (Method.PAPER_TUNED, Method.PAPER_BEST, Method.CERTIFIED)
+    tuned, best, posterior = (
+        middle(found, m, epsilon=0.2) for m in (Method.PAPER_TUNED, Method.PAPER_BEST, Method.POSTERIOR)
     )
     add_one, public = (middle(found, m, k=50) for m in (Method.K_ADD_ONE, Method.K_PUBLIC))
     near = min(abs(best / anonymous - 1) for anonymous in (add_one, public))
@@ -46,7 +46,7 @@ def finding(found: Sequence[Row]) -> Finding:
         " within 25%, or better.",
         near <= SIMILAR or best < min(add_one, public),
     )
-    remark = f"Certified at ε = 0.2: {shown(certified)}, {smaller_by(certified, add_one)} K = 50 with add-one."
+    remark = f"Posterior at ε = 0.2: {shown(posterior)}, {smaller_by(posterior, add_one)} K = 50 with add-one."
     return Finding([check], [remark, *algorithm_2(tuned, best)])
 
 

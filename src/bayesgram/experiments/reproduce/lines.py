@@ -13,7 +13,7 @@ from bayesgram.charts import spread_out
 from bayesgram.experiments.reproduce.bench import Method, Row
 
 COLOURS = {
-    Method.CERTIFIED: "#1b7f5c",
+    Method.POSTERIOR: "#1b7f5c",
     Method.PAPER_TUNED: "#c9760a",
     Method.PAPER_BEST: "#c9760a",
     Method.PAPER_RANGE: "#8c3b00",

@@ -22,7 +22,7 @@ READING = """
 page can be made again: it is not the noise of a release. The paper never states its δ. C = 1 below a million users and
 10 from there on, W = users/1000, as in the paper. What is marked * chose W, or S and ρ, by looking at private data;
 S is sought from 10⁻⁶, below the range of the paper (10⁻³ to 10⁴), which flatters its mechanism where that is best. The
-ε of the paper’s mechanism is its claim, not a guarantee (EMPIRICAL); those of Laplace and the certified mechanism are
+ε of the paper’s mechanism is its claim, not a guarantee (EMPIRICAL); those of Laplace and the posterior mechanism are
 PROVED.</p>
 """
 MARKS = {True: ("✓", "reproduced", "holds"), False: ("✗", "not", "does not hold")}

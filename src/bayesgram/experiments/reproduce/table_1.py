@@ -69,7 +69,7 @@ def finding(found: Sequence[Row]) -> Finding:
         ),
     ]
     remark = (
-        f"Certified at ε = 0.2: {shown(at[Method.CERTIFIED])}. Laplace at its best W: {shown(at[Method.LAPLACE_BEST])}."
+        f"Posterior at ε = 0.2: {shown(at[Method.POSTERIOR])}. Laplace at its best W: {shown(at[Method.LAPLACE_BEST])}."
     )
     return Finding(checks, [remark, *algorithm_2(at[Method.PAPER_TUNED], best), DIFFERENCE])
 
