@@ -52,12 +52,19 @@ def test_the_command_line_page_is_up_to_date():
     )
 
 
+def blocks(page):
+    """(language, text) of every code block, from top to bottom."""
+    return re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+
+
 def transcripts(page):
-    """(command, expected output) of every console block."""
-    for block in re.findall(r"```console\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
+    """(command, expected output) of every console block; and the commands of other blocks, whatever they say."""
+    for language, block in blocks(page):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
             yield command, expected
+        if not language:
+            yield from ((command, None) for command in commands_in(block))
 
 
 TRANSCRIPTS = [
@@ -78,6 +85,10 @@ def test_the_transcript_is_what_happens(tmp_path, page):
         name, *arguments = shlex.split(command)
         assert name == "bayesgram"
         assert not set("$*?<>|;&`") & set(command), "a shell would read this otherwise"
+        if expected is None:
+            if arguments[0] != "serve":  # which would not end
+                commands.inside(*smaller(arguments), cwd=tmp_path)
+            continue
         done = commands.bayesgram(*arguments, cwd=tmp_path, COLUMNS="100")
         assert done.returncode == 0, (command, done.stderr)
         assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (command, done.stdout)
@@ -85,6 +96,15 @@ def test_the_transcript_is_what_happens(tmp_path, page):
 
 HOW_TO = sorted((ROOT / "docs" / "howto").glob("*.md"))
 SMALLER = {"--users": 300, "--sentences": 1500, "--size": 300}  # the commands are as written, the numbers smaller
+
+
+def smaller(words):
+    """The same command with smaller numbers."""
+    words = [*words, "--sentences", "1500"] if words[0] == "generate" and "--sentences" not in words else words
+    for option, number in SMALLER.items():
+        if option in words:
+            words[words.index(option) + 1] = str(min(int(words[words.index(option) + 1]), number))
+    return words
 
 
 @pytest.fixture(scope="module")
@@ -131,22 +151,23 @@ def test_a_how_to_page_runs_as_written_from_top_to_bottom(page, own_files, made,
         shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     shown = [] if "```console" in page.read_text(encoding="utf-8") else list(shown_commands(page))
     for command in shown:
-        words = as_a_shell_reads(command, tmp_path)[1:]
-        words += ["--sentences", "1500"] if words[0] == "generate" and "--sentences" not in words else []
-        for option, number in SMALLER.items():
-            if option in words:
-                words[words.index(option) + 1] = str(min(int(words[words.index(option) + 1]), number))
-        commands.inside(*words, cwd=tmp_path)
+        commands.inside(*smaller(as_a_shell_reads(command, tmp_path)[1:]), cwd=tmp_path)
     assert shown or f"docs/howto/{page.name}" in TRANSCRIPTS, "its transcript is run by another test"
 
 
 def shown_commands(page):
-    """Every line of a code block that begins with bayesgram, with the lines that continue it."""
-    for block in re.findall(r"```(?:console)?\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
-        for line in block.replace("\\\n", " ").splitlines():
-            words = line.strip().removeprefix("$ ")
-            if words.startswith("bayesgram ") and "…" not in words and "..." not in words:
-                yield words.partition(" #")[0]
+    """Every command that a page shows."""
+    for language, block in blocks(page):
+        if language in {"", "console"}:
+            yield from commands_in(block)
+
+
+def commands_in(block):
+    """Every line that begins with bayesgram, with the lines that continue it."""
+    for line in block.replace("\\\n", " ").splitlines():
+        words = line.strip().removeprefix("$ ")
+        if words.startswith("bayesgram ") and "…" not in words and "..." not in words:
+            yield words.partition(" #")[0]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "cli.md"], ids=lambda page: page.name)

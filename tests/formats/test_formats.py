@@ -9,7 +9,6 @@ import re
 import shutil
 import sqlite3
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -133,7 +132,7 @@ def test_a_release_that_is_saved_again_says_the_same(opened, tmp_path):
     release = Release.load(opened / "posterior")
     release.save(tmp_path / "again")
     again = Release.load(tmp_path / "again")
-    assert replace(again.card, distribution=None) == replace(release.card, distribution=None)
+    assert again.card == release.card
     assert again.card.distribution == release.described
     assert np.array_equal(again.probabilities, release.probabilities)
 

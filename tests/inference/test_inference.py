@@ -61,7 +61,7 @@ def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(nois
     public, measured, truth = world(word_effect=1.2, own_effect=0.2, noise=noise)
     flat, _ = posterior(measured.counts, measured.noise, measured.counts.sum() * public.prior)
     found = infer(measured, public)
-    assert found.model.startswith("pooled")
+    assert found.model.startswith("words pooled")
     assert kl(truth, found.theta) < 0.8 * kl(truth, flat / flat.sum())
     assert kl(truth, found.theta) < kl(truth, public.prior)
 

@@ -1,6 +1,9 @@
 """bayesgram demo and bayesgram generate: made-up people, and the whole story about them."""
 
+import os
+import sys
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,7 +27,7 @@ PROVED: ε is a guarantee for every user. EMPIRICAL: ε is the paper's claim, no
 {leaked} of {secrets} planted secrets can be pieced together from a release or the discovery.
 Open {pictures} and results.csv in {output}; the releases are in {output}/releases.
 Type with them, look through them and plan the next one, on a page of your own:
-  bayesgram serve {output}/releases --vocab {output}/vocab.parquet --vocab {output}/found/vocab.parquet --open"""
+  {command} serve {output}/releases --vocab {output}/vocab.parquet --vocab {output}/found/vocab.parquet --open"""
 PICTURES = "comparison.png, sources.png, moved.png, norms.png, found.png, weeks.png"
 MOST_FOUND = 12  # discovered n-grams
 MOST_CHANGES = 5  # over the weeks, and between countries
@@ -62,8 +65,20 @@ def demo(
     show_changes(told.followed.weeks, MOST_CHANGES)
     show_changes(told.followed.countries, MOST_CHANGES)
     console.write(
-        CLOSING.format(output=output, leaked=told.leaked, secrets=told.secrets, sources=told.sources, pictures=PICTURES)
+        CLOSING.format(
+            command=_command(),
+            output=output,
+            leaked=told.leaked,
+            secrets=told.secrets,
+            sources=told.sources,
+            pictures=PICTURES,
+        )
     )
+
+
+def _command() -> str:
+    """What to type to run us: after `make demo` we are not on the path."""
+    return "bayesgram" if which("bayesgram") else os.path.relpath(sys.argv[0])
 
 
 def _show_found(found: "Found") -> None:

@@ -25,7 +25,7 @@ from bayesgram.inference.unclipping import lost_counts
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE = 1.0  # in log-likelihood, of an answer in place of public text
 CERTAIN = 10.0  # log-likelihood by which learnt weights are believed as they are
-LEVEL, LEVEL_PRICE = "level", 10.0  # the model without public text, and its price
+LEVEL, LEVEL_PRICE = "n-gram by n-gram, without public text", 10.0  # the model without public text, and its price
 SURE = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
@@ -165,16 +165,17 @@ def _given_back(kept: Floats, measured: Measured, public: PublicNgrams, vectors:
 
 def _answers(measured: Measured, pool: Pool) -> list[Answer]:
     """All models, from cautious to bold; each pooled one starts from the one before."""
-    found = [_answer("flat", measured, pool, PRICE)]
+    found = [_answer("n-gram by n-gram", measured, pool, PRICE)]
     if not pool.public.learnt:
         found.append(_answer(LEVEL, measured, pool, LEVEL_PRICE))
     if pool.public.words.shape[1] == 1:
         return found
     for stiffness, price in STIFFNESS.items():
-        name = f"pooled, {stiffness:g} times as stiff" if stiffness > 1 else "pooled as usual"
-        found.append(_answer(name, measured, pool, price, stiffness * RIDGES, found[-1].beta))
+        found.append(
+            _answer(f"words pooled (ridge × {stiffness:g})", measured, pool, price, stiffness * RIDGES, found[-1].beta)
+        )
     ridges, start = learnt_ridges(measured, pool, RIDGES, found[-1].beta)
-    return [*found, _answer("pooled", measured, pool, LEARNT_PRICE, ridges, start)]
+    return [*found, _answer("words pooled (ridge learnt)", measured, pool, LEARNT_PRICE, ridges, start)]
 
 
 def _answer(
@@ -312,6 +313,14 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
 def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
     return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior)
+
+
+def models_told(found: Mapping[str, Inferred]) -> str:
+    """How the n-grams of each order were inferred, for the card."""
+    names = {order: each.model for order, each in found.items()}
+    if len(set(names.values())) == 1:
+        return next(iter(names.values()))
+    return "; ".join(f"order {order}: {name}" for order, name in names.items())
 
 
 def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.measured import Measured, PublicNgrams
 from bayesgram.inference.measurement_files import measured_again, places
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import Inferred, sources_told
+from bayesgram.inference.posterior import Inferred, models_told, sources_told
 from bayesgram.inference.segments import by_source, infer_segments
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.measurements import NGRAM, Measurements
@@ -165,7 +165,7 @@ def _told(
     numbers = {"measured": used, "not_measured": len(vocabulary) - used, "ignored": asked - used}
     details = {name: value for name, value in card.details.items() if name != "source_weights"}
     details |= {
-        "model": ", ".join(dict.fromkeys(each.model for each in found.values())),
+        "model": models_told(found),
         "expected_counts": {order: round(each.total, 1) for order, each in found.items()},
         **sources_told(vocabulary.source_names, found),
         **more,

@@ -36,7 +36,7 @@ from bayesgram.inference.measuring import (
 )
 from bayesgram.inference.mixing import kinds_of, likely_weights
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import Inferred, sources_told
+from bayesgram.inference.posterior import Inferred, models_told, sources_told
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -168,9 +168,9 @@ def described(found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[s
     """What was inferred of every order, and what the card says of it."""
     by_order = dict(zip((str(part.order) for _, part in vocabulary.parts), found, strict=True))
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
-    models = ", ".join(dict.fromkeys(each.model for each in found))
     theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
-    said = {"model": models, "expected_counts": totals, **sources_told(vocabulary.source_names, by_order), **details}
+    told = {"model": models_told(by_order), "expected_counts": totals}
+    said = {**told, **sources_told(vocabulary.source_names, by_order), **details}
     return Outcome(theta, said, deviation)
 
 

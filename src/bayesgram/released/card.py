@@ -15,7 +15,8 @@ from bayesgram.version import VERSION
 
 # What cards of earlier versions lack.
 LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment", "distribution")
-TOLD = ("model", "clip_norm_used", "slope", "rho", "threshold")  # details that say something without the source code
+# Details that say something without the source code, and what a person calls them.
+TOLD = {"model": "model", "clip_norm_used": "clip norm", "slope": "slope", "rho": "ρ", "threshold": "threshold"}
 LONGEST_LIST = 10  # that a person is shown; card.json has all
 SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
@@ -49,7 +50,7 @@ class Card:
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
     segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
-    distribution: dict[str, Any] | None = None  # the file of the distribution, once it is written
+    distribution: dict[str, Any] | None = field(default=None, compare=False)  # its file, once it is written
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -183,7 +184,7 @@ class Card:
     def told(self) -> list[tuple[str, str]]:
         """What a person can use, a line each; `to_json` has everything."""
         settings = _listed(self.settings)
-        details = _listed({name: self.details[name] for name in TOLD if name in self.details})
+        details = _listed({said: self.details[name] for name, said in TOLD.items() if name in self.details})
         lines = [
             ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
             ("Details", details),
