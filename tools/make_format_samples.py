@@ -25,7 +25,7 @@ from bayesgram.private.store import load_counts
 from bayesgram.version import VERSION
 
 TEXT = (
-    "generate --users 200 --sentences 3000 --seed 7 -o data",
+    "generate --users 200 --sentences 3000 --countries --seed 7 -o data",
     "vocab data/articles.txt.gz --order 3 --size 40 -o FILES/vocab.parquet",
     "vocab data/articles.txt.gz --orders 1,2,3 --boundaries --size 30 -o FILES/vocab-orders.parquet",
     "count data/messages --vocab FILES/vocab.parquet -o FILES/counts",
@@ -57,6 +57,15 @@ EXPORTS = (
     "export FILES/posterior --format jsonl -o FILES/table.jsonl",
     "export FILES/posterior --format parquet -o FILES/table.parquet",
 )
+SOURCES = "articles=data/articles.txt.gz chat=data/chat.txt.gz"
+COUNTRIES = "--by country --segments de,fr,it --other"
+LATER = (  # what 0.1 did not have
+    f"vocab {SOURCES} --order 2 --size 30 -o FILES/vocab-sources.parquet --model FILES/public-model --model-size 200",
+    f"count data/messages --vocab FILES/vocab.parquet {COUNTRIES} -o FILES/counts-countries",
+    "release FILES/counts-countries --vocab FILES/vocab.parquet --epsilon 1 --delta 1e-6 -o FILES/countries",
+    f"{COUNTS} --epsilon 1 --delta 1e-6 --previous FILES/gaussian -o FILES/next",
+    "discover data/messages --vocab FILES/vocab.parquet --epsilon 4 --delta 1e-4 -o FILES/discovery",
+)
 AUDIT = (
     "audit FILES/counts --vocab FILES/vocab.parquet --epsilon 1 --delta 1e-6 --attacks likelihood-ratio -o FILES/audit"
 )
@@ -70,7 +79,7 @@ def main(output: Path) -> None:
     with TemporaryDirectory() as scratch:
         work = Path(scratch)
         (work / "FILES").mkdir()
-        for command in (*TEXT, *LEDGERS, *RELEASES, *EXPORTS, AUDIT):
+        for command in (*TEXT, *LEDGERS, *RELEASES, *EXPORTS, *LATER, AUDIT):
             subprocess.run([sys.executable, "-m", "bayesgram", *command.split()], cwd=work, check=True)  # noqa: S603
         for name, epsilon in RESERVED:
             _reserve_only(work / "FILES", f"{name}.ledger", epsilon)
@@ -94,7 +103,9 @@ def contents(folder: Path) -> dict[str, Any]:
         "version": VERSION,
         "vocabularies": {path.stem: _table(path) for path in sorted(folder.glob("vocab*.parquet"))},
         "counts": {path.parent.name: _counts(path.parent) for path in sorted(folder.glob("*/counts.parquet"))},
-        "releases": {path.parent.name: _release(path.parent) for path in sorted(folder.glob("*/card.json"))},
+        "releases": {path.parent.name: _release(path.parent) for path in sorted(folder.glob("*/distribution.parquet"))},
+        "segments": {path.parent.name: _release(path.parent) for path in sorted(folder.glob("countries/*/card.json"))},
+        "discovered": pq.read_table(folder / "discovery" / "ngrams.parquet")["ngram"].to_pylist(),
         "model": _model(folder / "model"),
         "audit": _audit(folder / "audit" / "audit.json"),
         "ledgers": {path.stem: _ledger(path) for path in sorted(folder.glob("*.ledger"))},
@@ -138,8 +149,15 @@ def _release(folder: Path) -> dict[str, Any]:
 
 def _model(folder: Path) -> dict[str, Any]:
     about = json.loads((folder / "model.json").read_text(encoding="utf-8"))
-    logs = np.load(folder / "log_probability.npy").astype(float).tolist()
-    return {**{name: about[name] for name in ("order", "ngrams", "tokenizer")}, "log_probabilities": logs[1:6]}
+    told = {name: about[name] for name in ("order", "ngrams", "tokenizer")}
+    return {**told, "log_probabilities": _first_values(folder, 64 + about["bits"]["children"][0])}
+
+
+def _first_values(folder: Path, record: int) -> list[float]:
+    """log10 p of the first five words, each the first 32 bits of a record of so many."""
+    bits = int.from_bytes(np.load(folder / "records.npy").tobytes(), "little")
+    values = [(bits >> record * place) & 0xFFFFFFFF for place in range(5)]
+    return [float(np.uint32(value).view(np.float32)) for value in values]
 
 
 def _audit(file: Path) -> dict[str, Any]:
