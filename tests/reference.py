@@ -127,7 +127,7 @@ def expanded(matrix, measured):
 def amounts(matrix, measured, bins):
     """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
-    first_words = [[0] * bins.opening_total for _ in range(max(bins.groups) + 1)]
+    first_words = [[0] * bins.first_word_total for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, expanded(matrix, measured), strict=True):
         squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
@@ -142,7 +142,7 @@ def amounts(matrix, measured, bins):
         totals[place] += math.floor(TOTAL_UNITS * part)
         for kind in range(bins.kind_total):  # the quotients are rounded as floats are
             kinds[kind] += int(KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1)))
-        for opening in range(bins.opening_total):
+        for opening in range(bins.first_word_total):
             own = sum(n for n, _, of in text if of == opening)
             first_words[bins.groups[place]][opening] += int(FIRST_WORD_UNITS * (own / max(written, 1)))
     return users + totals + kinds + [own for group in first_words for own in group]

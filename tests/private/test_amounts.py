@@ -151,7 +151,7 @@ def test_what_is_written_is_shared_out_among_kinds():
         assert amounts(counts, measured, bins)[4:].tolist() == [int(KIND_UNITS * each) for each in expected]
 
 
-def test_openings_are_shared_out_in_the_group_of_the_user_s_norm_alone():
+def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     """Norms of 1, 4 and 9: the first is in the first two bins, which are a group, the others in the next."""
     edges, largest, nothing = np.array([2.0, 3.0, 8.0]), np.full(4, 16.0), np.zeros((3, 0), np.int32)
     first_words = np.array([0, 1, 1], np.int32)
@@ -165,7 +165,7 @@ def test_openings_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     assert found == [[[1, 0], [0, 0]], [[0, 0], [third, rest]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]]
 
 
-def test_what_does_not_count_as_text_has_no_opening():
+def test_what_does_not_count_as_text_has_no_first_word():
     bins = Bins(
         np.array([1.0]),
         np.ones(2),

@@ -126,7 +126,7 @@ def _walk(away: Floats) -> Floats:
 
 
 def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWords) -> Floats:
-    """Expected squares and products of what bins differ in, Σ over openings, given noisy shares.
+    """Expected squares and products of what bins differ in, Σ over first words, given noisy shares.
 
     Shares are scaled by √OPENINGS, so that the sum of their squares is the χ² distance from 1/OPENINGS each. Only how
     they differ from one another counts, which has one dimension less. Drifts of every rate are weighed by how well
