@@ -9,6 +9,7 @@ import typer
 
 from bayesgram.cli import charge, console, dry_runs, options, spark
 from bayesgram.cli.held_out import check_picture
+from bayesgram.cli.numbers import several, whole
 from bayesgram.cli.typed import typed_command
 from bayesgram.errors import UsageError
 
@@ -196,9 +197,7 @@ def _budget(epsilon: float | None, delta: float | None) -> "Budget":
 def _orders(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise UsageError(f"orders={text!r}: give whole numbers with commas, such as 1,2,3.")
-    return [int(order) for order in text.split(",")]
+    return several("orders", text, whole, "1,2,3")
 
 
 def _patterns(drop: list[str] | None) -> list[re.Pattern[str]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from bayesgram.cli import console
+from bayesgram.cli.numbers import real, several
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 
@@ -193,18 +194,11 @@ def grid_of(slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensit
     from bayesgram.mechanisms.tuning import Grid
 
     given = {
-        "slopes": _numbers("slopes", slopes),
-        "rhos": _numbers("rhos", rhos),
+        "slopes": None if slopes is None else tuple(several("slopes", slopes, real, "0.001,0.01,0.1")),
+        "rhos": None if rhos is None else tuple(several("rhos", rhos, real, "0.1,0.3,0.9")),
         "score_sensitivity": score_sensitivity,
     }
     return Grid(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-
-
-def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{name}={text!r}: give numbers separated by commas, such as 0.001,0.01,0.1.") from None
 
 
 PAPER_KNOBS = ("expected_users", "max_count", "max_total", "slope", "rho", "sensitivity")
