@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from bayesgram.cli.numbers import READERS, NotANumber
+from bayesgram.cli.numbers import READERS, NotANumberError
 
 PLAIN = (str, Path)
 SIMPLE = (str, int, float, bool)
@@ -50,7 +50,7 @@ def _number(text: str, param: Any, ctx: Any) -> float:  # noqa: ANN401 - of Clic
     low, high = info.min, info.max
     try:
         number = read(text)
-    except NotANumber as error:
+    except NotANumberError as error:
         raise typer.BadParameter(f"{error}{_plural(text, param, ctx)}", ctx=ctx, param=param) from None
     if (low is not None and not low <= number) or (high is not None and not number <= high):
         bounds = f"{'' if low is None else f' from {low:,}'}{'' if high is None else f' up to {high:,}'}"

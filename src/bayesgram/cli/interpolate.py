@@ -57,6 +57,9 @@ def interpolate(
     from bayesgram.released.interpolation import interpolate as mix
     from bayesgram.released.model_files import REPLACED
 
+    for model in models:
+        if models.count(model) > 1:
+            raise UsageError(f"{model}: is given twice; name each model once.")
     as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
     check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
     if weights is not None and tune is not None:

@@ -236,19 +236,22 @@ def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism": 
     return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
 
 
+def _option(knob: str) -> str:
+    return f"--{knob.replace('_', '-')}"
+
+
 def _check_options(name: MechanismName, given: dict[str, Any]) -> None:
     foreign = next((knob for knob in given if knob not in OPTIONS_OF[name]), None)
     if foreign:
         raise UsageError(
-            f"--{foreign.replace('_', '-')}: not an option of the mechanism {name}, which has"
-            f" {', '.join('--' + knob.replace('_', '-') for knob in OPTIONS_OF[name])}."
+            f"{_option(foreign)}: not an option of the mechanism {name}, which has"
+            f" {', '.join(map(_option, OPTIONS_OF[name]))}. {_option(foreign)} is for --mechanism"
+            f" {' or '.join(each for each, own in OPTIONS_OF.items() if foreign in own)}."
         )
     if name is MechanismName.PAPER:
         clash = [knob for knob in ("slope", "rho") if knob in given] if "tune" in given else []
         if clash:
-            raise UsageError(f"--{clash[0]} and --tune: --tune chooses it; leave one of them out.")
+            raise UsageError(f"{_option(clash[0])} and --tune: --tune chooses it; leave one of them out.")
         idle = [knob for knob in TUNING_KNOBS if knob in given] if "tune" not in given else []
         if idle:
-            raise UsageError(
-                f"--{idle[0].replace('_', '-')}: has a meaning only with --tune; add it or leave this out."
-            )
+            raise UsageError(f"{_option(idle[0])}: has a meaning only with --tune; add it or leave this out.")

@@ -20,7 +20,7 @@ _SEPARATED = re.compile(r"[+-]?[1-9][0-9]{0,2}(?:([,.' \u00a0\u202f])[0-9]{3})(?
 _WITH_EXPONENT = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?[eE]\+?([0-9]{1,2})")
 
 
-class NotANumber(ValueError):
+class NotANumberError(ValueError):
     """Why a text is no number, and what to write instead."""
 
 
@@ -36,7 +36,7 @@ def whole(text: str) -> int:
         found = _WITH_EXPONENT.fullmatch(text.strip())
     if found and int(found[1]) <= LARGEST and (value := Decimal(text)) == int(value):
         return int(value)
-    raise NotANumber(f"{text!r} is no whole number; {_next_step(text, int)}.")
+    raise NotANumberError(f"{text!r} is no whole number; {_next_step(text, int)}.")
 
 
 def real(text: str) -> float:
@@ -44,12 +44,12 @@ def real(text: str) -> float:
 
     >>> real("0,5")
     Traceback (most recent call last):
-    bayesgram.cli.numbers.NotANumber: '0,5' is no number; a decimal is written with a point: 0.5.
+    bayesgram.cli.numbers.NotANumberError: '0,5' is no number; a decimal is written with a point: 0.5.
     """
     try:
         return float(text)
     except ValueError:
-        raise NotANumber(f"{text!r} is no number; {_next_step(text, float)}.") from None
+        raise NotANumberError(f"{text!r} is no number; {_next_step(text, float)}.") from None
 
 
 READERS: dict[Any, Callable[[str], float]] = {int: whole, float: real}
@@ -59,7 +59,7 @@ def several(name: str, text: str, read: Callable[[str], Number], such_as: str) -
     """Numbers with commas between them, of the option that Python calls so."""
     try:
         return [read(part) for part in text.split(",")]
-    except NotANumber:
+    except NotANumberError:
         kind = "whole numbers" if read is whole else "numbers"
         raise UsageError(f"{name}={text}: give {kind} separated by commas, such as {such_as}.") from None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, numbers, options
-from bayesgram.cli.held_out import check_picture
+from bayesgram.cli.held_out import check_picture, save_picture
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,11 +153,8 @@ def _cells(row: "Row", made: "Plan") -> dict[str, str]:
 
 def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
     from bayesgram.experiments import plots
-    from bayesgram.files.writing import write_file_atomically
 
-    kind = plot.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(plot, force=force) as target:
-        plots.planned(made).save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+    save_picture(lambda: plots.planned(made), plot, force=force)
 
 
 def _epsilons(text: str | None) -> list[float] | None:

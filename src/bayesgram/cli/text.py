@@ -233,7 +233,11 @@ def _save(
     try:
         with ExitStack() as places:
             made.write(places.enter_context(write_file_atomically(output, force=force)))
-            modelled.write(places.enter_context(write_folder_atomically(model_output, contents=CONTENTS, force=force)))
+            modelled.write(
+                places.enter_context(
+                    write_folder_atomically(model_output, contents=CONTENTS, force=force, option="`model`")
+                )
+            )
     except BayesgramError as error:
         if len(published) == before + 1:
             raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
