@@ -30,7 +30,7 @@ def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dic
 def _listed(name: str, given: int | Sequence[int]) -> list[int]:
     """One whole number, or several; also NumPy's."""
     try:
-        return [index(each) for each in ([given] if isinstance(given, Integral) else given)]
+        return [index(given)] if isinstance(given, Integral) else list(map(index, given))
     except TypeError:
         raise UsageError(f"{name}: takes a whole number, or a list of whole numbers; give one such as 3.") from None
 

@@ -6,6 +6,7 @@ measured.parquet; published whole or not at all.
 """
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -87,6 +88,10 @@ class Release(Tabular):
 
     def __len__(self) -> int:
         return len(self.ngrams)
+
+    def __iter__(self) -> Iterator[str]:
+        """The n-grams, as the rows have them."""
+        return iter(self.ngrams.to_pylist())
 
     def __contains__(self, ngram: object) -> bool:
         return isinstance(ngram, str) and self._row(ngram) is not None
