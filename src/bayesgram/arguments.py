@@ -94,9 +94,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
         return isinstance(value, Real if kind is float else Integral) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, PathLike)
-    if (
-        not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum)
-    ):  # whose values may be given as text
+    if not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum):  # may be given as text
         return True
     if issubclass(kind, Mapping) or not issubclass(kind, Iterable) or hint is kind:
         return _is_instance(value, kind)

@@ -46,7 +46,7 @@ class Budget:
             )
 
         for name in ("epsilon", "delta"):
-            if not isinstance(getattr(self, name), int | float):  # of NumPy, whose 32 bits would be calibrated for
+            if type(getattr(self, name)) not in (int, float):  # of NumPy, whose 32 bits would be calibrated for
                 object.__setattr__(self, name, float(getattr(self, name)))
 
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:

@@ -6,6 +6,7 @@ In:  orders, sizes, totals of sources.   Out: sizes by order, or an error.   Doe
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from operator import index
+from typing import Any
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.public.stored import MAX_SIZE
@@ -29,8 +30,9 @@ def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dic
 
 def _listed(name: str, given: int | Sequence[int]) -> list[int]:
     """One whole number, or several; also NumPy's."""
+    several: Any = [given] if isinstance(given, Integral) else given
     try:
-        return [index(given)] if isinstance(given, Integral) else list(map(index, given))
+        return [index(each) for each in several]
     except TypeError:
         raise UsageError(f"{name}: takes a whole number, or a list of whole numbers; give one such as 3.") from None
 
