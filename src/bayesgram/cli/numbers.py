@@ -61,7 +61,7 @@ def several(name: str, text: str, read: Callable[[str], Number], such_as: str) -
         return [read(part) for part in text.split(",")]
     except NotANumberError:
         kind = "whole numbers" if read is whole else "numbers"
-        raise UsageError(f"{name}={text}: give {kind} separated by commas, such as {such_as}.") from None
+        raise UsageError(f"{name}={text!r}: give {kind} separated by commas, such as {such_as}.") from None
 
 
 def separated(text: str) -> str | None:
