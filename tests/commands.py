@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import starting
-from bayesgram.cli.app import build_app
+from bayesgram.cli.app import command_line
 from bayesgram.cli.wording import as_options
 from bayesgram.errors import BayesgramError
 
@@ -38,7 +38,8 @@ def failing(*arguments, cwd, code, secret):
 def inside(*arguments, cwd):
     """A command in this process, which need not start."""
     with contextlib.chdir(cwd):
-        build_app()([*map(str, arguments)], standalone_mode=False)
+        typed = [*map(str, arguments)]
+        command_line(typed)(typed, standalone_mode=False)
 
 
 def refused(*arguments, cwd, code=2, secret="\0"):

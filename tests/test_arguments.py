@@ -66,17 +66,18 @@ def test_a_path_that_is_one_by_its_type_is_named(tmp_path, vocabulary):
 
 # ruff: noqa: ARG005 - not every call needs all three
 WRONG = {
-    "vocabulary: takes a Vocabulary, and a str was given.": lambda c, v, r: bg.count(PRIVATE, "vocab.parquet"),
+    "vocabulary: takes a Vocabulary, and a str was given; read it with Vocabulary.load(path).": lambda c, v, r: bg.count(PRIVATE, "vocab.parquet"),
     "user_column: takes a str, and an int was given.": lambda c, v, r: bg.count(PRIVATE, v, user_column=3),
-    "counts: takes a PrivateCounts or a SegmentedCounts, and a Vocabulary was given.": lambda c, v, r: bg.release(v, c, epsilon=1),
-    "mechanism: takes a Mechanism or None, and a str was given.": lambda c, v, r: bg.release(c, v, "posterior"),
-    "mechanism: takes a Mechanism or None, and the class Posterior was given.": lambda c, v, r: bg.release(c, v, bg.Posterior),
+    "counts: takes private counts, and a str was given; read it with load_counts(path).": lambda c, v, r: bg.release("counts", v, epsilon=1),
+    "counts: takes private counts, and a Vocabulary was given.": lambda c, v, r: bg.release(v, c, epsilon=1),
+    "mechanism: takes a mechanism or None, and a str was given; give one such as Posterior().": lambda c, v, r: bg.release(c, v, "posterior"),
+    "mechanism: takes a mechanism or None, and the class Posterior was given; make one with Posterior().": lambda c, v, r: bg.release(c, v, bg.Posterior),
     "budget: takes a Budget or None, and a float was given.": lambda c, v, r: bg.release(c, v, bg.Posterior(), 1.0),
-    "ledger: takes a Ledger or None, and a str was given.": lambda c, v, r: bg.release(c, v, epsilon=1, ledger="x"),
+    "ledger: takes a Ledger or None, and a str was given; read it with Ledger.open(path).": lambda c, v, r: bg.release(c, v, epsilon=1, ledger="x"),
     "seed: takes a whole number or None, and a bool was given.": lambda c, v, r: bg.release(c, v, epsilon=1, seed=True),
     "epsilon: takes a number or None, and a str was given.": lambda c, v, r: bg.release(c, v, epsilon="1"),
-    "epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual.": lambda c, v, r: bg.release(c, v),
-    "epsilon is missing: discovery needs a budget; 0.1 is strong, 1 is usual.": lambda c, v, r: bg.discover(PRIVATE, v),
+    "`epsilon` is missing: posterior needs a budget; 0.1 is strong, 1 is usual.": lambda c, v, r: bg.release(c, v),
+    "`epsilon` is missing: discovery needs a budget; 0.1 is strong, 1 is usual.": lambda c, v, r: bg.discover(PRIVATE, v),
     "delta=1e-07: means nothing without epsilon; give both, or a budget.": lambda c, v, r: bg.release(c, v, delta=1e-7),
     "delta=1e-07: this mechanism needs none; leave it out.": lambda c, v, r: bg.release(c, v, bg.Laplace(), epsilon=1, delta=1e-7),
     "budget: holds ε and δ; give it, or epsilon and delta.": lambda c, v, r: bg.release(c, v, None, bg.Budget(1.0, 1e-7), epsilon=1),
@@ -89,6 +90,12 @@ WRONG = {
     "paper: takes a Paper, and an int was given.": lambda c, v, r: bg.TunedPaper(3),
     "path: takes a str or a Path, and an int was given.": lambda c, v, r: bg.Release.load(3),
     "release: takes a Release, and a Vocabulary was given.": lambda c, v, r: bg.LanguageModel.from_release(v),
+    "releases: takes a Release, and a str was given; read it with Release.load(path).": lambda c, v, r: bg.compare(r, "rel"),
+    "releases: takes a Release, and None was given.": lambda c, v, r: bg.compare(None, r),
+    "vocabulary: takes a Vocabulary or None, and a str was given; read it with Vocabulary.load(path).": lambda c, v, r: bg.compare(r, vocabulary="v"),
+    "size: takes a whole number, or a list of whole numbers; give one such as 3.": lambda c, v, r: bg.Vocabulary.from_public(PUBLIC, size=["a"]),
+    "theta: 1 probabilities for 2 private counts; give one for each n-gram.": lambda c, v, r: bg.kl_divergence([1, 2], [0.5]),
+    "private_counts: takes a list of numbers from 0, one for each n-gram.": lambda c, v, r: bg.kl_divergence(["a"], [0.5]),
     "models: takes a dict, and a str was given.": lambda c, v, r: bg.evaluate_text(SECRET, PUBLIC),
     "adapt: missing a required argument: 'vocabulary'.": lambda c, v, r: bg.adapt(3, r),
 }  # fmt: skip
@@ -104,6 +111,32 @@ def test_wrong_arguments(message, counts, vocabulary, release):
 def test_numbers_of_numpy_are_numbers(counts, vocabulary):
     made = bg.release(counts, vocabulary, epsilon=np.float64(1), delta=np.float32(1e-7), seed=np.int64(3))
     assert (made.card.epsilon, type(made.card.delta)) == (1, float)
+    assert bg.release(counts, vocabulary, epsilon=np.int64(1)).card.epsilon == 1
+    for order, size in ((np.int64(2), np.int64(100)), (np.array([2]), np.array([100]))):
+        assert bg.Vocabulary.from_public(PUBLIC, order=order, size=size).fingerprint == vocabulary.fingerprint
+
+
+def test_lists_are_compared_as_arrays_are():
+    assert bg.kl_divergence([1, 1], [0.25, 0.75]) == bg.kl_divergence(np.array([1, 1]), np.array([0.25, 0.75]))
+
+
+@pytest.mark.parametrize("several", [True, False])
+@pytest.mark.parametrize("library", ["polars", "pandas", "pyarrow"])
+def test_a_column_is_no_table(library, several, vocabulary):
+    module = pytest.importorskip(library)
+    given = module.chunked_array([[SECRET]]) if library == "pyarrow" else module.Series([SECRET])
+    with pytest.raises(
+        bg.UsageError, match=r"^inputs: a (Series|ChunkedArray) is one column\. Give a table with"
+    ) as caught:
+        bg.count([given] if several else given, vocabulary)
+    assert SECRET not in str(caught.value)
+
+
+def test_a_release_has_its_ngrams(release, vocabulary):
+    assert list(release) == release.ngrams.to_pylist()
+    assert all(ngram in release for ngram in release)
+    assert "no such thing" not in release
+    assert list(bg.PublicModel.from_public(vocabulary, PUBLIC)) == ["public"]
 
 
 def test_epsilon_alone_is_the_default_of_the_command_line(counts, vocabulary):

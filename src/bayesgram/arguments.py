@@ -21,6 +21,19 @@ Takes = ParamSpec("Takes")
 Returns = TypeVar("Returns")
 
 ONE_OR_MANY = "a list"
+WORDS = {  # for what `bayesgram` has no name for
+    "PrivateCounts": "private counts",
+    "SegmentedCounts": "private counts",
+    "Mechanism": "a mechanism",
+    "PublicText": "a Vocabulary",
+    "PublicTable": "a Vocabulary",
+}
+READ = {  # how something is read from a file
+    "PrivateCounts": "load_counts(path)",
+    "Ledger": "Ledger.open(path)",
+    "PublicText": "Vocabulary.load(path)",
+    "PublicTable": "Vocabulary.load(path)",
+}
 
 
 def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
@@ -34,11 +47,12 @@ def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
     bayesgram.errors.UsageError: size: takes a whole number, and a str was given.
     """
     signature = inspect.signature(function)
-    several = {name for name, parameter in signature.parameters.items() if str(parameter).startswith("*")}
+    kinds = {name: parameter.kind for name, parameter in signature.parameters.items()}
 
     @cache  # when it is first called: all modules are loaded by then
     def hints() -> dict[str, Any]:
-        return {name: hint for name, hint in get_type_hints(function).items() if name not in several}
+        found = get_type_hints(function).items()
+        return {name: hint for name, hint in found if kinds.get(name) is not inspect.Parameter.VAR_KEYWORD}
 
     fitting: set[object] = set()  # the types of arguments that were looked at and fit: some functions are called often
 
@@ -50,7 +64,9 @@ def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
                 bound = signature.bind(*args, **kwargs).arguments
             except TypeError as error:
                 raise UsageError(f"{function.__name__}: {error}.") from None
-            _check(bound, hints())
+            for name, value in bound.items():
+                for each in value if kinds[name] is inspect.Parameter.VAR_POSITIONAL else (value,):
+                    _check({name: each}, hints())
             fitting.add(given)
         return function(*args, **kwargs)
 
@@ -65,7 +81,8 @@ def check_fields(made: object) -> None:
 def _check(given: Mapping[str, object], hints: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if not _fits(value, hints.get(name, Any)):
-            raise UsageError(f"{name}: takes {_wanted(hints[name])}, and {_article(_kind(value))} was given.")
+            problem = f"{_article(_kind(value))} was given"
+            raise UsageError(f"{name}: takes {_wanted(hints[name])}, and {problem}{_next_step(value, hints[name])}.")
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
@@ -77,7 +94,7 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
         return isinstance(value, Real if kind is float else Integral) and not isinstance(value, bool)
     if kind is Path:
         return isinstance(value, PathLike)
-    if not isinstance(kind, type) or kind is object or issubclass(kind, Enum):  # whose values may be given as text
+    if not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum):  # may be given as text
         return True
     if issubclass(kind, Mapping) or not issubclass(kind, Iterable) or hint is kind:
         return _is_instance(value, kind)
@@ -87,8 +104,8 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
 def _is_instance(value: object, kind: type) -> bool:
     try:
         return isinstance(value, kind)
-    except TypeError:  # a protocol that says nothing about values
-        return True
+    except TypeError:  # a protocol that says nothing about values, except that plain ones don't do
+        return not isinstance(value, str | bytes | Real | PathLike)
 
 
 def _wanted(hint: Any) -> str:  # noqa: ANN401 - any type hint
@@ -106,7 +123,28 @@ def _wanted(hint: Any) -> str:  # noqa: ANN401 - any type hint
         return "a whole number" if kind is int else "a number"
     if kind is not hint and not issubclass(kind, Mapping):
         return ONE_OR_MANY
+    if kind.__name__ in WORDS:
+        return WORDS[kind.__name__]
     return _article("dict" if issubclass(kind, Mapping) else kind.__name__)
+
+
+def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
+    """What to write instead, where that is plain: an object in place of its class, or of the path of its file.
+
+    >>> from bayesgram.released.release import Release
+    >>> _next_step("out", Release)
+    '; read it with Release.load(path)'
+    """
+    kinds = [each for each in (get_args(hint) or (hint,)) if isinstance(each, type)]
+    if isinstance(value, type):
+        return f"; make one with {value.__name__}()"
+    if not isinstance(value, str | PathLike):
+        return ""
+    if any(kind.__name__ == "Mechanism" for kind in kinds):
+        return "; give one such as Posterior()"
+    found = (READ.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "") for kind in kinds)
+    reader = next(filter(None, found), "")
+    return f"; read it with {reader}" if reader else ""
 
 
 def _kind(value: object) -> str:

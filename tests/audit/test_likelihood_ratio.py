@@ -285,5 +285,5 @@ def test_what_can_not_be_attacked():
         Target(TunedPaper(), counts, vocabulary, attacked.CLAIM)
     with pytest.raises(UsageError, match=r"^mechanism=k-anonymity: claims no ε"):
         _ = Target(KAnonymity(), counts, vocabulary, None).claim
-    with pytest.raises(UsageError, match="epsilon is missing"):
+    with pytest.raises(UsageError, match=r"^`epsilon` is missing"):
         Target(Gaussian(), counts, vocabulary, None)

@@ -57,7 +57,7 @@ def test_what_is_proved_passes(work):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "error: epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
+        ((), "error: --epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
         ((*CLAIM, "--attacks", "guess"), "error: --attacks 'guess': choose from likelihood-ratio, scale,"),
         ((*CLAIM, "--confidence", 1), "error: --confidence 1.0: give a number from 0.5 to below 1; 0.99 is usual."),
         ((*CLAIM, "--runs", 1), "error: --runs 1: the number of outputs of each dataset is a whole number from 8"),

@@ -180,7 +180,7 @@ def test_nothing_found_says_what_it_would_take(work):
         ),
         (("--rounds", 0), "--rounds 0: the number of rounds is a whole number from 1 to 100."),
         (("--orders", "4"), "--orders 4: the vocabulary lists n-grams of order 1, 2, 3; search among those"),
-        (("--orders", "one"), "--orders 'one': give whole numbers with commas, such as 1,2,3."),
+        (("--orders", "one"), "--orders 'one': give whole numbers separated by commas, such as 1,2,3."),
         (("--drop", "("), "--drop (: not a regular expression"),
         (("--plot", "found.pdf"), "--plot found.pdf: a picture is a .svg or a .png"),
         (("--ledger", "none.ledger"), "none.ledger"),

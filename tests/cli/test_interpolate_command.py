@@ -47,7 +47,7 @@ def test_tunes_and_writes_arpa(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--weights", "1,x"], "--weights 1,x: give a number for each model, with commas between, such as 0.6,0.4."),
+        (["--weights", "1,x"], "--weights '1,x': give numbers separated by commas, such as 0.6,0.4."),
         (["--weights", "1"], "weights: 1 for 2 models; give one for each."),
         (["--weights", "1,-1"], "--weights 1, -1: each is a number from 0, and one is above 0."),
         (

@@ -305,7 +305,7 @@ def test_wrong_use(work, tmp_path):
         (("export", "several", "--format", "model", "--max-size", "12", *new), "--max-size '12': give a size from 1KB"),
         (("export", "several", "--format", "model", "--quantize", 3, *new), "bits=3: of a probability is a whole number from 4 to 14."),
         (("export", "several", "--format", "tsv", "-o", "vocab counts"), "exists already"),
-        (("export", "several", "--format", "model", "-o", "several", "--force"), "holds files that are not ours"),
+        (("export", "several", "--format", "model", "-o", "several", "--force"), "several: would replace the input several"),
         (("predict", "several", "the", "-k", 0), "--k 0: the number of predictions is a whole number from 1 to 1,000."),
         (("export", "several", "--format", "arpa", "--prune", 2, *new), "--prune 2: a model of 6 words keeps 7 n-grams or more."),
     ):  # fmt: skip

@@ -67,7 +67,7 @@ def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
         (("--known", "much"), "--known much: give a share"),
         (("--epsilon", "0,5"), "a decimal is written with a point (0.5)"),
         (("--epsilon", "0"), "--epsilon 0.0: give a number from"),
-        (("--epsilon", "1;2"), "--epsilon 1;2: give numbers separated by commas"),
+        (("--epsilon", "1;2"), "--epsilon '1;2': give numbers separated by commas"),
         (("--epsilon", "nan"), "--epsilon nan: give a number from"),
         (("--users", 0), "--users 0: give a number from 100"),
         (("--users", "nan"), "--users nan: give a number from 100"),

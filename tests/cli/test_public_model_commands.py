@@ -112,7 +112,9 @@ def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
     assert "such as 10MB" in refused(*given, *model, "--model-size", "small", cwd=work)
     assert "the smallest model of these" in refused(*given, *model, "--model-size", "1KB", cwd=work)
     assert "is the --output too" in refused(*given, "--model", tmp_path / "v.parquet", cwd=work)
-    assert "is a file; choose another" in refused(*given, "--model", "wiki.txt", "--force", cwd=work)
+    assert "would replace the input wiki.txt; choose another --model" in refused(
+        *given, "--model", "wiki.txt", "--force", cwd=work
+    )
     assert "leave --engine spark or --model out" in refused(*given, *model, "--engine", "spark", cwd=work)
     listed = ("vocab", "wiki=wiki.txt", "old=vocab.parquet", "--order", 1, "-o", tmp_path / "v.parquet", *model)
     assert "counted before" in fail(*listed, cwd=work, code=2)

@@ -126,9 +126,15 @@ def parameters(command):
         yield from parameters(inner)
 
 
-@pytest.mark.parametrize("value", [None, "a/b c", ("x", "y/z")])
+@pytest.mark.parametrize("value", [None, "a/b c", ("x", "y/z"), "12", "1_000", "03", "+4", " 5 "])
 def test_what_is_read_plainly_is_what_typer_reads(value):
-    """Of every option of every command that is a path, a text or a list of paths."""
+    """Of every option of every command that is a path, a text, a number or a list of paths."""
+    kinds = (
+        str,
+        Path,
+        list[Path],
+        *((int, float) if isinstance(value, str) and value.strip("+- ")[0].isdigit() else ()),
+    )
     build_app.cache_clear()
     plain = typer.main.get_command(build_app())
     build_app.cache_clear()
@@ -140,7 +146,7 @@ def test_what_is_read_plainly_is_what_typer_reads(value):
         if not hasattr(theirs, "get_runtime_param"):
             pytest.skip("a Typer without Pydantic")
         several = theirs.multiple or theirs.nargs == -1
-        if theirs.type_descriptor.annotation in (str, Path, list[Path]) and several == isinstance(value, tuple):
+        if theirs.type_descriptor.annotation in kinds and several == isinstance(value, tuple):
             answers = [each.get_runtime_param().coerce(value, param=each, ctx=context) for each in (own, theirs)]
             assert answers[0] == answers[1]
             assert type(answers[0]) is type(answers[1])

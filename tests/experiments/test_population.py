@@ -223,11 +223,11 @@ def test_nothing_is_overwritten(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"users": 0}, "users=0: needs a whole number from 1 to 10,000,000; choose another"),
-        ({"users": 10_000_001}, "users=10000001: needs a whole number from 1 to 10,000,000; choose another"),
-        ({"users": 2.5}, "users=2.5: needs a whole number from 1 to 10,000,000; choose another"),
-        ({"seed": -1}, "seed=-1: needs a whole number from 0 to 9,223,372,036,854,775,807; choose another"),
-        ({"batch_users": 0}, "batch_users=0: needs a whole number from 1 to 100,000; choose another"),
+        ({"users": 0}, "users=0: needs a whole number from 1 to 10,000,000."),
+        ({"users": 10_000_001}, "users=10000001: needs a whole number from 1 to 10,000,000."),
+        ({"users": 2.5}, "users=2.5: needs a whole number from 1 to 10,000,000."),
+        ({"seed": -1}, "seed=-1: needs a whole number from 0 to 9,223,372,036,854,775,807."),
+        ({"batch_users": 0}, "batch_users=0: needs a whole number from 1 to 100,000."),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

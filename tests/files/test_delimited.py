@@ -165,7 +165,14 @@ def test_a_missing_column_shows_no_row_of_a_file_without_header(put, read):
     with pytest.raises(UsageError) as caught:
         read(path)
     assert str(caught.value) == (
-        f"{path}: no column 'text' (what stands for names is not shown: it looks like a person's text)."
+        f"{path}: no column 'text' (what stands for names is not shown: it may be a person's text). Name the right one with"
+        " `text_column`, as the first row spells it; if the first row names no columns, put one before it that does:"
+        " user,text."
+    )
+    for row in ("alice,hello", "user 5551234 id,text to alice", "user αλ id,message"):
+        assert "may be a person's text" in message(read, put("words.csv", f"{row}\n".encode()))
+    assert message(read, put("spaces.csv", b"User ID,Message\n")) == (
+        f"{path.parent}/spaces.csv: no column 'text'; the columns are 'User ID', 'Message'."
         " Name the right one with `text_column`."
     )
     assert message(read, put("named.csv", b"author,body_text\n")) == (

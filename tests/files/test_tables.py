@@ -157,7 +157,6 @@ def test_tables_that_do_not_convert_show_no_value(read):
     assert message(read, frame) == f"table 1: {said.format('ArrowTypeError')}"
     lazy = pl.LazyFrame({"user": ["hidden"], "text": ["a"]}).with_columns(pl.col("user").cast(pl.Int64))
     assert message(read, lazy) == f"table 1: {said.format('InvalidOperationError')}"
-    assert message(read, pl.Series("text", ["hidden"])) == f"table 1: {said.format('AttributeError')}"
 
 
 def test_a_reader_that_fails_half_way_shows_no_value(read):

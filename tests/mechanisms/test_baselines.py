@@ -214,7 +214,7 @@ def test_a_delta_of_zero_is_refused(mechanism):
 def test_a_missing_budget_is_named():
     counts, vocabulary = reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2])
     with pytest.raises(
-        UsageError, match=r"^epsilon is missing: gaussian needs a budget; 0\.1 is strong, 1 is usual\.$"
+        UsageError, match=r"^`epsilon` is missing: gaussian needs a budget; 0\.1 is strong, 1 is usual\.$"
     ):
         Gaussian().release(counts, vocabulary)
 

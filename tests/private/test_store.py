@@ -132,7 +132,7 @@ def test_missing_and_foreign_folders(tmp_path):
     with pytest.raises(UsageError, match=r"not a counts folder \(no meta\.json\)"):
         load_counts(tmp_path / "empty", vocabulary_size=2)
     (tmp_path / "text.parquet").write_text("not parquet")
-    with pytest.raises(UsageError, match="not a readable Parquet file of counts"):
+    with pytest.raises(UsageError, match="not a Parquet file of counts"):
         load_counts(tmp_path / "text.parquet", vocabulary_size=2)
 
 

@@ -26,6 +26,11 @@ def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     >>> round(kl_divergence(np.array([1, 1]), np.array([0.25, 0.75])), 4)
     0.1438
     """
+    private_counts, theta = _numbers("private_counts", private_counts), _numbers("theta", theta)
+    if private_counts.shape != theta.shape:
+        raise UsageError(
+            f"theta: {theta.size} probabilities for {private_counts.size} private counts; give one for each n-gram."
+        )
     total = private_counts.sum()
     if not total:
         raise BayesgramError("the private counts are empty: there is nothing to compare with.")
@@ -34,6 +39,14 @@ def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     if (q == 0).any():
         return float("inf")
     return float((p * np.log(p / q)).sum())
+
+
+def _numbers(name: str, given: NDArray[Any]) -> NDArray[Any]:
+    """A list or an array of numbers from 0."""
+    numbers = np.asarray(given)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iuf" or not (numbers >= 0).all():
+        raise UsageError(f"{name}: takes a list of numbers from 0, one for each n-gram.")
+    return numbers
 
 
 def totals_for(counts: PrivateCounts | SegmentedCounts, release: Release | None = None) -> Integers:

@@ -88,7 +88,7 @@ def build_app(*names: str) -> typer.Typer:
     return app
 
 
-def _command_line(arguments: list[str]) -> Callable[..., Any]:
+def command_line(arguments: list[str]) -> Callable[..., Any]:
     """No more of it than what was typed needs."""
     found = typer.main.get_command(build_app(*(name for name in arguments[:1] if name in COMMANDS)))
     read_plainly(found)
@@ -136,7 +136,7 @@ def _unexpected(error: Exception) -> str:
 
 def _run() -> None:
     """The command that was typed. What the parser refuses is an error like others for whoever asked for JSON."""
-    command = _command_line(sys.argv[1:])
+    command = command_line(sys.argv[1:])
     if console.JSON not in sys.argv[1:]:
         command()
         return

@@ -1,6 +1,7 @@
-"""Values that need no reading: paths, texts, and what was not given.
+"""Values that Typer need not read: paths, texts, numbers, and what was not given.
 
-Typer has Pydantic read each value, which takes 0.06 s to load: for most runs of a short command that is in vain.
+Typer has Pydantic read each value, which takes 0.06 s to load: for most runs of a short command that is in vain. Of a
+number that is none it says neither what was typed nor how to write it.
 In:  a command of Typer's.   Out: the same command, which asks Pydantic for the other values only.
 """
 
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import typer
+
+from bayesgram.cli.numbers import READERS, NotANumberError
 
 PLAIN = (str, Path)
 SIMPLE = (str, int, float, bool)
@@ -29,6 +32,8 @@ class _Reader:
         kind, several = param.type_descriptor.annotation, param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
+        if kind in READERS and isinstance(value, str):
+            return _number(value, param, ctx)
         if kind in SIMPLE and type(value) is kind:
             return value
         if kind in PLAIN and isinstance(value, str):
@@ -37,3 +42,24 @@ class _Reader:
             return [Path(each) for each in value]
         param._runtime_param = None  # noqa: SLF001
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+
+
+def _number(text: str, param: Any, ctx: Any) -> float:  # noqa: ANN401 - of Click
+    """What was typed, in the range that the option has."""
+    read, info = READERS[param.type_descriptor.annotation], param.type_descriptor.parameter_info
+    low, high = info.min, info.max
+    try:
+        number = read(text)
+    except NotANumberError as error:
+        raise typer.BadParameter(f"{error}{_plural(text, param, ctx)}", ctx=ctx, param=param) from None
+    if (low is not None and not low <= number) or (high is not None and not number <= high):
+        bounds = f"{'' if low is None else f' from {low:,}'}{'' if high is None else f' up to {high:,}'}"
+        raise typer.BadParameter(f"{text} is out of range; give a number{bounds}.", ctx=ctx, param=param)
+    return number
+
+
+def _plural(text: str, param: Any, ctx: Any) -> str:  # noqa: ANN401 - of Click
+    """Where an option takes several values, and another one of them was used."""
+    option = f"{param.opts[0]}s"
+    there = any(option in other.opts for other in ctx.command.params)
+    return f" Several are {option} {text}." if "," in text and there else ""

@@ -26,7 +26,7 @@ def audit(
     expected_users: mechanisms.ExpectedUsers = None,
     attacks: Annotated[
         str | None,
-        typer.Option(help=f"From {ATTACKS}.", show_default="likelihood-ratio,scale,one-run,leaks"),
+        typer.Option(help=f"From {ATTACKS}.", show_default="likelihood-ratio, scale, one-run, leaks"),
     ] = None,
     confidence: Annotated[float, typer.Option(help="That no bound is wrong, all attacks together.")] = 0.99,
     runs: Annotated[int, typer.Option(help="Outputs of each dataset for black-box and membership.")] = 200,

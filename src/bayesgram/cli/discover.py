@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import charge, console, dry_runs, options, spark
-from bayesgram.cli.held_out import check_picture
+from bayesgram.cli.held_out import check_picture, save_picture
+from bayesgram.cli.numbers import several, whole
 from bayesgram.cli.typed import typed_command
 from bayesgram.errors import UsageError
 
@@ -111,7 +112,7 @@ def discover(
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     public = PublicText.of(vocabulary, _language_model(model))
     if dry_run:
-        read_records(private, **rows)  # whether there are files, and columns in them
+        read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
         dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, json=json)
         return
     charged = None if ledger is None else charge.begin(ledger, budget, output)
@@ -196,9 +197,7 @@ def _budget(epsilon: float | None, delta: float | None) -> "Budget":
 def _orders(text: str | None) -> list[int] | None:
     if text is None:
         return None
-    if not re.fullmatch(r"\d+(,\d+)*", text):
-        raise UsageError(f"orders={text!r}: give whole numbers with commas, such as 1,2,3.")
-    return [int(order) for order in text.split(",")]
+    return several("orders", text, whole, "1,2,3")
 
 
 def _patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
@@ -262,17 +261,13 @@ def _bar(found: "Discovery", weight: float) -> str:
 def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     """Write the picture; where nothing was found there is none."""
     from bayesgram.experiments import plots
-    from bayesgram.files.writing import write_file_atomically
 
     if not len(found):
         console.say(f"Nothing to draw: {plot} was not written.")
         return
     rows = list(zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True))
     told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
-    kind = plot.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(plot, force=force) as target:
-        picture = plots.found(rows, found.level, found.deviation, subtitle=told)
-        picture.save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+    save_picture(lambda: plots.found(rows, found.level, found.deviation, subtitle=told), plot, force=force)
 
 
 def _list_suspicious(found: "Discovery", *, json: bool) -> None:
@@ -311,7 +306,7 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
 def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.files.writing import write_file_atomically
 
-    with write_file_atomically(file) as aside, aside.open("w", newline="", encoding="utf-8") as out:
+    with write_file_atomically(file, option="`file`") as aside, aside.open("w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")
         writer.writeheader()
         writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))

@@ -58,7 +58,7 @@ def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | Non
     """Only of the mechanism that plans are made for."""
     from bayesgram.planning.plan import plan
 
-    users = expected_users or USERS
+    users = USERS if expected_users is None else expected_users
     if checked.mechanism != "posterior" or checked.epsilon is None or users < FEWEST:
         return None
     with console.step("Simulating a release"):

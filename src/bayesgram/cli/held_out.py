@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from bayesgram.text.tokens import Tokenizer
 
 PICTURES = (".svg", ".png")
+PLOT = "`plot`"  # where a picture is asked for
 UNKNOWN = "unknown"  # the band of words that a model lacks
 COLUMNS = ("perplexity", "unknown", "top 1", "top 3", "keys saved")
 BY_FREQUENCY = {"perplexity": "Perplexity", "accuracy_1": "First suggestion", "keystrokes_saved": "Keys saved"}
@@ -108,7 +109,7 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_writable(path, force=force, inputs=inputs, option="`plot`")
+    check_writable(path, force=force, inputs=inputs, option=PLOT)
 
 
 def draw(judged: "Sequence[EvaluatedModel]", path: Path, *, same_words: bool, force: bool) -> None:
@@ -123,7 +124,7 @@ def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
     from bayesgram.files.writing import write_file_atomically
 
     kind = path.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(path, force=force) as target:
+    with console.step("Drawing"), write_file_atomically(path, force=force, option=PLOT) as target:
         draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 

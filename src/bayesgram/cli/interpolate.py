@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.numbers import real, several
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,11 +57,14 @@ def interpolate(
     from bayesgram.released.interpolation import interpolate as mix
     from bayesgram.released.model_files import REPLACED
 
+    for model in models:
+        if models.count(model) > 1:
+            raise UsageError(f"{model}: is given twice; name each model once.")
     as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
     check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
-    given = checked_weights(None if weights is None else _numbers(weights), len(models))
+    given = checked_weights(None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models))
     with console.step("Reading models"):
         opened = _opened(models, cut.stated)
     if tune is not None:
@@ -78,20 +82,6 @@ def interpolate(
     report: dict[str, Any] = {"output": str(output), "order": mixed.order, "ngrams": mixed.sizes}
     report["weights"] = shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
     console.report(report, json=json)
-
-
-def _numbers(text: str) -> list[float]:
-    """Numbers between commas.
-
-    >>> _numbers("0.6, .4")
-    [0.6, 0.4]
-    """
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(
-            f"weights={text}: give a number for each model, with commas between, such as 0.6,0.4."
-        ) from None
 
 
 def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":

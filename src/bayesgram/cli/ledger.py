@@ -125,7 +125,7 @@ def list_(
         _print_list(rows)
     broken = [row["problem"] for row in rows if row["problem"]]
     if broken:
-        raise BayesgramError("; ".join(broken))
+        raise BayesgramError(" ".join(broken))
 
 
 def _found(patterns: list[str]) -> list[Path]:
@@ -224,7 +224,8 @@ def _spent(summary: dict[str, Any]) -> str:
     from bayesgram.privacy.accounting import digits_up
 
     count, unpublished = summary["reservations"], summary["unpublished"]
-    told = f"ε = {digits_up(summary['spent_epsilon'])} at δ = {summary['delta']:g} by {count} reservations"
+    told = f"ε = {digits_up(summary['spent_epsilon'])} at δ = {summary['delta']:g}"
+    told += f" by {count} reservation{'' if count == 1 else 's'}"
     return f"{told}, {unpublished} of them not published" if unpublished else told
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from bayesgram.cli import console
+from bayesgram.cli.numbers import real, several
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 
@@ -193,18 +194,11 @@ def grid_of(slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensit
     from bayesgram.mechanisms.tuning import Grid
 
     given = {
-        "slopes": _numbers("slopes", slopes),
-        "rhos": _numbers("rhos", rhos),
+        "slopes": None if slopes is None else tuple(several("slopes", slopes, real, "0.001,0.01,0.1")),
+        "rhos": None if rhos is None else tuple(several("rhos", rhos, real, "0.1,0.3,0.9")),
         "score_sensitivity": score_sensitivity,
     }
     return Grid(**{name: value for name, value in given.items() if value is not None})  # type: ignore[arg-type]
-
-
-def _numbers(name: str, text: str | None) -> tuple[float, ...] | None:
-    try:
-        return None if text is None else tuple(float(part) for part in text.split(","))
-    except ValueError:
-        raise UsageError(f"{name}={text!r}: give numbers separated by commas, such as 0.001,0.01,0.1.") from None
 
 
 PAPER_KNOBS = ("expected_users", "max_count", "max_total", "slope", "rho", "sensitivity")
@@ -242,19 +236,22 @@ def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism": 
     return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
 
 
+def _option(knob: str) -> str:
+    return f"--{knob.replace('_', '-')}"
+
+
 def _check_options(name: MechanismName, given: dict[str, Any]) -> None:
     foreign = next((knob for knob in given if knob not in OPTIONS_OF[name]), None)
     if foreign:
         raise UsageError(
-            f"--{foreign.replace('_', '-')}: not an option of the mechanism {name}, which has"
-            f" {', '.join('--' + knob.replace('_', '-') for knob in OPTIONS_OF[name])}."
+            f"{_option(foreign)}: not an option of the mechanism {name}, which has"
+            f" {', '.join(map(_option, OPTIONS_OF[name]))}. {_option(foreign)} is for --mechanism"
+            f" {' or '.join(each for each, own in OPTIONS_OF.items() if foreign in own)}."
         )
     if name is MechanismName.PAPER:
         clash = [knob for knob in ("slope", "rho") if knob in given] if "tune" in given else []
         if clash:
-            raise UsageError(f"--{clash[0]} and --tune: --tune chooses it; leave one of them out.")
+            raise UsageError(f"{_option(clash[0])} and --tune: --tune chooses it; leave one of them out.")
         idle = [knob for knob in TUNING_KNOBS if knob in given] if "tune" not in given else []
         if idle:
-            raise UsageError(
-                f"--{idle[0].replace('_', '-')}: has a meaning only with --tune; add it or leave this out."
-            )
+            raise UsageError(f"{_option(idle[0])}: has a meaning only with --tune; add it or leave this out.")

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, options
-from bayesgram.cli.held_out import check_picture
+from bayesgram.cli import console, numbers, options
+from bayesgram.cli.held_out import check_picture, save_picture
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,24 +153,18 @@ def _cells(row: "Row", made: "Plan") -> dict[str, str]:
 
 def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
     from bayesgram.experiments import plots
-    from bayesgram.files.writing import write_file_atomically
 
-    kind = plot.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(plot, force=force) as target:
-        plots.planned(made).save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+    save_picture(lambda: plots.planned(made), plot, force=force)
 
 
 def _epsilons(text: str | None) -> list[float] | None:
     """Numbers with commas between them; 0,5 is no way to write one half."""
     if text is None:
         return None
-    try:
-        found = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--epsilon {text}: give numbers separated by commas, such as 0.1,0.2,1.") from None
+    found = numbers.several("epsilon", text, numbers.real, "0.1,0.2,1")
     if 0 in found and len(found) > 1:
         raise UsageError(
-            f"--epsilon {text}: commas separate several values, and ε = 0 is none; a decimal is written with a point"
+            f"--epsilon {text}: commas separate several values, and ε = 0 is none; {numbers.DECIMAL}"
             f" ({'.'.join(text.split(',')) if re.fullmatch(r'0,[0-9]+', text) else '0.5'})."
         )
     return found

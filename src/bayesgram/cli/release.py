@@ -37,7 +37,7 @@ def release(
     previous: Annotated[
         Path | None,
         typer.Option(
-            help="A release that this one follows: its prior, at no cost (docs/howto/publish-every-week.md).",
+            help="A release that this one follows: its prior, at no cost (docs/howto, publish every week).",
             show_default=False,
         ),
     ] = None,

@@ -83,7 +83,7 @@ def report(
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
     made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
-    console.report({**made, "private": "no" if private is None else private.warning}, json=json)
+    console.report({**made, "private": private.warning if private else None if json else "no"}, json=json)
 
 
 def _changes(releases: "Named") -> "Comparison":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from bayesgram.cli import console, options, sources, spark
+from bayesgram.cli.numbers import PLAIN, separated, several, whole
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokens import Tokenizer
 
+ORDER, SIZE = 3, 50_000
 LONGEST_SORTED, SHORT_TEXT = 3, 1 << 22  # words, and bytes of files: n-grams that are sorted (`text.sorted_windows`)
 
 Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
@@ -138,7 +140,8 @@ def vocab(
     tokenizer = replace(cut.named, boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if listed is None:
-        choice: dict[str, Any] = {"order": _orders(order, orders), "size": _sizes(size)}
+        chosen = _orders(order, orders)
+        choice: dict[str, Any] = {"order": chosen, "size": _sizes(size, chosen)}
         make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory)
     else:
         if order is not None or orders is not None or size is not None:
@@ -230,7 +233,11 @@ def _save(
     try:
         with ExitStack() as places:
             made.write(places.enter_context(write_file_atomically(output, force=force)))
-            modelled.write(places.enter_context(write_folder_atomically(model_output, contents=CONTENTS, force=force)))
+            modelled.write(
+                places.enter_context(
+                    write_folder_atomically(model_output, contents=CONTENTS, force=force, option="`model`")
+                )
+            )
     except BayesgramError as error:
         if len(published) == before + 1:
             raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
@@ -246,18 +253,20 @@ def _orders(order: int | None, orders: str | None) -> list[int]:
     """One order, or several."""
     if order is not None and orders is not None:
         raise UsageError("--order and --orders: give one of them.")
-    try:
-        return [order or 3] if orders is None else [int(part) for part in orders.split(",")]
-    except ValueError:
-        raise UsageError(f"orders={orders!r}: give whole numbers from 1 to 6, such as 1,2,3.") from None
+    if orders is None:
+        return [ORDER if order is None else order]
+    from bayesgram.text.ngrams import check_order
+
+    return [check_order(each, name="orders") for each in several("orders", orders, whole, "1,2,3")]
 
 
-def _sizes(size: str | None) -> int | list[int]:
-    """One size, or one for each order."""
-    try:
-        found = [int(part.replace("_", "")) for part in (size or "50000").split(",")]
-    except ValueError:
-        raise UsageError(f"size={size!r}: give whole numbers from 1, such as 50000, or one for each order.") from None
+def _sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
+    """One size, or one for each order; 1,000 is no way to write a thousand."""
+    if size is None:
+        return SIZE
+    found, digits = several("size", size, whole, "50000,300000"), separated(size)
+    if digits and len(found) != len(set(orders)):
+        raise UsageError(f"size={size}: commas separate the sizes of several orders; {PLAIN} ({digits}).")
     return found[0] if len(found) == 1 else found
 
 

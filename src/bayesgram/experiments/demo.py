@@ -19,8 +19,16 @@ from typing import Any
 
 from bayesgram import charts
 from bayesgram.audit.utility import DISCLOSURE, comparison_row, kl_divergence
+from bayesgram.errors import whole_number
 from bayesgram.experiments import plots, sequential
-from bayesgram.experiments.population import Population, write_messages, write_public_chat, write_public_text
+from bayesgram.experiments.population import (
+    MOST_SENTENCES,
+    MOST_USERS,
+    Population,
+    write_messages,
+    write_public_chat,
+    write_public_text,
+)
 from bayesgram.files import read_records
 from bayesgram.files.writing import write_folder_atomically
 from bayesgram.mechanisms.base import Mechanism
@@ -55,6 +63,7 @@ SEARCHED, LISTED = (1, 2, 3), 10_000  # orders of the discovery, and public n-gr
 ROUNDS = 3  # of the discovery: more find more, and take longer
 BEST_SLOPES, BEST_RHOS = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1), (0.3, 0.5, 0.7, 0.9)
 SOURCES = {"articles": "articles.txt.gz", "chat": "chat.txt.gz"}  # public text, by register
+FEWEST = 100  # users, and sentences
 CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
 RESULTS = "results.json"
 CONTENTS = (
@@ -114,7 +123,9 @@ class Covered:
 
 
 def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> DemoResults:
-    """Fill the folder; it appears whole, or not at all."""
+    """Fill the folder; it appears whole, or not at all. With fewer people or less text there is no story to tell."""
+    whole_number("users", population.users, FEWEST, MOST_USERS, "the number of users of a demo")
+    whole_number("sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo")
     with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public(folder, population, sentences=sentences)

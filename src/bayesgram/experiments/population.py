@@ -39,6 +39,7 @@ PLAIN = 0.05  # of the users type without capitals and without a final full stop
 ARTICLE_TILT = 0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
 CHAT_TILT = -0.7  # the same of public chat: words that articles like are rarer there than in messages
 SHORTEST, LONGEST = 3, 7  # sentences in a paragraph
+MOST_USERS, MOST_SENTENCES = 10_000_000, 1_000_000_000
 PARAGRAPHS = 20_000  # in a batch of articles
 POSTS = 50_000  # in a batch of public chat
 BELOW_1 = 1 - 2.0**-53  # the largest draw
@@ -90,7 +91,7 @@ class Population:
     batch_users: int = 10_000
 
     def __post_init__(self) -> None:
-        _check("users", self.users, 1, 10_000_000)
+        _check("users", self.users, 1, MOST_USERS)
         _check("seed", self.seed, 0, 2**63 - 1)
         _check("batch_users", self.batch_users, 1, 100_000)
 
@@ -106,7 +107,7 @@ class Population:
 
     def public_text(self, sentences: int = 300_000) -> Iterator[pa.RecordBatch]:
         """Articles with this many sentences in all: column text, one paragraph a row."""
-        _check("sentences", sentences, 1, 1_000_000_000)
+        _check("sentences", sentences, 1, MOST_SENTENCES)
         articles, first = _articles(), 0
         while sentences:
             paragraphs = np.arange(first, first := first + PARAGRAPHS, dtype=np.uint64)
@@ -327,4 +328,4 @@ def user_names(keys: Keys) -> pa.StringArray:
 
 def _check(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or not low <= value <= high:
-        raise UsageError(f"{name}={value!r}: needs a whole number from {low:,} to {high:,}; choose another")
+        raise UsageError(f"{name}={value!r}: needs a whole number from {low:,} to {high:,}.")

@@ -7,7 +7,7 @@ Does not look at single values: `records` finds the rows that can't be used.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -15,7 +15,17 @@ import pyarrow.types as pt
 from bayesgram.errors import UsageError
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
+# Words that name columns; whoever wrote just these shows nothing of themselves.
+_WORD = (
+    "account|at|author|body|channel|client|comment|content|count|country|created|customer|date|day|"
+    "from|group|id|index|key|label|lang|language|line|member|message|messages|msg|name|number|"
+    "person|post|posts|region|row|segment|sender|source|subject|text|texts|thread|time|timestamp|"
+    "title|to|topic|tweet|type|uid|user|userid|username|users|value|writer"
+)
+_USUAL = re.compile(rf"({_WORD})([ _.-]({_WORD}))*")
 _NAMES_SHOWN = 20
+
+FoundIn: TypeAlias = Literal["schema", "keys", "header"]
 
 
 @dataclass(frozen=True)
@@ -43,17 +53,19 @@ class Columns:
         """The names of the columns to read."""
         return [name for name in (self.text, self.user, self.by) if name is not None]
 
-    def require(self, source: str, present: Sequence[str], *, from_rows: bool = False) -> None:
+    def require(self, source: str, present: Sequence[str], *, found_in: FoundIn = "schema") -> None:
         """Refuse a table without one of the columns, or with two of a name.
 
-        The message lists the columns, but names that were read `from_rows` of private data only if they look like
-        names: a file without a header row would show what a person wrote.
+        The message lists the columns. Those of private data that stand in a header row are listed only if they are
+        words that name columns, or one of them is as it should be: a file without a header row would show what a
+        person wrote. Keys of JSON are listed if they look like names.
         """
-        are_names = any(name in present for name in self.names) or all(map(_NAME.fullmatch, present))
-        listed = self.user is None or not from_rows or are_names
+        is_public = self.user is None or found_in == "schema" or any(name in present for name in self.names)
+        listed = is_public or all(map(_is_usual if found_in == "header" else _NAME.fullmatch, present))
         for name in self.names:
             if name not in present:
-                raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} {self._advice(name)}")
+                advice = self._advice(name) if listed else self._hidden_advice(name, found_in)
+                raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} {advice}")
             if list(present).count(name) > 1:
                 raise UsageError(
                     f"{source}: {list(present).count(name)} columns are called {name!r}. Rename all but one."
@@ -81,6 +93,26 @@ class Columns:
         arguments = {self.text: "text_column", self.user: "user_column", self.by: "by"}
         return f"Name the right one with `{arguments[name]}`."
 
+    def _hidden_advice(self, name: str, found_in: FoundIn) -> str:
+        """For whoever has to look at the file."""
+        advice = self._advice(name)
+        if found_in != "header":
+            return advice
+        names = ",".join(self.names[::-1])
+        return (
+            f"{advice[:-1]}, as the first row spells it; if the first row names no columns, put one before it that"
+            f" does: {names}."
+        )
+
+
+def _is_usual(name: str) -> bool:
+    """Whether a name is made of words that name columns.
+
+    >>> _is_usual("User ID"), _is_usual("body_text"), _is_usual("alice")
+    (True, True, False)
+    """
+    return _USUAL.fullmatch(name.strip().lower()) is not None
+
 
 def _lower_first(sentence: str) -> str:
     return sentence[0].lower() + sentence[1:]
@@ -101,7 +133,7 @@ def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
 
 def _those(present: Sequence[str], listed: bool) -> str:
     if not listed:
-        return " (what stands for names is not shown: it looks like a person's text)."
+        return " (what stands for names is not shown: it may be a person's text)."
     shown = ", ".join(repr(name) for name in present[:_NAMES_SHOWN])
     more = f" and {len(present) - _NAMES_SHOWN} more" if len(present) > _NAMES_SHOWN else ""
     return f"; the columns are {shown}{more}." if present else "; there are no columns."

@@ -136,7 +136,7 @@ def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
     header = [name.decode(errors="replace") for name in names]
     if [name.encode() for name in header] != names:
         raise BayesgramError(f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8.")
-    columns.require(rest.source.name, header, from_rows=True)
+    columns.require(rest.source.name, header, found_in="header")
     rest.data, rest.row = data[stop:], 1
     rest.returns_alone = rest.data.startswith(b"\r") and not rest.data.startswith(b"\r\n")
     return header

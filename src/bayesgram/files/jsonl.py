@@ -188,5 +188,5 @@ def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:
             return True
     if first is None:
         return False
-    columns.require(source.name, list(dict.fromkeys([*first, *sorted(seen)])), from_rows=True)
+    columns.require(source.name, list(dict.fromkeys([*first, *sorted(seen)])), found_in="keys")
     return True

@@ -5,6 +5,8 @@ Out: the number of each row's segment. A value outside the list is "other" where
 Does not read rows, and never shows a value that is not on the list.
 """
 
+import os
+import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -75,10 +77,19 @@ def shown(names: Sequence[str]) -> str:
 
 
 def read_names(text: str) -> list[str]:
-    """The names in a list with commas, or in a file with one on each line."""
+    """The names in a list with commas, or in a file with one on each line.
+
+    What looks like a path and is none is not taken for a segment: nobody would be in it.
+    """
     file = Path(text)
-    if "," in text or not file.is_file():
-        return [name.strip() for name in text.split(",")]
+    is_file = "," not in text and file.exists() and not file.is_dir()
+    if not is_file and "," not in text and _looks_like_file(text):
+        raise UsageError(
+            f"segments={text}: {'is a folder' if file.is_dir() else 'no such file'}. Name a file with one segment on"
+            " each line, or the segments with commas between them; one alone has a comma after it."
+        )
+    if not is_file:
+        return [name.strip() for name in text.removesuffix(",").split(",")]
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
@@ -86,6 +97,15 @@ def read_names(text: str) -> list[str]:
     except OSError as error:
         raise unreadable(file, error) from None
     return [line.strip() for line in lines if line.strip()]
+
+
+def _looks_like_file(text: str) -> bool:
+    """Whether it has a slash, or an ending as files have.
+
+    >>> _looks_like_file("contries.txt"), _looks_like_file("lists/de"), _looks_like_file("St. Gallen")
+    (True, True, False)
+    """
+    return bool({"/", os.sep} & set(text)) or re.fullmatch(r"\.[A-Za-z][A-Za-z0-9]{1,7}", Path(text).suffix) is not None
 
 
 def _check_names(names: Sequence[str]) -> None:

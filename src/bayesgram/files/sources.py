@@ -72,6 +72,7 @@ _ADVICE = {
     ".doc": "Save it as plain text.",
     ".pdf": "Save it as plain text.",
 }
+COLUMNS = {"Series", "ChunkedArray", "Index"}  # of polars, pandas and pyarrow
 _NAMES_SHOWN = 5
 
 logger = logging.getLogger(__name__)
@@ -139,6 +140,11 @@ def _table_source(value: object, name: str) -> Source:
     if not _is_table(value):
         raise UsageError(
             f"inputs: {type(value).__name__} can't be read. Give a path, or a table of pyarrow, polars or pandas."
+        )
+    if type(value).__name__ in COLUMNS:
+        raise UsageError(
+            f"inputs: a {type(value).__name__} is one column. Give a table with all columns that are read, such as"
+            " a DataFrame."
         )
     return Source(name, "table", table=cast("ArrowTable | LazyTable", value))
 

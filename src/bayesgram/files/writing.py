@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePath
+from typing import NoReturn
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files.temporary import REPLACED, remove_abandoned, unfinished_folder
@@ -41,11 +42,11 @@ def check_writable(
     It is tried, not only looked at. `contents` are the names in a folder; a file has None. `inputs` must not be lost
     under the output. `option` is where the path was given.
     """
-    target = _free(path, force=force, contents=contents, option=option)
     for source in inputs:
-        if Path(source).exists() and target.resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
+        if Path(source).exists() and Path(path).resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
             raise UsageError(f"{path}: would replace the input {source}; choose another {option}.")
-    with _aside(target) as aside:
+    target = _free(path, force=force, contents=contents, option=option)
+    with _aside(target, option) as aside:
         probe = os.open(aside / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             _allocate(probe, room)
@@ -69,7 +70,7 @@ def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = Non
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
     remove_abandoned(target.parent)
     if not target.parent.is_dir():
-        raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
+        _refuse_parent(path, target, option)
     if target.is_symlink() and not target.exists():
         raise UsageError(f"{path}: is a link to nowhere; choose another {option}.")
     if target.exists() and not force:
@@ -79,6 +80,14 @@ def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = Non
     if target.is_dir() and _holds_others(target, set(contents or ())):
         raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another {option}.")
     return target
+
+
+def _refuse_parent(path: str | Path, target: Path, option: str) -> NoReturn:
+    """Nothing can be made within what is not there, or is a file."""
+    above = next(each for each in target.parents if each.exists())
+    if not above.is_dir():
+        raise UsageError(f"{path}: {above} is a file, and no folder can be in it; choose another {option}.")
+    raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
 
 
 def _holds_others(folder: Path, contents: set[str]) -> bool:
@@ -93,10 +102,10 @@ def _holds_others(folder: Path, contents: set[str]) -> bool:
 
 
 @contextmanager
-def write_file_atomically(path: str | Path, *, force: bool = False) -> Iterator[Path]:
-    """A path to write to, which becomes `path` when the block ends well."""
-    target = _free(path, force=force)
-    with _aside(target) as aside:
+def write_file_atomically(path: str | Path, *, force: bool = False, option: str = OUTPUT) -> Iterator[Path]:
+    """A path to write to, which becomes `path` when the block ends well; `option` is where it was given."""
+    target = _free(path, force=force, option=option)
+    with _aside(target, option) as aside:
         file = _new(aside, target)
         yield file
         _flush(file)
@@ -109,11 +118,11 @@ def write_file_atomically(path: str | Path, *, force: bool = False) -> Iterator[
 
 @contextmanager
 def write_folder_atomically(
-    path: str | Path, *, contents: Iterable[str], force: bool = False, private: bool = False
+    path: str | Path, *, contents: Iterable[str], force: bool = False, private: bool = False, option: str = OUTPUT
 ) -> Iterator[Path]:
     """A folder to fill with these contents, which becomes `path` when the block ends well."""
-    target = _free(path, force=force, contents=contents)
-    with _aside(target) as aside:
+    target = _free(path, force=force, contents=contents, option=option)
+    with _aside(target, option) as aside:
         folder = _new(aside, target)
         folder.mkdir()
         if private:
@@ -122,7 +131,7 @@ def write_folder_atomically(
         for file in [*folder.rglob("*"), folder]:
             _flush(file)
         if force and target.exists():
-            _free(path, force=True, contents=contents)
+            _free(path, force=True, contents=contents, option=option)
             _replace_folder(folder, target, aside / REPLACED)
         else:
             folder.rename(target)  # refuses a folder that is not empty
@@ -171,7 +180,7 @@ def _renamed(source: Path, target: Path, flags: int) -> bool:
 
 
 @contextmanager
-def _aside(target: Path) -> Iterator[Path]:
+def _aside(target: Path, option: str) -> Iterator[Path]:
     """A private folder beside the target (so that a rename suffices), gone when the block ends."""
     entered = None
     try:
@@ -179,16 +188,16 @@ def _aside(target: Path) -> Iterator[Path]:
             entered = aside
             yield aside
     except OSError as error:
-        raise _in_words(target, error, entered) from error
+        raise _in_words(target, error, entered, option) from error
 
 
-def _in_words(target: Path, error: OSError, aside: Path | None) -> BayesgramError:
+def _in_words(target: Path, error: OSError, aside: Path | None, option: str) -> BayesgramError:
     """What kept us from writing, for the person who can mend it."""
     why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another `path`.")
+        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another {option}.")
     if aside is None and error.errno not in FAILURES:
-        return UsageError(f"{target}: can't be written there ({why}); choose another `path`.")
+        return UsageError(f"{target}: can't be written there ({why}); choose another {option}.")
     advice = "Free some space" if error.errno in FULL else "Mend that"
     left = f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
     return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")

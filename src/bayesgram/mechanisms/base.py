@@ -318,7 +318,7 @@ def budget_of(
 def need(budget: Budget | None, mechanism: str) -> Budget:
     """The budget, or a clear word that there is none."""
     if budget is None:
-        raise UsageError(f"epsilon is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual.")
+        raise UsageError(f"`epsilon` is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual.")
     return budget
 
 

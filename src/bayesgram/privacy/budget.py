@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 
-import numpy as np
-
+from bayesgram.arguments import check_fields
 from bayesgram.errors import UsageError
 
 MIN_EPSILON = 1e-5  # below, nothing of the data is left, and calibration loses its digits
@@ -34,19 +33,20 @@ class Budget:
     delta: float = 0.0
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.epsilon) and MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
+        check_fields(self)
+        if not (math.isfinite(self.epsilon) and MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
             raise UsageError(
                 f"epsilon={self.epsilon}: give a number from {MIN_EPSILON:g} to {MAX_EPSILON:g};"
                 " 0.1 is strong, 1 is usual, more than 10 protects nobody."
             )
-        if not (_is_number(self.delta) and (self.delta == 0 or MIN_DELTA <= self.delta < 1)):
+        if not (math.isfinite(self.delta) and (self.delta == 0 or MIN_DELTA <= self.delta < 1)):
             raise UsageError(
                 f"delta={self.delta}: give 0, or a number from {MIN_DELTA:g} to below 1; far below 1/(number of users),"
                 " 1e-7 is usual."
             )
 
         for name in ("epsilon", "delta"):
-            if isinstance(getattr(self, name), np.floating):  # else 32 bits would be calibrated for
+            if type(getattr(self, name)) not in (int, float):  # of NumPy, whose 32 bits would be calibrated for
                 object.__setattr__(self, name, float(getattr(self, name)))
 
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:
@@ -55,10 +55,6 @@ class Budget:
             raise UsageError(f"shares={', '.join(map(str, shares))}: must be positive and add up to 1.")
         epsilon, delta = _exactly(self.epsilon), _exactly(self.delta)
         return tuple(Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _exactly(value: float) -> Fraction:

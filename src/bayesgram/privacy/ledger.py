@@ -177,7 +177,7 @@ def _write_new(path: Path, data: bytes) -> None:
         raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.")
     from bayesgram.files.writing import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path) as aside:
+    with write_file_atomically(path, option="place") as aside:
         aside.touch(mode=0o600)
         aside.write_bytes(data)
 

@@ -36,6 +36,7 @@ from bayesgram.version import VERSION
 FORMAT, WITHOUT_SEGMENTS = 2, 1
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
+PARQUET = b"PAR1"  # as its files begin
 ROWS_AT_ONCE = 1 << 20
 TYPES = {"user": pa.dictionary(pa.int32(), pa.large_string()), "ngram": pa.int32(), "count": pa.int32()}
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in TYPES.items()])
@@ -265,7 +266,7 @@ def _rows_in(file: Path) -> int:
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(file, error) from None
-        raise UsageError(f"{file}: not a readable Parquet file of counts (columns user, ngram, count).") from None
+        raise _no_table(file) from None
     missing = [name for name in COLUMNS if name not in names]
     if missing:
         raise UsageError(
@@ -282,6 +283,17 @@ def _rows_in(file: Path) -> int:
         if not pa.types.is_integer(schema.field(name).type):
             raise UsageError(f"{file}: the column {name!r} is {schema.field(name).type}; {meaning}.")
     return int(rows)
+
+
+def _no_table(file: Path) -> BayesgramError:
+    """What was written as Parquet is damaged; other files are no counts."""
+    with file.open("rb") as opened:
+        written = opened.read(len(PARQUET)) == PARQUET or (file.parent / META).is_file()
+    if written:
+        return BayesgramError(f"{file}: is damaged or cut short; copy it again, or count again with `bayesgram count`.")
+    return UsageError(
+        f"{file}: not a Parquet file of counts (columns user, ngram, count); make one with `bayesgram count`."
+    )
 
 
 def _kind(type_: pa.DataType) -> pa.DataType:

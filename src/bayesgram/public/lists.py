@@ -27,7 +27,7 @@ def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeSt
         stored.longest(path, ngrams)
         return ngrams, cut
     try:
-        records = read_records(str(path), text_column="ngram", user_column=None, refuse_nothing=True)
+        records = read_records(Path(path), text_column="ngram", user_column=None, refuse_nothing=True)
         ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
     except UsageError as error:
         column = "Name the right one with `text_column`."

@@ -104,6 +104,10 @@ class PublicModel:
         """How many n-grams of each order, from 1, the model of a source has."""
         return {name: model.sizes for name, model in self.models.items()}
 
+    def __iter__(self) -> Iterator[str]:
+        """What the sources are called."""
+        return iter(self.models)
+
     def __getitem__(self, source: str) -> LanguageModel:
         if source not in self.models:
             raise UsageError(f"source={source!r}: this public model has {', '.join(self.source_names)}; name one.")

@@ -114,7 +114,10 @@ class _Lines:
         self.name = name
         self._lines = content.split(b"\n")
         self._at = 0
-        for number, line in enumerate(self._lines if not _is_utf8(content) else [], start=1):
+        is_text = _is_utf8(content)
+        if not is_text and b"\\data\\" not in content:
+            raise UsageError(f"{name}: no language model; give a release folder, a model folder or an ARPA file.")
+        for number, line in enumerate([] if is_text else self._lines, start=1):
             if not _is_utf8(line):
                 refuse(name, number, "not UTF-8; convert the file first.")
 

@@ -92,6 +92,10 @@ class Release(Tabular):
     def __len__(self) -> int:
         return len(self.ngrams)
 
+    def __iter__(self) -> Iterator[str]:
+        """The n-grams, as the rows have them."""
+        return iter(self.ngrams.to_pylist())
+
     def __contains__(self, ngram: object) -> bool:
         return isinstance(ngram, str) and self._row(ngram) is not None
 

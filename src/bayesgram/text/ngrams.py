@@ -38,10 +38,10 @@ REPEATS = 3  # how often an n-gram occurs at least in text that repeats itself, 
 START, END = "<s>", "</s>"
 
 
-def check_order(order: int) -> int:
-    """The order, if it is one."""
+def check_order(order: int, *, name: str = "order") -> int:
+    """The order, if it is one; `name` is what the argument is called."""
     if not 1 <= order <= MAX_ORDER:
-        raise UsageError(f"order={order}: an n-gram has 1 to {MAX_ORDER} tokens.")
+        raise UsageError(f"{name}={order}: an n-gram has 1 to {MAX_ORDER} tokens.")
     return order
 
 
