@@ -104,7 +104,8 @@ class _Plane:
             height, side = (box.top + box.bottom) / 2, -1 if box.left < x else 1
             if abs(height - y) > LABEL / 3:
                 yield LINE.format(x, y, x + 9 * side, height, "link")
-            yield DOT.format(x, y, point.colour, f"{point.name}: {point.kl:.4g}".replace("inf", "∞"))
+            told = "∞" if math.isinf(point.kl) else f"{point.kl:.4g}"
+            yield DOT.format(x, y, point.colour, f"{point.name}: {told}")
             yield TEXT.format(x + 10 * side, height + 4, "start" if side > 0 else "end", "name", name)
 
 

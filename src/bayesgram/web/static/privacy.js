@@ -117,11 +117,12 @@ function silent(drawn) {
 function glance() {
   const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most (δ left aside)", "n-grams"];
   const shownNumber = (value) => (value === null ? "–" : value && value < 1e-3 ? value.toExponential() : String(value));
+  const kind = (at) => (heads[at] === "mechanism" ? "less" : ""); // the card has it
   find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
-    el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, heads.map((name, at) => el("th", { scope: "col", class: kind(at) }, name)))),
     el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,
       label(item), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
-      number(item.size)].map((cell) => el("td", {}, cell)))))));
+      number(item.size)].map((cell, at) => el("td", { class: kind(at) }, cell)))))));
 }
 
 async function card() {
