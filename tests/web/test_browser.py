@@ -556,11 +556,11 @@ def box_of(found):
 def test_suggested_words_are_not_split(opened, many_address, width):
     page = opened("keyboard", at=many_address, width=width)
     playwright.expect(page.locator(".column")).to_have_count(5)
-    word = {"word": "information", "probability": 0.123, "low": None, "high": None, "adds": None}
+    word = {"word": "understanding", "probability": 0.123, "low": None, "high": None, "adds": None}
     columns = [{"name": "x", "words": [word]}] * 5
     page.route("**/api/predict", lambda handed: handed.fulfill(json={"typed": "", "columns": columns}))
     page.get_by_label("Your text").fill("some ")
-    playwright.expect(page.locator(".word bdi")).to_have_text(["information"] * 5)
+    playwright.expect(page.locator(".word bdi")).to_have_text(["understanding"] * 5)
     assert {box_of(found)["height"] < 30 for found in page.locator(".word bdi").all()} == {True}
     tracks = {round(box_of(found)["width"]) for found in page.locator(".word svg").all()}
     assert len(tracks) == 1  # one scale
