@@ -70,13 +70,14 @@ svg .line.bad { fill: none; stroke: var(--bad) } svg .line.half { fill: none; st
 svg .line.ink { stroke: var(--ink) }
 @media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
   dd { margin-bottom: .8rem } .private { padding: .9rem } td:first-child { min-width: 7rem } .less { display: none }
-  th, td { padding: .3rem .4rem } }
+  th, td { padding: .3rem .4rem } td:has(.badge) { white-space: normal } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7;
   --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --accent: #2a62b8; --none: #8a8f98 }
   @page { margin: 16mm 14mm }
   body { max-width: none; padding: 0; font-size: 10.5pt; print-color-adjust: exact; -webkit-print-color-adjust: exact }
   figure, tr, dl > *, .stamp { break-inside: avoid } h2, h3 { break-after: avoid } details, nav { display: none }
-  .scroll, figure { overflow: visible } th, td { padding: .15rem .5rem }
+  .scroll, figure { overflow: visible } th, td { padding: .15rem .4rem }
+  td:has(.badge) { white-space: normal } td .badge, td .grade { font-size: .9em }
   svg { min-width: 0 } table { font-size: 9pt } }
 """
 )
