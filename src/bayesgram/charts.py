@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}  # what an ε is worth
+DATA, FAINT, LOWERED = "#2a62b8", "#b4c7e7", "#a8324a"  # of what is no label
 
 
 def save(chart: Any, path: Path) -> list[Path]:  # noqa: ANN401 - Altair's charts share no useful base

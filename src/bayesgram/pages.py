@@ -14,9 +14,11 @@ BADGES = "".join(
 STYLE = (
     """
 :root { color-scheme: light dark; --ink: #1d2127; --dim: #5d6470; --paper: #fff; --line: #d9dde3; --soft: #f4f5f7;
-  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6 }
+  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --edge: #7d8490;
+  --accent: #2a62b8; --none: #8a8f98 }
 @media (prefers-color-scheme: dark) { :root { --ink: #e8eaee; --dim: #a3aab6; --paper: #16181c; --line: #343941;
-  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; --mute: #5d6470 } }
+  --soft: #1f2227; --good: #4cc39a; --half: #e0a040; --bad: #ec7f93; --mute: #5d6470; --edge: #737a86;
+  --accent: #86b2f2 } }
 * { box-sizing: border-box }
 body { margin: 0 auto; padding: 2rem 1.2rem 4rem; max-width: 60rem; background: var(--paper); color: var(--ink);
   font: 16px/1.55 system-ui, sans-serif }
@@ -26,7 +28,7 @@ a { color: inherit } a:focus-visible, .scroll:focus-visible { outline: 2px solid
 section { border-top: 1px solid var(--line); padding-top: 1.4rem; margin-top: 2rem }
 .warning { border-left: 4px solid var(--bad); background: var(--soft); padding: .6rem .9rem }
 .dim, figcaption { color: var(--dim); font-size: .92rem }
-.verdict { font-weight: 600 } .reproduced { color: var(--good) } .partly { color: var(--half) }
+.verdict { font-weight: 600; overflow-wrap: anywhere } .reproduced { color: var(--good) } .partly { color: var(--half) }
 .not { color: var(--bad) }
 blockquote { margin: .8rem 0; padding-left: .9rem; border-left: 3px solid var(--line); color: var(--dim) }
 figure { margin: 1rem 0; overflow-x: auto } img { background: #fff; border-radius: 6px; max-width: 100%; height: auto;
@@ -34,7 +36,8 @@ figure { margin: 1rem 0; overflow-x: auto } img { background: #fff; border-radiu
 table { border-collapse: collapse; margin: .6rem 0 1rem; font-size: .92rem; font-variant-numeric: tabular-nums }
 caption { text-align: left; color: var(--dim); padding-bottom: .3rem }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid var(--line); white-space: nowrap }
-th:first-child, td:first-child { text-align: left } .scroll { overflow-x: auto }
+th:first-child, td:first-child { text-align: left } td:first-child { white-space: normal; min-width: 9rem }
+.scroll { overflow-x: auto }
 th { font-weight: 600 } td.words, th.words { text-align: left; white-space: normal; min-width: 9rem }
 li { margin: .3rem 0 } .mark { display: inline-block; width: 1.4em; font-weight: 700 }
 code, pre { font: .92em/1.5 ui-monospace, monospace } bdi { overflow-wrap: anywhere }
@@ -51,26 +54,31 @@ dd ul { margin: 0; padding-left: 1.1rem }
     + BADGES
     + """.private { border: 2px solid var(--bad); border-radius: 6px; padding: 1.2rem; margin-top: 2rem }
 .stamp { color: var(--bad); font-weight: 700; letter-spacing: .04em; text-transform: uppercase; margin: 0 0 .4rem }
-svg { display: block; width: 100%; max-width: 40rem; min-width: 28rem; height: auto; font: 12px system-ui, sans-serif }
+svg { display: block; width: 100%; min-width: 36rem; height: auto; font: 12px system-ui, sans-serif }
 svg text { fill: var(--ink); unicode-bidi: isolate } svg .dimmed { fill: var(--dim) }
 svg .name { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round }
 svg .grid { stroke: var(--line) } svg .link { stroke: var(--mute); stroke-width: 1.5 }
-svg .whisker { stroke: var(--dim); stroke-width: 1.5 } svg .dashed { stroke: var(--dim); stroke-dasharray: 4 3 }
+svg .whisker { fill: none; stroke: var(--ink); stroke-width: 1.5 }
+svg .halo { stroke: var(--paper); stroke-width: 5 } svg .dashed { stroke: var(--dim); stroke-dasharray: 4 3 }
 svg .good { fill: var(--good) } svg .bad { fill: var(--bad) } svg .half { fill: var(--half) }
-svg .mute { fill: var(--mute) }
+svg .mute { fill: var(--none) }
+/* Green, orange and grey say what a release promises; other numbers are blue. */
+svg .full { fill: var(--accent) } svg .part { fill: var(--paper); stroke: var(--accent) }
 svg .hollow { fill: var(--paper); stroke: var(--dim); stroke-width: 1.5 }
 svg .line { fill: none; stroke-width: 2 } svg .line.good { fill: none; stroke: var(--good) }
 svg .line.bad { fill: none; stroke: var(--bad) } svg .line.half { fill: none; stroke: var(--half) }
 svg .line.ink { stroke: var(--ink) }
 @media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
-  dd { margin-bottom: .8rem } .private { padding: .9rem } }
+  dd { margin-bottom: .8rem } .private { padding: .9rem } td:first-child { min-width: 7rem } .less { display: none }
+  th, td { padding: .3rem .4rem } td:has(.badge) { white-space: normal } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7;
-  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6 }
+  --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --accent: #2a62b8; --none: #8a8f98 }
   @page { margin: 16mm 14mm }
   body { max-width: none; padding: 0; font-size: 10.5pt; print-color-adjust: exact; -webkit-print-color-adjust: exact }
   figure, tr, dl > *, .stamp { break-inside: avoid } h2, h3 { break-after: avoid } details, nav { display: none }
-  .scroll, figure { overflow: visible } th, td { padding: .15rem .5rem }
-  svg { max-width: 30rem; min-width: 0 } table { font-size: 9pt } }
+  .scroll, figure { overflow: visible } th, td { padding: .15rem .4rem }
+  td:has(.badge) { white-space: normal } td .badge, td .grade { font-size: .9em }
+  svg { min-width: 0 } table { font-size: 9pt } }
 """
 )
 

@@ -1,6 +1,7 @@
 """bayesgram report through the installed entry point."""
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -99,6 +100,23 @@ def test_scores_are_those_of_evaluate(work):
         assert f"<td>{row['kl']:.4f}</td>" in text
 
 
+def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
+    for name in ("out 0.5", "out 2"):
+        shutil.copytree(work / name, tmp_path / "all" / name)
+    reference.vocabulary(10_000 // np.arange(1, 62)).save(tmp_path / "other.parquet")
+    vocabularies = ("--vocab", work / "vocab.parquet")
+    bayesgram(tmp_path, "report", tmp_path / "all", *vocabularies, "-o", "all.html")
+    text = (tmp_path / "all.html").read_text(encoding="utf-8")
+    assert text.count("<bdi>out 0.5</bdi>") == text.count("<bdi>out 2</bdi>") == 2
+    assert str(tmp_path) not in re.sub("<pre>.*?</pre>", "", text, flags=re.DOTALL)
+    bayesgram(tmp_path, "report", "May=all/out 2", *vocabularies, "-o", "may.html")
+    assert "<h2><bdi>May</bdi>" in (tmp_path / "may.html").read_text(encoding="utf-8")
+    told = bayesgram(
+        tmp_path, "report", "all", *vocabularies, "--vocab", "other.parquet", "-o", "x.html", code=2
+    ).stderr
+    assert "was made with another vocabulary than other.parquet" in " ".join(told.split())
+
+
 def test_nothing_is_replaced_without_force(work):
     bayesgram(work, "report", "out 2", "-o", "again.html")
     assert "exists already" in bayesgram(work, "report", "out 2", "-o", "again.html", code=2).stderr
@@ -119,7 +137,8 @@ def test_a_vocabulary_that_does_not_belong_is_refused(work):
 
 
 def test_what_is_not_a_release_or_an_audit_is_refused(work):
-    assert "not a release folder" in bayesgram(work, "report", "audit", "-o", "x.html", code=2).stderr
+    told = bayesgram(work, "report", "audit", "-o", "x.html", code=2).stderr
+    assert "audit: neither a release folder (no card.json) nor a folder with releases in it" in " ".join(told.split())
     told = bayesgram(work, "report", "out 2", "--audit", "out 2", "-o", "x.html", code=2).stderr
     assert "not an audit folder (no audit.json); make one with `bayesgram audit" in " ".join(told.split())
     (work / "broken").mkdir(exist_ok=True)

@@ -1,6 +1,7 @@
 """Releases compared: matching, labels, evidence, and what is said to people."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -197,10 +198,26 @@ def test_tables_have_every_ngram_and_empty_cells_where_noise_hides(weeks, tmp_pa
         save_comparison(found, tmp_path / "changes.txt")
 
 
+def test_it_says_what_the_numbers_of_a_row_are(weeks):
+    assert "estimated from the noisy counts" in compare(*weeks[:2]).how_to_read
+    without = [replace(each, measured=None) for each in weeks[:2]]
+    assert compare(*without).how_to_read.startswith("A change is the ratio of before and after")
+
+
+def test_whiskers_that_are_cut_have_arrows(weeks):
+    found = compare(*weeks)
+    drawn = moved(replace(found, deviations=found.shares)).to_dict()
+    lines = drawn["hconcat"][0]
+    rows = drawn["datasets"][lines["data"]["name"]]
+    assert all(row["beyond"] for row in rows)
+    assert lines["layer"][1]["mark"]["shape"] == "triangle-down"
+
+
 def test_a_picture_has_what_changed_and_one_of_nothing_is_drawn_too(weeks):
     for found in (compare(*weeks[:2]), compare(*weeks), compare(week(5), week(6), fdr=1e-6)):
         drawn = json.dumps(moved(found).to_dict(), ensure_ascii=False)
         assert found.explained in drawn
+        assert not {"#1b7f5c", "#d98c1f"} & set(re.findall(r"#\w{6}", drawn))  # colours of labels
         assert all(change.ngram in drawn for change in found.changes[:8])
 
 

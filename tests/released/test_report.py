@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.certainty import known_within
-from bayesgram.released.drawings import LogAxis, Trace
+from bayesgram.released.drawings import LogAxis, Mark, Trace, marks_drawing
 from bayesgram.released.largest_changes import largest_changes
 from bayesgram.released.meaning import believed, odds_factor, what_epsilon_means
 from bayesgram.released.release import Release
@@ -283,6 +283,7 @@ def test_text_has_enough_contrast():
         paper = paper if len(paper) == 7 else "#" + "".join(2 * digit for digit in paper[1:])
         for name, colour in colours.items():
             assert contrast(colour, paper) >= 4.5, (name, colour, paper)
+        assert contrast(re.search(r"--edge: (#\w+)", part)[1], paper) >= 3  # of what can be pressed
     badges = re.findall(r"\.badge\.\w+ { background: (#\w+); color: (#\w+) }", style)
     assert len(badges) == 3
     for background, ink in badges:
@@ -315,7 +316,7 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
         assert words not in Page(plain).text
 
 
-def test_an_infinite_kl_is_drawn_as_such_and_no_two_names_touch():
+def test_an_infinite_kl_is_drawn_as_such():
     kls = [None, 0.5, 0.51, 0.52, 3.0]
     scores = [Score(f"r{at}", "posterior", "PROVED", 1.0, 1e-7, 3, kl) for at, kl in enumerate(kls)]
     part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.5), *scores])
@@ -323,10 +324,55 @@ def test_an_infinite_kl_is_drawn_as_such_and_no_two_names_touch():
     assert "r0: ∞</title>" in drawn
     heights = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>(r\d|∞|public text alone)</text>', drawn)}
     assert heights["r0"] == heights["∞"] == min(heights.values())
-    names = sorted(height for name, height in heights.items() if name != "∞")
-    assert len(names) == 6
-    assert all(second - first >= 13.9 for first, second in pairwise(names))
+    assert len(heights) == 7
     assert "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+
+
+def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
+    mechanisms = {f"release-{at}": (0.1, 0.39 + at / 300) for at in range(6)}
+    mechanisms |= {"kanon-inf": (None, None), "kanon-90000": (None, 0.395)}
+    scores = [
+        Score(name, "made", "PROVED" if epsilon else "NONE", epsilon, None, 3, kl)
+        for name, (epsilon, kl) in mechanisms.items()
+    ]
+    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.3938), *scores])
+    drawn = str(part.drawing)
+    assert 'class="mute"><title>kanon-inf: ∞</title>' in drawn
+    assert ">no ε</text>" in drawn
+    height, end = map(float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="dashed"', drawn).groups())
+    pattern = r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(start|end)" class="(?:dimmed )?name">([^<]+)<'
+    boxes = []
+    for x, y, anchor, name in re.findall(pattern, drawn):
+        left = float(x) - (6 * len(name) if anchor == "end" else 0)
+        boxes.append((name, left, left + 6 * len(name), float(y) - 4))
+    assert len(boxes) == 9
+    assert [name for name, left, _, middle in boxes if left < end and abs(middle - height) < 6] == []
+    for one, other in combinations(boxes, 2):
+        apart = one[1] >= other[2] or other[1] >= one[2] or abs(one[3] - other[3]) >= 13
+        assert apart, (one, other)
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
+    assert len(set(dots)) == 8
+    shown = Page(page([view()], part)).text
+    assert "“No ε”: what claims none." in shown
+    perfect = PrivatePart(WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)])
+    assert "Not drawn, as its KL is 0: all of it" in " ".join(Page(page([view()], perfect)).text.split())
+
+
+def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
+    inside, below, zero = (
+        str(marks_drawing("x", [Mark("a", after, 0.1, ends), Mark("b", 0.2)]))
+        for after, ends in ((0.1, (0.09, 0.2)), (0.1, (0.0, 0.2)), (0.0, None))
+    )
+    assert [drawn.count("<polyline") for drawn in (inside, below, zero)] == [0, 1, 1]
+    assert [drawn.count("<circle") for drawn in (inside, below, zero)] == [3, 3, 2]
+
+
+def test_colours_of_labels_are_for_labels_alone():
+    shown = view(KAnonymity(5))
+    assert 'class="good"' not in page([shown])
+    assert 'class="full"' in str(shown.orders[0].moved_drawing)
+    assert 'class="mute"' in str(shown.orders[0].frequent_drawing)
+    assert 'class="good"' in str(view().orders[0].frequent_drawing)
 
 
 def test_one_release_has_no_curve_of_utility():

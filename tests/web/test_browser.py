@@ -186,6 +186,12 @@ def test_two_releases_are_compared(opened):
     playwright.expect(page.locator("#changes-told")).to_have_text("Choose two releases that differ.")
     page.locator("#changes-first").select_option(index=1)
     playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=30_000)
+    page.locator("#changes-second").select_option(index=0)
+    page.reload()
+    playwright.expect(page.locator("#changes-first")).to_have_value("1")
+    playwright.expect(page.locator("#changes-second")).to_have_value("0")
+    page.goto(page.url.replace("from=eps-1", "from=gone"))  # no such release
+    playwright.expect(page.locator("#changes-first")).to_have_value("0")
 
 
 def test_the_trade_off_is_read_by_keyboard(opened):
@@ -205,12 +211,15 @@ def test_a_plan_is_made(opened):
     page.get_by_label("Users", exact=True).fill("many")
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.get_by_role("alert")).to_have_text("Users: give a whole number, such as 10000 (not “many”).")
-    page.get_by_label("Users", exact=True).fill("100,000")
+    playwright.expect(page.get_by_label("Users", exact=True)).to_have_attribute("aria-invalid", "true")
+    page.get_by_label("Users", exact=True).fill("100.000")  # a hundred thousand, and not a hundred
     page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("[aria-invalid]")).to_have_count(0)
     playwright.expect(page.locator("#plan-figure svg")).to_be_visible(timeout=30_000)
     needed, there = page.evaluate(WIDTHS)  # with the button that stops it
     assert needed <= there
     playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases", timeout=30_000)
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text("For 100,000 users who write 8 n-grams")
     playwright.expect(page.locator("#plan-stop")).to_be_hidden(timeout=30_000)
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("ε", exact=True).fill("1,500")
@@ -269,6 +278,9 @@ def test_landmarks_and_names(opened):
     playwright.expect(page).to_have_title("Keyboard – Bayesgram")
 
 
+WRONG_WHOLE = ("0,5", "1,5", "1.5", "-3", "100.00", "1,000.000", "1.000,000", "1e-2")
+
+
 def test_numbers_are_read_as_people_type_them(opened):
     page = opened("plan")
     read = """async (cases) => {
@@ -289,15 +301,14 @@ def test_numbers_are_read_as_people_type_them(opened):
     numbers |= {"1,000,000": 1e6, "1 000.5": 1000.5, "1'000": 1000, "12,34": 12.34}
     assert page.evaluate(read, [[text, False] for text in numbers]) == list(numbers.values())
     whole = {"1,000,000": 1_000_000, "20 000": 20_000, "1e6": 1_000_000, "1,500": 1500, "7": 7}
+    whole |= {"100.000": 100_000, "1.000.000": 1_000_000, "1.500": 1500}
     assert page.evaluate(read, [[text, True] for text in whole]) == list(whole.values())
     doubtful, *wrong = page.evaluate(
         read, [["1,500", False], *([text, False] for text in ("", "5%", "1,2,3", "1.2.3"))]
     )
     assert doubtful == "ε: 1,500 may be 1.5 or 1500; write it without the comma."
     assert all(told.startswith("ε: give a number, such as 0.5 or 1e-7") for told in wrong)
-    assert all(
-        isinstance(told, str) for told in page.evaluate(read, [[text, True] for text in ("0,5", "1,5", "1.5", "-3")])
-    )
+    assert all(isinstance(told, str) for told in page.evaluate(read, [[text, True] for text in WRONG_WHOLE]))
 
 
 def test_a_reload_keeps_what_is_shown(opened):
@@ -458,3 +469,114 @@ def test_no_choice_of_a_plan_is_cut_off(opened, width):
       return select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 18 - longest;
     })"""
     assert min(page.evaluate(room)) >= 0
+
+
+LOST_WORDS = "The server doesn't answer. Is `bayesgram serve` still running?"
+
+
+def test_every_part_says_that_the_server_is_lost_and_recovers(opened):
+    page = opened("browse")
+    caption = page.locator("#browse-caption")
+    playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
+    page.route("**/api/**", lambda handed: handed.abort())
+    page.get_by_role("button", name="Next").click()
+    playwright.expect(page.get_by_role("alert")).to_have_text([LOST_WORDS])
+    playwright.expect(page.get_by_role("button", name="Next")).to_be_enabled()
+    for part, places in (("changes", ["changes"]), ("privacy", ["privacy", "card"])):
+        page.evaluate("part => { location.hash = part; }", part)
+        playwright.expect(page.get_by_role("alert")).to_have_text([LOST_WORDS] * len(places))
+        for place in places:
+            playwright.expect(page.locator(f"#{place}-trouble")).to_be_visible()
+    card, alert = (page.locator(place).bounding_box()["y"] for place in ("#card-release", "#card-trouble"))
+    assert 0 < alert - card < 100
+    page.unroute("**/api/**")
+    playwright.expect(page.locator("#card")).to_contain_text("Who is protected", timeout=10_000)
+    playwright.expect(page.locator("#trade-figure svg").first).to_be_visible(timeout=10_000)
+    page.get_by_role("link", name="Changes").click()
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=10_000)
+    page.get_by_role("link", name="Browse").click()
+    playwright.expect(caption).to_have_text("26–50 of 69 n-grams", timeout=10_000)
+    page.get_by_role("button", name="Previous").click()
+    playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
+    playwright.expect(page.get_by_role("alert")).to_have_count(0)
+
+
+CHANGE = {
+    "ngram": "what are you doing after",
+    "before": 0.0,
+    "after": 3.8e-4,
+    "change": "fell 12× (1–572)",
+    "fdr": 0.06,
+}
+
+
+def test_a_phone_shows_what_changed_without_scrolling(opened):
+    page = opened("keyboard", width=390)
+    answer = {"told": "1 changed.", "read": "How to read it.", "notes": [], "tables": {"Rose": [], "Fell": [CHANGE]}}
+    page.route("**/api/changes*", lambda handed: handed.fulfill(json=answer))
+    page.get_by_role("link", name="Changes").click()
+    cells = page.locator("#changes-tables tbody td")
+    playwright.expect(cells.nth(1)).to_have_text("fell 12× (1–572)")
+    playwright.expect(cells.nth(2)).to_have_text("0")
+    playwright.expect(page.locator("#changes-read")).to_have_text("How to read it.")
+    after = cells.nth(3).bounding_box()
+    assert after["x"] + after["width"] <= 390
+
+
+LONG = "a-very-long-release-name-of-the-second-quarter-of-2026-after-the-migration-to-the-new-tokenizer-final"
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_long_name_leaves_room_for_the_numbers(opened, address, width):
+    page = opened("keyboard", width=width)
+
+    def renamed(handed):
+        told = handed.fetch().json()
+        told["releases"][1]["name"] = LONG
+        handed.fulfill(json=told)
+
+    page.route("**/api/about", renamed)
+    page.reload()
+    playwright.expect(page.locator("#marked")).to_have_value(LONG)
+    assert page.locator("#marked").bounding_box()["width"] <= 256
+    assert len({box["x"] for box in map(box_of, page.locator(".column").all())}) == (2 if width == 390 else 4)
+    page.get_by_role("link", name="Privacy").click()
+    epsilon = page.locator("#trade-table tbody tr").nth(1).locator("td").nth(3 if width == 390 else 6).bounding_box()
+    assert epsilon["x"] + epsilon["width"] <= width
+    assert page.locator("#card-release").bounding_box()["width"] <= 26 * 16
+    needed, there = page.evaluate(WIDTHS)
+    assert needed <= there
+
+
+def box_of(found):
+    return found.bounding_box()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_suggested_words_are_not_split(opened, many_address, width):
+    page = opened("keyboard", at=many_address, width=width)
+    playwright.expect(page.locator(".column")).to_have_count(5)
+    word = {"word": "understanding", "probability": 0.123, "low": None, "high": None, "adds": None}
+    columns = [{"name": "x", "words": [word]}] * 5
+    page.route("**/api/predict", lambda handed: handed.fulfill(json={"typed": "", "columns": columns}))
+    page.get_by_label("Your text").fill("some ")
+    playwright.expect(page.locator(".word bdi")).to_have_text(["understanding"] * 5)
+    assert {box_of(found)["height"] < 30 for found in page.locator(".word bdi").all()} == {True}
+    tracks = {round(box_of(found)["width"]) for found in page.locator(".word svg").all()}
+    assert len(tracks) == 1  # one scale
+
+
+def test_browse_reads_odd_addresses_and_apostrophes(opened, address):
+    page = opened("browse?page=1e99")
+    caption = page.locator("#browse-caption")
+    playwright.expect(caption).to_have_text("51–69 of 69 n-grams")
+    page.get_by_label("Words").select_option("1")
+    page.get_by_label("Contains").fill("’quoted’")
+    playwright.expect(caption).to_have_text("1 n-gram")
+    page.get_by_label("Contains").fill("")
+    playwright.expect(caption).to_have_text("1–12 of 12 n-grams")
+    page.get_by_label("Words").select_option("3")
+    playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
+    page.get_by_role("button", name="Next").click()
+    playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
+    assert 0 <= box_of(page.locator("#ngrams"))["y"] < 400

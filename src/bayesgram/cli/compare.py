@@ -108,7 +108,7 @@ def show_changes(found: "Comparison", top: int) -> None:
         more = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
         if rows:
             console.print_table(f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr"))
-    for line in [found.explained, *found.notes]:
+    for line in [found.explained, *([found.how_to_read] if found.changes else []), *found.notes]:
         console.write(line)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.vocabularies import matching
+from bayesgram.cli.vocabularies import belonging
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,13 +22,20 @@ if TYPE_CHECKING:
 
 def report(
     releases: Annotated[
-        list[Path],
-        typer.Argument(metavar="RELEASE...", help="Folders of releases, or of discoveries.", show_default=False),
+        list[str],
+        typer.Argument(
+            metavar="RELEASE...",
+            help="Folders of releases or discoveries, or folders of releases; NAME=PATH gives one a name.",
+            show_default=False,
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False)],
     vocab: Annotated[
-        Path | None,
-        typer.Option(help="Their vocabulary: shows what private text changed.", show_default=False),
+        list[Path] | None,
+        typer.Option(
+            help="Their vocabulary: shows what private text changed; repeated where they have several.",
+            show_default=False,
+        ),
     ] = None,
     against: Annotated[
         Path | None,
@@ -59,6 +66,7 @@ def report(
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
     console.without_pandas()
+    from bayesgram.cli import named_releases
     from bayesgram.files.writing import check_writable, write_file_atomically
     from bayesgram.public.discovery import Discovery, is_discovery
     from bayesgram.released.release import Release
@@ -67,15 +75,16 @@ def report(
     from bayesgram.released.verdict import CuratorStatements
 
     audits = audit or []
-    given = [path for path in (vocab, against) if path is not None]
-    check_writable(output, force=force, inputs=[*releases, *audits, *given])
-    found = [(str(path), Discovery.load(path)) for path in releases if is_discovery(path)]
-    loaded = [(str(path), Release.load(path)) for path in releases if not is_discovery(path)]
-    if (vocab is not None or against is not None) and not loaded:
+    names = named_releases.names(releases)
+    given = [*(vocab or []), *([] if against is None else [against])]
+    check_writable(output, force=force, inputs=[*names, *audits, *given])
+    found = [(name, Discovery.load(path)) for path, name in names.items() if is_discovery(Path(path))]
+    loaded = [(name, Release.load(path)) for path, name in names.items() if not is_discovery(Path(path))]
+    if given and not loaded:
         raise UsageError("--vocab and --against compare releases, and there is none; leave them out.")
-    public = None if vocab is None else matching(vocab, loaded).prior
-    private = _private(loaded, public, against, audits)
-    views = [ReleaseView(name, release, public) for name, release in loaded]
+    priors = _priors(loaded, vocab or [])
+    private = _private(loaded, next(iter(priors), None), against, audits)
+    views = [ReleaseView(name, release, prior) for (name, release), prior in zip(loaded, priors, strict=True)]
     told_of = [_discovery_view(name, discovery) for name, discovery in found]
     told = _changes(loaded) if changes else None
     document = page(views, private, told_of, told, curator=CuratorStatements(population, period))
@@ -84,6 +93,14 @@ def report(
         file.write_text(document, encoding="utf-8")
     made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
     console.report({**made, "private": private.warning if private else None if json else "no"}, json=json)
+
+
+def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
+    """Public text's distribution for each release, where its vocabulary was given."""
+    from bayesgram.released.release import fits
+
+    known = belonging(vocab, releases) if releases else []
+    return [next((each.prior for each in known if fits(release, each)), None) for _, release in releases]
 
 
 def _changes(releases: "Named") -> "Comparison":

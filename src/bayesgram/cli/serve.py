@@ -12,14 +12,9 @@ from bayesgram.cli import console, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.released.release import Release
     from bayesgram.web.server import Address
 
 PORT = 8765
-UNKNOWN = "{names}: made with another vocabulary, so without public text to compare with; give theirs too (--vocab)."
 EXPOSED = (
     "warning: the page can be reached from other machines. Whoever has the token sees these releases, and the"
     " connection is not encrypted: for people you don't trust, put it behind a proxy with TLS or an SSH tunnel."
@@ -68,6 +63,7 @@ def serve(
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
     from bayesgram.cli.named_releases import load
+    from bayesgram.cli.vocabularies import belonging
     from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder
@@ -78,7 +74,7 @@ def serve(
     loaded = load(releases)
     known = [public / VOCABULARY] if public is not None and is_public_model(public) else vocab or []
     model = None if public is None else PublicModel.load(public)
-    vocabularies = _vocabularies(known, loaded)
+    vocabularies = belonging(known, loaded)
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     place = open_address(host, port, token)
     with place.listening:
@@ -86,21 +82,6 @@ def serve(
         guard = build(builder.catalogue(loaded), place.entry)
         run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
-
-
-def _vocabularies(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]") -> "list[Vocabulary]":
-    """Those given, each of which belongs to a release; says which releases have none."""
-    from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.released.release import check_vocabulary, fits
-
-    loaded = [Vocabulary.load(path) for path in paths]
-    for path, vocabulary in zip(paths, loaded, strict=True):
-        if not any(fits(release, vocabulary) for _, release in releases):
-            check_vocabulary(releases[0][1], vocabulary, name=releases[0][0], given=str(path))
-    without = [name for name, release in releases if not any(fits(release, each) for each in loaded)]
-    if loaded and without:
-        console.say(UNKNOWN.format(names=", ".join(without)))
-    return loaded
 
 
 def _tell(place: "Address", *, open_: bool, json: bool) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bayesgram.charts import COLOURS
+from bayesgram.charts import COLOURS, DATA, FAINT, LOWERED
 from bayesgram.planning.plan import Plan
 from bayesgram.released.largest_changes import ProbabilityChange
 from bayesgram.released.norms import NormBin
@@ -93,9 +93,7 @@ def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401
         .encode(
             x=alt.X("norm:N", sort=None, title="norm of a user's counts"),
             y=alt.Y("users:Q", title="users (noisy)"),
-            color=alt.Color(
-                "part:N", title=None, scale=alt.Scale(domain=["whole", "clipped"], range=["#1b7f5c", "#b9bec6"])
-            ),
+            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=["whole", "clipped"], range=[DATA, FAINT])),
         )
         .properties(width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle))
         .configure_view(stroke=None)
@@ -113,8 +111,9 @@ def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitl
     ]
     base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("source:N", sort=None, title=None))
     axis, scale = alt.Axis(format="%"), alt.Scale(domain=[0, 1])
-    whole = base.mark_bar(color="#1b7f5c").encode(x=alt.X("weight:Q", title="weight", axis=axis, scale=scale))
-    doubt = base.mark_rule(color="#222", strokeWidth=2).encode(x="low:Q", x2="high:Q")
+    whole = base.mark_bar(color=DATA).encode(x=alt.X("weight:Q", title="weight", axis=axis, scale=scale))
+    doubt = base.mark_rule(color="#fff", strokeWidth=5).encode(x="low:Q", x2="high:Q")
+    doubt += base.mark_rule(color="#222", strokeWidth=2).encode(x="low:Q", x2="high:Q")
     labels = base.mark_text(align="left", dx=8).encode(x="high:Q", text="label:N")
     title = alt.Title("Which public text people write like", subtitle=subtitle)
     return (whole + doubt + labels).properties(width=480, title=title).configure_view(stroke=None)
@@ -147,7 +146,7 @@ def moved(lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChan
         color=alt.Color(
             "way:N",
             title=None,
-            scale=alt.Scale(domain=["lifted by private text", "lowered by private text"], range=["#1b7f5c", "#b3475b"]),
+            scale=alt.Scale(domain=["lifted by private text", "lowered by private text"], range=[DATA, LOWERED]),
         ),
     )
     title = alt.Title("What private text changed", subtitle=subtitle)
@@ -171,6 +170,7 @@ def found(
             "times": weight / level,
             "low": max(weight - 2 * deviation, level / 2) / level,
             "high": (weight + 2 * deviation) / level,
+            "beyond": weight - 2 * deviation < level / 2,
         }
         for order in sorted({order for _, order, _ in ngrams})
         for ngram, _, weight in [row for row in ngrams if row[1] == order][:MOST_FOUND]
@@ -180,16 +180,17 @@ def found(
     base = chart.encode(y=alt.Y("ngram:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)))
     scale, title = (
         alt.Scale(type="log", nice=False, domainMin=min(0.9, *lows)),
-        "noisy weight over T (log scale; dashed: T; lines: two standard deviations)",
+        "noisy weight over T (log scale; dashed: T; lines: two standard deviations; ◀: it goes on)",
     )
     axis = alt.Axis(values=[0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100], format="~g", grid=False)
     doubt = base.mark_rule(color="#b9bec6").encode(x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q")
+    arrows = base.transform_filter("datum.beyond").mark_point(shape="triangle-left", filled=True, color="#8a8f98")
     dots = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS["PROVED"]).encode(x="times:Q")
     threshold = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x=alt.datum(1))
     panels = list(dict.fromkeys(value["panel"] for value in values))
     header = alt.Header(labelAngle=0, labelAlign="left")
     return (
-        (threshold + doubt + dots)
+        (threshold + doubt + arrows.encode(x="low:Q") + dots)
         .properties(width=480)
         .facet(row=alt.Row("panel:N", sort=panels, title=None, header=header))
         .resolve_scale(y="independent")
@@ -208,9 +209,10 @@ def planned(plan: Plan) -> Any:  # noqa: ANN401
     ]
     chart = alt.Chart(alt.InlineData(values=values)).properties(width=480, height=180)
     x = alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="ε: more is less private", axis=alt.Axis(grid=False))
-    y = alt.Y("kl:Q", scale=alt.Scale(type="log"), title="expected KL (dashed: public text)")
+    named = "expected KL (dashed: public text)"  # in all layers: where one has no title, none is drawn
+    y = alt.Y("kl:Q", scale=alt.Scale(type="log"), title=named)
     colour = COLOURS["PROVED"]
-    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(x=x, y=alt.Y("low:Q", title=None), y2="high:Q")
+    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(x=x, y=alt.Y("low:Q", title=named), y2="high:Q")
     line = chart.mark_line(color=colour, point={"size": 60, "filled": True, "color": colour}).encode(x=x)
     public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(y=alt.datum(plan.rows[0].public_kl))
     share = alt.Y(

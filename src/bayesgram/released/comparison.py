@@ -7,7 +7,7 @@ and their deviations, and that is said. Post-processing: costs no privacy. Does 
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Protocol
@@ -93,6 +93,7 @@ class Comparison:
     fdr: float  # as stated
     drifts: dict[int, float]  # by order: how much most n-grams moved, relatively
     notes: list[str]
+    measured: bool = False  # whether measurements were compared, and not posteriors
 
     @property
     def tested(self) -> int:
@@ -117,6 +118,17 @@ class Comparison:
         first, second = self.pairs[:, row].tolist()
         own = self.ngrams[row].as_py(), int(self.orders[row]), tuple(self.shares[:, row].tolist())
         return Change(*own, first, second, *map(float, ends))
+
+    @property
+    def how_to_read(self) -> str:
+        """What the numbers of a row are, and why they need not agree."""
+        listed = "The false discovery rate decides what is listed, also where an interval (95%) includes 1."
+        if not self.measured:
+            return f"A change is the ratio of before and after, less what may be chance. {listed}"
+        return (
+            "Before and after are released numbers, drawn towards public text; the change is estimated from the noisy"
+            f" counts, so the two may differ. {listed}"
+        )
 
     @property
     def explained(self) -> str:
@@ -146,7 +158,8 @@ def compare(
     notes += _evidence_notes(releases, named)
     found, drifts = _by_order(matched, named, notes)
     shares, deviations = (np.array([getattr(each, what) for each in matched]) for what in ("shares", "deviations"))
-    return _compared(named, matched[0].ngrams, shares, deviations, found, drifts, fdr, notes)
+    made = _compared(named, matched[0].ngrams, shares, deviations, found, drifts, fdr, notes)
+    return replace(made, measured=all(release.measured is not None for release in releases))
 
 
 def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: float) -> None:

@@ -6,13 +6,13 @@ In:  a `Comparison`.   Out: an Altair chart. Draws the surest changes; computes 
 from collections.abc import Sequence
 from typing import Any
 
+from bayesgram.charts import DATA, LOWERED
 from bayesgram.released.comparison import Change, Comparison
 
 MOST_MARKS, MOST_LINES = 30, 8
 WIDTH, ROW, HEIGHT = 420, 18, 320
-ROSE, FELL = "#1b7f5c", "#a8324a"
-LINES = ("#1b7f5c", "#a8324a", "#2f6db3", "#d98c1f", "#7a4fa3", "#4d8f8b", "#8a6d3b", "#5d6470")
-RATIO, SHARE = "times as often (95% interval)", "share of what people write (± 2 deviations)"
+LINES = (DATA, LOWERED, "#7a4fa3", "#0f8a9d", "#8a6d3b", "#c2519b", "#1d2127", "#6b8e23")
+RATIO, SHARE = "times as often (95% interval)", "share of what people write (± 2 deviations; ▼: it goes on)"
 TINY = 1e-12  # stands for a share of 0, which has no place on the axis
 
 
@@ -45,7 +45,7 @@ def _ratios(changes: Sequence[Change]) -> Any:  # noqa: ANN401
     ]
     x = alt.X("ratio:Q", title=RATIO, scale=alt.Scale(type="log"))
     y = alt.Y("ngram:N", title=None, sort=[change.ngram for change in changes])
-    colour = alt.Color("rose:N", legend=None, scale=alt.Scale(domain=[True, False], range=[ROSE, FELL]))
+    colour = alt.Color("rose:N", legend=None, scale=alt.Scale(domain=[True, False], range=[DATA, LOWERED]))
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour)
     layers = [
         alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color="#8a8f98", strokeDash=[4, 3]).encode(x="one:Q"),
@@ -61,12 +61,13 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
 
     shown = found.discovered[:MOST_LINES].tolist()
     rows = [
-        {"ngram": found.ngrams[row].as_py(), "release": name, "share": max(share, TINY), "low": low, "high": high}
+        {"ngram": found.ngrams[row].as_py(), "release": name, "share": max(share, TINY)}
+        | {"low": max(low, share / 4, TINY), "high": high, "beyond": low < max(share / 4, TINY)}
         for row in shown
         for name, share, low, high in _shares(found, row)
     ]
     x = alt.X("release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=-30))
-    y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False, padding=14))
     names = [found.ngrams[row].as_py() for row in shown]
     colour = alt.Color(
         "ngram:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])),
@@ -74,7 +75,9 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
     )  # fmt: skip
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=colour)
     whiskers = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=SHARE), y2="high:Q")
-    return alt.layer(whiskers, base.mark_line(point=True).encode(y=y)).properties(width=WIDTH, height=HEIGHT)
+    arrows = base.transform_filter("datum.beyond").mark_point(shape="triangle-down", filled=True, size=40)
+    layers = [whiskers, arrows.encode(y=alt.Y("low:Q", title=SHARE)), base.mark_line(point=True).encode(y=y)]
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
 def _shares(found: Comparison, row: int) -> list[tuple[str, float, float, float]]:
@@ -82,5 +85,5 @@ def _shares(found: Comparison, row: int) -> list[tuple[str, float, float, float]
     made = []
     for name, share, deviation in zip(found.names, found.shares[:, row], found.deviations[:, row], strict=True):
         reach = 2 * float(deviation) if deviation == deviation else 0.0  # noqa: PLR0124 - nan
-        made.append((name, float(share), max(float(share) - reach, float(share) / 4, TINY), float(share) + reach))
+        made.append((name, float(share), float(share) - reach, float(share) + reach))
     return made

@@ -11,22 +11,25 @@ from itertools import pairwise
 
 from markupsafe import Markup
 
-from bayesgram.charts import spread_out
 from bayesgram.released.certainty import Known
 from bayesgram.released.norms import NormBin
 from bayesgram.released.sources import SourceWeight
 
-WIDTH = 560
+WIDTH = 720
 ROW = 20
 LABELS = 190  # room for n-grams, left of the axis
 LONGEST = 27  # characters of a label
-LABEL, TOP = 14, 14  # the height of a name in a plane, and where that begins
+COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}  # of labels; nothing else has these
+DATA, HOLLOW = "full", "part"
 BANDS = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)  # of weights over T
 
 TEXT = Markup('<text x="{:.1f}" y="{:.1f}" text-anchor="{}" class="{}">{}</text>')
 LINE = Markup('<line x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}" class="{}"/>')
 DOT = Markup('<circle cx="{:.1f}" cy="{:.1f}" r="4.5" class="{}"><title>{}</title></circle>')
 BAR = Markup('<rect x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}" rx="1.5" class="{}"/>')
+ARROW = Markup(
+    '<polyline points="{:.1f},{:.1f} {:.1f},{:.1f} {:.1f},{:.1f}" class="whisker"><title>{}</title></polyline>'
+)
 PATH = Markup('<polyline points="{}" class="line {}"><title>{}</title></polyline>')
 
 
@@ -38,17 +41,7 @@ class Mark:
     after: float
     before: float | None = None
     interval: tuple[float, float] | None = None
-    colour: str = "good"
-
-
-@dataclass(frozen=True)
-class Point:
-    """A release on the plane of ε and KL."""
-
-    name: str
-    epsilon: float
-    kl: float
-    colour: str
+    colour: str = DATA
 
 
 @dataclass(frozen=True)
@@ -167,17 +160,32 @@ def _mark_row(axis: LogAxis, mark: Mark, y: float, form: str) -> list[Markup]:
     if mark.before is not None:
         parts.append(LINE.format(axis.at(mark.before), y, axis.at(mark.after), y, "link"))
     if mark.interval is not None:
-        low, high = (axis.at(end) for end in mark.interval)
-        parts.append(LINE.format(low, y, high, y, "whisker"))
-        parts += [LINE.format(end, y - 4, end, y + 4, "whisker") for end in (low, high)]
+        parts += _whisker(axis, mark.interval, y)
     if mark.before is not None:
-        parts.append(DOT.format(axis.at(mark.before), y, "hollow", f"public: {mark.before:.2e}"))
+        parts.append(_dot(axis, mark.before, y, "hollow", f"public: {mark.before:.2e}"))
     told = f"released: {mark.after:.2e}" if form == ".0e" else f"weight: {mark.after:.1f}"
-    return [*parts, DOT.format(axis.at(mark.after), y, mark.colour, told)]
+    return [*parts, _dot(axis, mark.after, y, mark.colour, told)]
+
+
+def _whisker(axis: LogAxis, ends: tuple[float, float], y: float) -> list[Markup]:
+    """A line with a cap at each end, or with an arrow where it goes on below the axis."""
+    low, high = (axis.at(end) for end in ends)
+    parts = [LINE.format(low, y, high, y, "whisker"), LINE.format(high, y - 4, high, y + 4, "whisker")]
+    below = ends[0] < axis.low
+    return [*parts, _arrow(low, y, "goes on") if below else LINE.format(low, y - 4, low, y + 4, "whisker")]
+
+
+def _dot(axis: LogAxis, value: float, y: float, colour: str, told: str) -> Markup:
+    """A dot, or an arrow for 0, which has no place on the axis."""
+    return DOT.format(axis.at(value), y, colour, told) if value > 0 else _arrow(axis.first, y, told)
+
+
+def _arrow(x: float, y: float, told: str) -> Markup:
+    return ARROW.format(x + 5, y - 4, x, y, x + 5, y + 4, told)
 
 
 def norms_drawing(title: str, bins: Sequence[NormBin], doubt: float) -> Markup:
-    """Bars of users by the norm of their counts; grey ones are clipped. One that noise took below 0 is not drawn."""
+    """Bars of users by the norm of their counts; hollow ones are clipped. One that noise took below 0 is not drawn."""
     most = max([1.0, *(found.users for found in bins)])
     room = WIDTH - LABELS - 70
     parts: list[Markup] = []
@@ -186,7 +194,7 @@ def norms_drawing(title: str, bins: Sequence[NormBin], doubt: float) -> Markup:
         upper = "more" if math.isinf(found.high) else f"{found.high:.3g}"
         parts += [
             TEXT.format(LABELS - 60, y + 14, "end", "", f"{found.low:.3g} – {upper}"),
-            BAR.format(LABELS - 50, y + 4, length, ROW - 6, "mute" if found.clipped else "good"),
+            BAR.format(LABELS - 50, y + 4, length, ROW - 6, HOLLOW if found.clipped else DATA),
             TEXT.format(LABELS - 44 + length, y + 14, "start", "dimmed", _users(found.users, doubt)),
         ]
     return svg(len(bins) * ROW + 6, title, parts)
@@ -216,7 +224,7 @@ def bands_drawing(title: str, by_order: Mapping[int, Sequence[Band]]) -> Markup:
             length = room * band.ngrams / most
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", f"{band.low:g} – {upper} × T"),
-                BAR.format(LABELS, y + 4, length, ROW - 6, "good"),
+                BAR.format(LABELS, y + 4, length, ROW - 6, DATA),
                 TEXT.format(LABELS + 6 + length, y + 15, "start", "dimmed", f"{band.ngrams:,}"),
             ]
             y += ROW
@@ -230,14 +238,14 @@ def known_drawing(title: str, known: Sequence[Known]) -> Markup:
     for at, found in enumerate(known):
         y = at * 40
         parts.append(TEXT.format(LABELS - 10, y + 24, "end", "", f"within a factor of {found.factor:g}"))
-        for down, share, colour in ((6, found.mass, "good"), (22, found.ngrams, "mute")):
+        for down, share, colour in ((6, found.mass, DATA), (22, found.ngrams, HOLLOW)):
             parts.append(BAR.format(LABELS, y + down, room * share, 12, colour))
             parts.append(TEXT.format(LABELS + 6 + room * share, y + down + 10, "start", "dimmed", percent(share)))
     return svg(len(known) * 40 + 6, title, parts)
 
 
 def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) -> Markup:
-    """A bar a source, grey where it may be noise, with whiskers; of several orders the longest stands first."""
+    """A bar a source, hollow where it may be noise, with whiskers; of several orders the longest stands first."""
     room, y = WIDTH - LABELS - 90, 0
     parts: list[Markup] = []
     for order in sorted(by_order, reverse=True):
@@ -248,52 +256,14 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
             low, high = (LABELS + room * end for end in source.ends)
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
-                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, "good" if source.is_above_noise else "mute"),
+                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, DATA if source.is_above_noise else HOLLOW),
+                LINE.format(low - 2, y + 11, high + 2, y + 11, "halo"),
                 LINE.format(low, y + 11, high, y + 11, "whisker"),
                 *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
                 TEXT.format(high + 8, y + 15, "start", "dimmed", source.shown),
             ]
             y += ROW
     return svg(y + 6, title, parts)
-
-
-def utility_drawing(title: str, points: Sequence[Point], public: float | None) -> Markup:
-    """KL against ε, both logarithmic; dashed is public text alone, and what is infinite stands above the axis, as ∞."""
-    top, bottom = TOP, max(250, TOP + LABEL * len(points))
-    across = LogAxis.around([point.epsilon for point in points], 60, WIDTH - 150)
-    levels = [point.kl for point in points if math.isfinite(point.kl)] + ([public] if public else [])
-    down = LogAxis.around(levels, bottom, top + 2 * ROW)
-    parts = [LINE.format(60, down.at(tick), WIDTH - 150, down.at(tick), "grid") for tick in down.ticks]
-    parts += [TEXT.format(52, down.at(tick) + 4, "end", "dimmed", f"{tick:g}") for tick in down.ticks]
-    parts += [TEXT.format(across.at(tick), bottom + 18, "middle", "dimmed", f"ε = {tick:g}") for tick in across.ticks]
-    if any(math.isinf(point.kl) for point in points):
-        parts += [LINE.format(60, top, WIDTH - 150, top, "grid"), TEXT.format(52, top + 4, "end", "dimmed", "∞")]
-    places = [(across.at(each.epsilon), top if math.isinf(each.kl) else down.at(each.kl)) for each in points]
-    line = [(WIDTH - 154.0, down.at(public))] if public else []
-    heights = _label_heights([*places, *line], bottom)
-    for x, y in line:
-        parts.append(LINE.format(60, y, x, y, "dashed"))
-        parts.append(TEXT.format(x + 10, heights[-1] + 4, "start", "dimmed", "public text alone"))
-    for point, (x, y), height in zip(points, places, heights, strict=False):
-        parts.append(DOT.format(x, y, point.colour, f"{point.name}: {point.kl:.4g}".replace("inf", "∞")))
-        if abs(height - y) > LABEL / 3:
-            parts.append(LINE.format(x, y, x + 9, height, "link"))
-        parts.append(TEXT.format(x + 10, height + 4, "start", "name", short(point.name)))
-    return svg(bottom + 26, title, parts)
-
-
-def _label_heights(places: Sequence[tuple[float, float]], bottom: float) -> list[float]:
-    """Where the names go beside these dots: names that would touch are moved apart."""
-    heights = [y for _, y in places]
-    order = sorted(range(len(places)), key=lambda at: places[at][0])
-    while order:
-        first, *rest = order
-        near = [first, *(at for at in rest if places[at][0] - places[first][0] < LABELS)]
-        near.sort(key=lambda at: places[at][1])
-        moved = spread_out([places[at][1] for at in near], LABEL, bottom)
-        heights = [moved[near.index(at)] if at in near else own for at, own in enumerate(heights)]
-        order = [at for at in order if at not in near]
-    return heights
 
 
 def square_drawing(title: str, traces: Sequence[Trace], axes: tuple[str, str]) -> Markup:

@@ -10,12 +10,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from bayesgram.released import drawings
 from bayesgram.released.card import Card
 from bayesgram.released.changes_view import printable
-from bayesgram.released.drawings import Point, Trace
-
-COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}
+from bayesgram.released.drawings import COLOURS, Trace
+from bayesgram.released.utility_plane import Point, utility_drawing
 
 
 @dataclass(frozen=True)
@@ -70,16 +68,30 @@ class PrivatePart:
         return any(score.kl is None for score in self.scores)
 
     @property
+    def has_no_epsilon(self) -> bool:
+        """Whether a release claims none."""
+        return any(score.epsilon is None for score in self._longest)
+
+    @property
+    def perfect(self) -> list[str]:
+        """What is not drawn, because its KL is 0."""
+        return [printable(score.release) for score in self._longest if score.kl == 0]
+
+    @property
+    def _longest(self) -> list[Score]:
+        longest = max((score.order for score in self.scores), default=0)
+        return [score for score in self.scores if score.order == longest]
+
+    @property
     def drawing(self) -> Markup | None:
         """KL against ε of the longest n-grams, where there are several."""
-        longest = max((score.order for score in self.scores), default=0)
-        shown = [score for score in self.scores if score.order == longest and score.kl != 0]  # 0 has no logarithm
+        shown = [score for score in self._longest if score.kl != 0]  # 0 has no logarithm
         points = [
             Point(printable(score.release), score.epsilon, score.kl or math.inf, COLOURS[score.guarantee])
             for score in shown
-            if score.epsilon
+            if score.epsilon != 0
         ]
         if len(points) < 2:
             return None
         public = next((score.kl for score in shown if score.epsilon == 0), None)
-        return drawings.utility_drawing("KL against ε, lower is better", points, public)
+        return utility_drawing("KL against ε, lower is better", points, public)

@@ -17,7 +17,7 @@ from bayesgram.released import drawings
 from bayesgram.released.card import Card
 from bayesgram.released.certainty import Known, interval, known_within
 from bayesgram.released.changes_view import printable
-from bayesgram.released.drawings import Band, Mark, found_bands, percent
+from bayesgram.released.drawings import COLOURS, DATA, Band, Mark, found_bands, percent
 from bayesgram.released.largest_changes import ProbabilityChange, largest_changes
 from bayesgram.released.meaning import not_covered, what_epsilon_means
 from bayesgram.released.norms import norm_bins, users_doubt
@@ -85,13 +85,13 @@ class OrderView:
     def moved_drawing(self) -> Markup:
         """Both, one row an n-gram."""
         lifted, lowered = self.moved or ([], [])
-        marks = [_mark(row, "good") for row in lifted] + [_mark(row, "bad") for row in lowered]
+        marks = [_mark(row, DATA) for row in lifted] + [_mark(row, "bad") for row in lowered]
         return drawings.marks_drawing("Public and released probability of the n-grams that moved most", marks)
 
     @property
     def frequent_drawing(self) -> Markup:
         """With intervals, where they are known."""
-        marks = [_mark(row, "good") for row in self.frequent]
+        marks = [_mark(row, _colour(self.release.card)) for row in self.frequent]
         return drawings.marks_drawing("Released probability of the most frequent n-grams, with its interval", marks)
 
     @property
@@ -202,7 +202,8 @@ class DiscoveryView(CardView):
     @property
     def drawing(self) -> Markup:
         """The heaviest with their intervals, and T."""
-        marks = [Mark(row.ngram, row.value, None, row.interval) for row in self.heaviest[:MOST_FREQUENT]]
+        colour = _colour(self.card)
+        marks = [Mark(row.ngram, row.value, None, row.interval, colour) for row in self.heaviest[:MOST_FREQUENT]]
         return drawings.marks_drawing("Noisy weight of the heaviest, with its interval", marks, level=self.level)
 
     @property
@@ -244,7 +245,8 @@ class ReleaseView(CardView):
     @property
     def discovered_drawing(self) -> Markup:
         """With intervals, where they are known."""
-        marks = [Mark(row.ngram, row.value, None, row.interval) for row in self.discovered[:MOST_FREQUENT]]
+        colour = _colour(self.card)
+        marks = [Mark(row.ngram, row.value, None, row.interval, colour) for row in self.discovered[:MOST_FREQUENT]]
         return drawings.marks_drawing("Released probability of the discovered n-grams, with its interval", marks)
 
     @cached_property
@@ -335,6 +337,10 @@ class Clipping:
 
 def _mark(row: Row, colour: str) -> Mark:
     return Mark(row.ngram, row.after, row.before, row.interval, colour)
+
+
+def _colour(card: Card) -> str:
+    return COLOURS[card.guarantee.name]
 
 
 def _facts(card: Card) -> dict[str, str]:

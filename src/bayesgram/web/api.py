@@ -26,6 +26,8 @@ from bayesgram.released.cache import CACHE_WEIGHT
 from bayesgram.released.changes_view import ChangesView
 from bayesgram.released.comparison import Change, compare
 from bayesgram.released.weakness import weaknesses
+from bayesgram.text.characters import APOSTROPHES
+from bayesgram.text.kinds import TokenizerKind
 from bayesgram.version import VERSION
 from bayesgram.web import cards
 from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
@@ -38,6 +40,7 @@ MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
 MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
 MOST_PAGES = 10_000_000
 KEPT_COMPARISONS = 16
+ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES)
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
 TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
 SCRIPTS = (
@@ -179,7 +182,10 @@ def _table(item: Item, wanted: TableRequest) -> OrderTable:
 
 
 def _searched(item: Item, text: str) -> str:
-    return _encodable(text).lower() if item.model.tokenizer.lowercase else _encodable(text)
+    """Written as the tokenizer writes words, where it has one way for case and apostrophes."""
+    tokenizer = item.model.tokenizer
+    plain = _encodable(text).lower() if tokenizer.lowercase else _encodable(text)
+    return plain.translate(dict.fromkeys(APOSTROPHES, "'")) if tokenizer.kind in ONE_APOSTROPHE else plain
 
 
 def _rows(catalogue: Catalogue, wanted: TableRequest, first: int, size: int) -> dict[str, Any]:
@@ -211,7 +217,7 @@ def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     views = [catalogue.items[at].view for at in (first, second)]
     view = ChangesView(compare(*(each.release for each in views), names=[each.name for each in views]))
     tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
-    return {"told": view.found.explained, "notes": view.notes, "tables": tables}
+    return {"told": view.found.explained, "read": view.found.how_to_read, "notes": view.notes, "tables": tables}
 
 
 def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:

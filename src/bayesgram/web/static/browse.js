@@ -1,9 +1,11 @@
 // Look through the n-grams of a release, a page at a time; the server sorts and searches.
 
 import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, inList, later, number, options, probability, svg, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, inList, later, number, options, probability, svg, trouble,
+  whenBack } from "./dom.js";
 
 const SIZE = 25;
+const LAST_PAGE = 10_000_000; // that the server looks for
 const SORTS = {
   moved: "what moved most",
   lifted: "lifted most by private text",
@@ -40,8 +42,8 @@ export function begin(about, values) {
   find("browse-order").addEventListener("change", first);
   find("browse-sort").addEventListener("change", () => { reverse = false; first(); });
   find("browse-text").addEventListener("input", later(150, first));
-  find("previous").addEventListener("click", () => turn(page - 1));
-  find("next").addEventListener("click", () => turn(page + 1));
+  find("previous").addEventListener("click", () => leaf(page - 1));
+  find("next").addEventListener("click", () => leaf(page + 1));
   find("copy").addEventListener("click", copy);
   restore(values);
 }
@@ -53,7 +55,7 @@ export function restore(values) {
   choose("browse-sort", values.get("sort"));
   reverse = values.has("reverse");
   find("browse-text").value = values.get("text") ?? "";
-  turn(Math.max(1, Math.floor(Number(values.get("page"))) || 1));
+  turn(Math.min(LAST_PAGE, Math.max(1, Math.floor(Number(values.get("page"))) || 1)));
 }
 
 function choose(id, value) {
@@ -78,6 +80,13 @@ const words = (order) => (Number(order) === 1 ? "1 word" : `${order} words`);
 
 const first = () => turn(1);
 
+// The rows of another page, from the first on.
+async function leaf(to) {
+  await turn(to);
+  const top = find("ngrams").getBoundingClientRect().top;
+  if (top < 0) window.scrollBy(0, top - 8);
+}
+
 const wanted = () => ({ release: find("browse-release").value, order: find("browse-order").value,
   sort: find("browse-sort").value, text: find("browse-text").value, reverse });
 
@@ -94,16 +103,18 @@ async function turn(to) {
     fine("browse");
   } catch (error) {
     if (mine !== asked) return;
+    const stopped = ["previous", "next"].filter((id) => find(id).disabled);
     draw({ total: 0, rows: [] }, ""); // what was shown answers another question
+    for (const id of ["previous", "next"]) find(id).disabled = stopped.includes(id); // the others try again
     trouble(error, "browse");
+    whenBack(error, () => { if (mine === asked) turn(to); });
   }
 }
 
 function draw({ total, rows }, empty = nothing()) {
   const pages = Math.max(1, Math.ceil(total / SIZE));
   const from = (page - 1) * SIZE;
-  const range = `${number(from + 1)}–${number(from + rows.length)} of ${number(total)} n-grams`;
-  find("browse-caption").textContent = total ? range : empty;
+  find("browse-caption").textContent = total ? range(from, rows.length, total) : empty;
   find("where").textContent = total ? `page ${number(page)} of ${number(pages)}` : "";
   find("previous").disabled = !total || page <= 1;
   find("next").disabled = !total || page >= pages;
@@ -119,6 +130,11 @@ function draw({ total, rows }, empty = nothing()) {
   offer(total);
 }
 
+function range(from, here, total) {
+  const which = here === 1 ? number(from + 1) : `${number(from + 1)}–${number(from + here)}`;
+  return total === 1 ? "1 n-gram" : `${which} of ${number(total)} n-grams`;
+}
+
 function nothing() {
   const text = find("browse-text").value, which = `of ${words(find("browse-order").value)} in ${release().name}`;
   const kind = find("browse-sort").value === "discovered" ? "discovered n-gram" : "n-gram";
@@ -127,7 +143,7 @@ function nothing() {
 
 function legend(known, discovered) {
   const parts = [`${known.public ? "○ public text, " : ""}● the release, on a logarithmic scale.`];
-  if (known.sure) parts.push("Line: where it lies with about 95%, given noise and clipping. An arrow: it goes on.");
+  if (known.sure) parts.push("Line: where it lies with about 95%, given noise and clipping. An arrow: it goes on, or is 0.");
   if (known.public && known.sure) parts.push("Clear (bold): public text's number lies outside.");
   if (!known.public) parts.push("Start with its --vocab to compare with public text.");
   if (discovered) parts.push("Discovered: public text lacks it; its ○ is what public text makes likely.");
@@ -160,20 +176,21 @@ function head(name, kind) {
 }
 
 function line(row, known, axis) {
-  const times = row.before > 0 ? row.after / row.before : null;
   const sure = row.interval ? row.interval.map(probability).join(" to ") : "–";
   const mark = row.discovered ? [" ", el("span", { class: "discovered" }, "discovered")] : null;
   return el("tr", {}, el("td", {}, el("bdi", {}, row.ngram), mark),
     known.public ? el("td", { class: "less" }, row.before === null ? "–" : probability(row.before)) : null,
     el("td", {}, probability(row.after)),
-    known.public ? el("td", { class: row.clear ? "clear" : "" }, factor(times)) : null,
+    known.public ? el("td", { class: row.clear ? "clear" : "" }, factor(row)) : null,
     known.sure ? el("td", { class: "less" }, sure) : null,
     known.public && known.sure ? el("td", { class: "less" }, row.clear ? "yes" : "no") : null,
     el("td", { class: "drawn" }, drawing(row, axis)));
 }
 
-function factor(times) {
-  if (!times) return "–";
+function factor({ before, after }) {
+  if (before === null || before === after) return before ? "× 1" : "–";
+  if (!before || !after) return before ? "to 0" : "from 0";
+  const times = after / before;
   return times >= 1 ? `× ${digits(times)}` : `÷ ${digits(1 / times)}`;
 }
 
@@ -198,12 +215,16 @@ function drawing(row, axis) {
     const [low, high] = row.interval;
     parts.push(stroke("whisker", x(low), 10, x(high), 10), stroke("whisker", x(high), 6, x(high), 14));
     parts.push(axis.has(low) ? stroke("whisker", x(low), 6, x(low), 14)
-      : svg("svg", { class: "beyond", x: x(low) }, svg("path", { class: "whisker", d: "M5 5 L0 10 L5 15" })));
+      : beyond(x(low)));
   }
-  if (row.before !== null) parts.push(svg("circle", { class: "hollow", cx: x(row.before), cy: 10, r: 3.6 }));
-  parts.push(svg("circle", { class: COLOURS[release().guarantee], cx: x(row.after), cy: 10, r: 4 }));
+  const dot = (kind, value, r) => (value > 0 ? svg("circle", { class: kind, cx: x(value), cy: 10, r }) : beyond(x(0)));
+  if (row.before !== null) parts.push(dot("hollow", row.before, 3.6));
+  parts.push(dot(COLOURS[release().guarantee], row.after, 4));
   return svg("svg", { height: 20, "aria-hidden": "true" }, parts);
 }
+
+// An arrow: a number that is 0 has no place on this scale, and an interval goes on.
+const beyond = (x) => svg("svg", { class: "beyond", x }, svg("path", { class: "whisker", d: "M5 5 L0 10 L5 15" }));
 
 // The rows of this page for the clipboard, all of them as files.
 function offer(total) {
@@ -222,7 +243,7 @@ async function copy() {
     ...rows.map((row) => [row.ngram, ...(known.public ? [row.before ?? ""] : []), row.after,
       ...(known.sure ? ends(row) : [])])];
   const done = await copied(lines.map((cells) => cells.join("\t")).join("\n"));
-  find("taken").textContent = done ? `Copied ${rows.length} rows, to be pasted as a table.`
+  find("taken").textContent = done ? `Copied ${rows.length === 1 ? "1 row" : `${rows.length} rows`}, to be pasted as a table.`
     : "The browser doesn't let this page copy; download them.";
 }
 

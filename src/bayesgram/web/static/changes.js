@@ -1,52 +1,83 @@
 // What rose and fell from one release to another, the surest first; the server compares.
 
-import { ask, digits, el, find, fine, options, probability, trouble } from "./dom.js";
+import { keep } from "./address.js";
+import { ask, digits, el, find, fine, inList, options, probability, trouble, whenBack } from "./dom.js";
 
+const NOTHING = { told: "", notes: [], tables: {} };
+const ENDS = { from: "changes-first", to: "changes-second" };
 let asked = 0;
+let releases = [];
 
-export function begin(about) {
-  const names = about.releases.map((release, at) => [at, `${release.name} · ${release.claim}`]);
-  options(find("changes-first"), names);
-  options(find("changes-second"), names);
+export function begin(about, values) {
+  ({ releases } = about);
+  const names = releases.map((release, at) => [at, inList(release)]);
+  for (const id of Object.values(ENDS)) {
+    options(find(id), names);
+    find(id).addEventListener("change", compare);
+  }
   find("changes-form").hidden = names.length < 2;
   find("changes-form").addEventListener("submit", (event) => event.preventDefault());
-  if (names.length < 2) {
-    find("changes-told").textContent = "There is one release here; start the page with two or more to see what changed.";
-    return;
+  restore(values);
+}
+
+export function restore(values) {
+  const usual = { from: 0, to: releases.length - 1 };
+  for (const [end, id] of Object.entries(ENDS)) {
+    const at = releases.findIndex((release) => release.name === values.get(end));
+    find(id).value = at < 0 ? usual[end] : at;
   }
-  find("changes-second").value = names.length - 1;
-  for (const id of ["changes-first", "changes-second"]) find(id).addEventListener("change", compare);
-  compare();
+  if (releases.length > 1) compare();
+  else draw({ ...NOTHING, told: "There is one release here; start the page with two or more to see what changed." });
+}
+
+const chosen = (end) => find(ENDS[end]).value;
+
+export function remember() {
+  if (releases.length < 2) return;
+  keep("changes", Object.fromEntries(Object.keys(ENDS).map((end) => [end, releases[Number(chosen(end))].name])));
 }
 
 async function compare() {
   const mine = ++asked;
-  if (find("changes-first").value === find("changes-second").value) {
-    draw({ told: "Choose two releases that differ.", notes: [], tables: {} });
+  remember();
+  if (chosen("from") === chosen("to")) {
+    draw({ ...NOTHING, told: "Choose two releases that differ." });
+    fine("changes");
     return;
   }
-  const wanted = new URLSearchParams({ first: find("changes-first").value, second: find("changes-second").value });
+  const wanted = new URLSearchParams({ first: chosen("from"), second: chosen("to") });
   find("changes-told").textContent = "Comparing …";
   try {
     const answer = await ask(`api/changes?${wanted}`);
-    if (mine === asked) { draw(answer); fine(); }
+    if (mine !== asked) return;
+    draw(answer);
+    fine("changes");
   } catch (error) {
-    if (mine === asked) { draw({ told: "", notes: [], tables: {} }); trouble(error); }
+    if (mine !== asked) return;
+    draw(NOTHING);
+    trouble(error, "changes");
+    whenBack(error, () => { if (mine === asked) compare(); });
   }
 }
 
-function draw({ told, notes, tables }) {
+function draw({ told, read, notes, tables }) {
+  const shown = Object.entries(tables).filter(([, rows]) => rows.length);
   find("changes-told").textContent = told;
+  find("changes-read").textContent = shown.length ? read : "";
   find("changes-notes").replaceChildren(...notes.map((note) => el("p", { class: "dim" }, note)));
-  find("changes-tables").replaceChildren(...Object.entries(tables).filter(([, rows]) => rows.length).map(table));
+  find("changes-tables").replaceChildren(...shown.map(table));
 }
 
 const table = ([title, rows]) => el("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
   el("table", {}, el("caption", {}, `${title}, the surest first`), el("thead", {}, heading()),
     el("tbody", {}, rows.map(line))));
 
-const heading = () => el("tr", {}, ["n-gram", "before", "after", "change", "false discovery rate"].map((name) =>
+const heading = () => el("tr", {}, ["n-gram", "change", "before", "after", "false discovery rate"].map((name) =>
   el("th", { scope: "col" }, name)));
 
-const line = (row) => el("tr", {}, el("td", {}, el("bdi", {}, row.ngram)), el("td", {}, probability(row.before)),
-  el("td", {}, probability(row.after)), el("td", {}, row.change), el("td", {}, digits(row.fdr, 2)));
+const line = (row) => el("tr", {}, el("td", {}, el("bdi", {}, row.ngram)), el("td", { class: "change" }, parted(row)),
+  el("td", {}, probability(row.before)), el("td", {}, probability(row.after)), el("td", {}, digits(row.fdr, 2)));
+
+// Broken, where there is little room, only before the interval.
+const parted = ({ change }) => change.split(/ (?=\()/).flatMap((part, at) =>
+  [...(at ? [" "] : []), el("span", { class: "label" }, part)]);

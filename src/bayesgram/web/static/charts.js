@@ -207,7 +207,7 @@ function weight(source, words, { y, row, left, room, width, readout }) {
       svg("title", {}, source.name)),
     svg("rect", { class: `dot ${source.clear ? COLOUR_OF_DATA : "part"}`, x: left, y: y + 4,
       width: room * source.weight, height: row - 8 }),
-    line("whisker", low, middle, high, middle),
+    line("halo", low - 2, middle, high + 2, middle), line("whisker", low, middle, high, middle),
     ...[low, high].map((end) => line("whisker", end, middle - 4, end, middle + 4)),
     svg("text", { class: "dimmed", x: high + 8, y: middle + 5 }, source.shown));
 }

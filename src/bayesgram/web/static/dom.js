@@ -47,7 +47,7 @@ export async function ask(path, body = undefined, signal = undefined) {
     });
     if (answer.ok && !told.error) return told;
     if (![429, 503].includes(answer.status) || turn >= 3) throw new Error(told.error ?? "the request failed.");
-    await new Promise((go) => setTimeout(go, 1000 * Number(answer.headers.get("retry-after") ?? 1)));
+    await pause(1000 * Number(answer.headers.get("retry-after") ?? 1));
   }
 }
 
@@ -56,6 +56,17 @@ const posted = (body) =>
 
 // Whether the server is gone, and not only unwilling.
 export const isLost = (error) => error instanceof TypeError;
+
+export const AGAIN = 3000; // milliseconds, after which a lost server is asked again
+
+export const pause = (wait) => new Promise((go) => setTimeout(go, wait));
+
+// What to do once a lost server may be back.
+export async function whenBack(error, work) {
+  if (!isLost(error)) return;
+  await pause(AGAIN);
+  work();
+}
 
 // What went wrong, said where the part of the page has its answers.
 export function trouble(error, part = "") {
@@ -79,6 +90,7 @@ export const digits = (value, count = 3) => String(Number(value.toPrecision(coun
 
 // As the report writes probabilities: 1.23e-04.
 export function probability(value) {
+  if (!value) return "0";
   const [head, power] = value.toExponential(2).split("e");
   return `${head}e${power[0]}${power.slice(1).padStart(2, "0")}`;
 }

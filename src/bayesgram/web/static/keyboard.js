@@ -1,12 +1,11 @@
 // Type, and see the next words from each release side by side.
 
 import { keep } from "./address.js";
-import { ask, el, find, fine, isLost, label, later, options, percent, svg, trouble } from "./dom.js";
+import { ask, el, find, fine, label, later, options, percent, svg, trouble, whenBack } from "./dom.js";
 
 const HOW_MANY = 5;
 const SENT = 1000; // characters: more can't matter to a model of n-grams, and hardly to the words of the text
 const SIDE_BY_SIDE = 4; // releases at first, the best ones, where there are more
-const AGAIN = 3000; // milliseconds, after which a lost server is asked again
 
 const NOTHING = { before: null, typed: "", columns: [] };
 let asked = 0;
@@ -127,7 +126,7 @@ async function suggest() {
     last = NOTHING; // what was suggested for another text is no suggestion
     for (const each of columns) each.list.replaceChildren(el("li", { class: "none" }, "no answer"));
     trouble(error, "keyboard");
-    if (isLost(error)) setTimeout(() => { if (turn === asked) suggest(); }, AGAIN);
+    whenBack(error, () => { if (turn === asked) suggest(); });
   }
 }
 

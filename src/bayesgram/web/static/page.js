@@ -1,7 +1,7 @@
 // Which part is shown, and what all parts know about the releases.
 
 import { part, said } from "./address.js";
-import { ask, find, trouble } from "./dom.js";
+import { ask, find, fine, trouble, whenBack } from "./dom.js";
 import * as keyboard from "./keyboard.js";
 import * as browse from "./browse.js";
 import * as changes from "./changes.js";
@@ -35,11 +35,17 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   find("main").focus();
 });
 
-try {
-  const about = await ask("api/about");
-  find("version").textContent = `bayesgram ${about.version}`;
-  show(about, false);
-  addEventListener("hashchange", () => show(about, true));
-} catch (error) {
-  trouble(error);
+async function start() {
+  try {
+    const about = await ask("api/about");
+    fine();
+    find("version").textContent = `bayesgram ${about.version}`;
+    show(about, false);
+    addEventListener("hashchange", () => show(about, true));
+  } catch (error) {
+    trouble(error);
+    whenBack(error, start);
+  }
 }
+
+start();

@@ -2,7 +2,7 @@
 
 import { keep } from "./address.js";
 import { fitted, logAxis, plane } from "./charts.js";
-import { ask, digits, el, find, fine, number, share, trouble } from "./dom.js";
+import { AGAIN, ask, digits, el, find, fine, isLost, number, pause, share, trouble, whenBack } from "./dom.js";
 import { typedNumber } from "./numbers.js";
 
 const AROUND = [0.1, 0.3, 1, 3]; // ε drawn beside the one that is asked for
@@ -21,7 +21,16 @@ let stop = new AbortController();
 
 const field = (name) => find(`plan-${FIELDS[name].id}`);
 
-export async function begin(_about, values) {
+export function begin(_about, values) {
+  restore(values);
+  find("plan-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
+  find("plan-form").addEventListener("input", (event) => event.target.removeAttribute("aria-invalid"));
+  find("plan-stop").addEventListener("click", () => stop.abort());
+  learn(values.has("size"));
+}
+
+// Whether a plan can be made, and for how many n-grams.
+async function learn(sized) {
   try {
     const bounds = await ask("api/plan");
     if (!bounds.possible) {
@@ -29,13 +38,13 @@ export async function begin(_about, values) {
       find("plan-about").textContent = "Planning needs public text: start with --vocab vocab.parquet.";
       return;
     }
-    find("plan-size").value = number(Math.min(10000, bounds.largest));
+    const size = find("plan-size");
+    if (!sized && size.value === size.defaultValue) size.value = number(Math.min(10000, bounds.largest));
+    fine("plan");
   } catch (error) {
     trouble(error, "plan");
+    whenBack(error, () => learn(sized));
   }
-  restore(values);
-  find("plan-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
-  find("plan-stop").addEventListener("click", () => stop.abort());
 }
 
 export function restore(values) {
@@ -52,8 +61,38 @@ export function remember() {
   keep("plan", Object.fromEntries(Object.keys(FIELDS).map((name) => [name, field(name).value])));
 }
 
-const wish = () => Object.fromEntries(Object.entries(FIELDS).map(([name, { name: words, whole }]) =>
-  [name, typedNumber(words, field(name).value, { whole })]));
+const wish = () => Object.fromEntries(Object.keys(FIELDS).map((name) => [name, typed(name)]));
+
+function typed(name) {
+  const { name: words, whole } = FIELDS[name];
+  try {
+    return typedNumber(words, field(name).value, { whole });
+  } catch (error) {
+    refuse(name);
+    throw error;
+  }
+}
+
+function refuse(name) {
+  field(name).setAttribute("aria-invalid", "true");
+  field(name).focus();
+}
+
+// One simulation; a server that is lost is asked until it is back.
+async function simulated(asked, signal) {
+  for (;;) {
+    try {
+      const answer = await ask("api/plan", asked, signal);
+      fine("plan");
+      return answer;
+    } catch (error) {
+      if (!isLost(error)) throw error;
+      trouble(error, "plan");
+      await pause(AGAIN);
+      signal.throwIfAborted();
+    }
+  }
+}
 
 async function simulate() {
   stop.abort();
@@ -69,11 +108,13 @@ async function simulate() {
     find("plan-sentence").textContent = "Simulating …";
     for (let draw = 0; draw < DRAWS; draw += 1)
       for (const epsilon of epsilons) {
-        found.get(epsilon).push(await ask("api/plan", { ...asked, epsilon, draw }, mine.signal));
+        found.get(epsilon).push(await simulated({ ...asked, epsilon, draw }, mine.signal));
         show(asked, found);
       }
-    fine("plan");
   } catch (error) {
+    if (error.name === "AbortError") fine("plan");
+    const named = Object.keys(FIELDS).find((name) => error.message.startsWith(`${name}=`));
+    if (named) refuse(named);
     trouble(error, "plan");
     if (find("plan-sentence").textContent === "Simulating …") find("plan-sentence").textContent = "";
   } finally {
@@ -107,7 +148,8 @@ function sentence(asked, draws) {
   const band = `${digits(kl.low, 2)} to ${digits(kl.high, 2)} in ${draws.length} simulated releases`;
   const won = alone.mean > 0 ? Math.max(0, 1 - kl.mean / alone.mean) : 0;
   return [
-    `At ε = ${digits(asked.epsilon)}, expect a KL of about ${digits(kl.mean, 2)}`,
+    `For ${number(asked.users)} users who write ${digits(asked.ngrams_a_user)} n-grams on average, and ε =`,
+    `${digits(asked.epsilon)}, expect a KL of about ${digits(kl.mean, 2)}`,
     `(${draws.length === 1 ? "1 simulated release" : band}); public text alone has ${digits(alone.mean, 2)}.`,
     `The release would close ${share(won)} of that gap, and ${share(range(draws, "known").mean)} of what people write`,
     "would be known within a factor of 2.",

@@ -1,7 +1,8 @@
 // The privacy card in plain words, and what each ε bought.
 
 import { keep, placeOf } from "./address.js";
-import { ask, digits, el, find, fine, inList, label, number, options, probability, share, trouble } from "./dom.js";
+import { ask, digits, el, find, fine, inList, label, number, options, probability, share, trouble,
+  whenBack } from "./dom.js";
 import { bars, chart, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
@@ -18,6 +19,7 @@ const DISCOVERED = "Many people write these n-grams, and public text lacks them.
 let trades = [];
 let releases = [];
 let ranking = [];
+let asked = 0;
 let measure = ""; // of an address, until it is known what there is to measure
 
 export async function begin(about, values) {
@@ -29,6 +31,11 @@ export async function begin(about, values) {
     form.addEventListener("submit", (event) => event.preventDefault());
   glance();
   restore(values);
+  learn();
+}
+
+// What the trade-off is drawn from.
+async function learn() {
   try {
     trades = await ask("api/trade");
     options(find("trade-measure"), measures());
@@ -36,8 +43,10 @@ export async function begin(about, values) {
     choose(telling());
     choose(measure);
     trade();
+    fine("privacy");
   } catch (error) {
     trouble(error, "privacy");
+    whenBack(error, learn);
   }
 }
 
@@ -108,21 +117,26 @@ function silent(drawn) {
 function glance() {
   const heads = ["release", "mechanism", "label", "ε", "δ", "odds change by at most (δ left aside)", "n-grams"];
   const shownNumber = (value) => (value === null ? "–" : value && value < 1e-3 ? value.toExponential() : String(value));
+  const kind = (at) => (heads[at] === "mechanism" ? "less" : ""); // the card has it
   find("trade-table").replaceChildren(el("table", {}, el("caption", {}, "At a glance"),
-    el("thead", {}, el("tr", {}, heads.map((name) => el("th", { scope: "col" }, name)))),
+    el("thead", {}, el("tr", {}, heads.map((name, at) => el("th", { scope: "col", class: kind(at) }, name)))),
     el("tbody", {}, releases.map((item) => el("tr", {}, [el("bdi", {}, item.name), item.mechanism,
       label(item), shownNumber(item.epsilon), shownNumber(item.delta), item.factor === "–" ? "–" : `× ${item.factor}`,
-      number(item.size)].map((cell) => el("td", {}, cell)))))));
+      number(item.size)].map((cell, at) => el("td", { class: kind(at) }, cell)))))));
 }
 
 async function card() {
+  const mine = ++asked;
   try {
     const told = await ask(`api/card?release=${find("card-release").value}`);
+    if (mine !== asked) return; // another one was chosen
     find("card").replaceChildren(...described(told));
-    fine("privacy");
+    fine("card");
   } catch (error) {
+    if (mine !== asked) return;
     find("card").replaceChildren(); // another release's card is no answer
-    trouble(error, "privacy");
+    trouble(error, "card");
+    whenBack(error, () => { if (mine === asked) card(); });
   }
 }
 
