@@ -20,7 +20,7 @@ COLUMNS = (
 )
 PEOPLE = "Assumed of the people"
 Users = Annotated[
-    float,
+    int,
     typer.Option(help="How many people write: a public round figure.", rich_help_panel=PEOPLE, show_default=False),
 ]
 NgramsAUser = Annotated[
