@@ -71,7 +71,6 @@ def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
         (("--epsilon", "1;2"), "--epsilon '1;2': give numbers separated by commas"),
         (("--epsilon", "nan"), "--epsilon nan: give a number from"),
         (("--users", 0), "--users 0: give a number from 100"),
-        (("--users", "nan"), "--users nan: give a number from 100"),
         (("--ledger", "a.ledger", "--delta", 1e-6), "the ledger has a δ of its own"),
         (("--ledger", "a.ledger", "--epsilon", 3), "--epsilon 3: more than there is"),
         (("--ledger", "none.ledger"), "none.ledger"),

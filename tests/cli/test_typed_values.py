@@ -58,10 +58,10 @@ DECIMAL = "is no number; a decimal is written with a point:"
         ((*RELEASE, "--delta", "10^-7"), "'--delta': '10^-7' is no number; write 1e-7."),
         ((*RELEASE, "--epsilon", ""), "'--epsilon': '' is no number; give one such as 0.5."),
         (
-            (*PLAN, "--users", "1,000"),
+            (*PLAN, "--users", 1000, "--ngrams-a-user", "1,000"),
             (
-                "'--users': '1,000' is no number; a number is written without separators: 1000 (or 1.000, if the comma"
-                " is a decimal point)."
+                "'--ngrams-a-user': '1,000' is no number; a number is written without separators: 1000 (or 1.000, if the"
+                " comma is a decimal point)."
             ),
         ),
         (
@@ -129,7 +129,6 @@ def test_any_text_is_a_number_or_has_a_next_step(text):
     [
         ((*RELEASE, "--epsilon", "nan"), "--epsilon nan: give a number from 1e-05 to 100"),
         ((*RELEASE, "--epsilon", "inf"), "--epsilon inf: give a number from 1e-05 to 100"),
-        ((*PLAN, "--users", "nan"), "--users nan: give a number from 100"),
         ((*PLAN, "--users", "1e5", "--epsilon", "0,5"), "--epsilon 0,5: commas separate several values, and ε = 0 is none; a decimal is written with a point (0.5)."),
         (("vocab", "public.txt", "-o", "x", "--order", 0), "--order 0: an n-gram has 1 to 6 tokens."),
         (("vocab", "public.txt", "-o", "x", "--orders", 0), "--orders 0: an n-gram has 1 to 6 tokens."),

@@ -13,6 +13,7 @@ import typer
 from bayesgram.cli.numbers import READERS, NotANumberError
 
 PLAIN = (str, Path)
+LISTS: dict[Any, Any] = {list[str]: str, list[Path]: Path}
 SIMPLE = (str, int, float, bool)
 
 
@@ -38,8 +39,8 @@ class _Reader:
             return value
         if kind in PLAIN and isinstance(value, str):
             return kind(value)
-        if kind == list[Path] and several and not isinstance(value, str):
-            return [Path(each) for each in value]
+        if kind in LISTS and several and not isinstance(value, str):
+            return [LISTS[kind](each) for each in value]
         param._runtime_param = None  # noqa: SLF001
         return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
 
