@@ -8,7 +8,6 @@ text, of several releases, or an ARPA file, which has no place for it) stands by
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 from typing import Any
 
 from bayesgram.audit.text import TextQuality
@@ -99,18 +98,3 @@ def families(judged: Sequence[EvaluatedModel]) -> list[Family]:
 
 def _epsilon(judged: EvaluatedModel) -> float:
     return judged.claim.epsilon or 0.0
-
-
-def short_names(paths: Sequence[str]) -> dict[str, str]:
-    """Paths by their last parts, as few as tell them apart.
-
-    >>> short_names(["lab/out-1", "lab/out-8", "old/out-8"])
-    {'lab/out-1': 'out-1', 'lab/out-8': 'lab/out-8', 'old/out-8': 'old/out-8'}
-    """
-    parts = {path: PurePath(path).parts or (path,) for path in paths}
-    names = {}
-    for path, own in parts.items():
-        others = [other for each, other in parts.items() if each != path]
-        size = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
-        names[path] = str(PurePath(*own[-size:]))
-    return names

@@ -41,7 +41,7 @@ def read(given: Sequence[str], *, text_column: str, skip_bad_rows: bool) -> "dic
 
 def names(given: Sequence[str]) -> dict[str, str]:
     """What each model is called, by its path: NAME of NAME=PATH, or as little of the path as tells it from others."""
-    from bayesgram.audit.families import short_names
+    from bayesgram.released.folders import short_names
 
     found: dict[str, str] = {}
     for one in given:

@@ -19,8 +19,7 @@ def load(given: Sequence[str]) -> "list[tuple[str, Release]]":
 
 def names(given: Sequence[str]) -> dict[str, str]:
     """By path: the name that was given, or as little of the path as tells it from others; a path given twice is one."""
-    from bayesgram.audit.families import short_names
-    from bayesgram.released.folders import release_folders
+    from bayesgram.released.folders import release_folders, short_names
 
     found: dict[str, str] = {}
     for one in given:
