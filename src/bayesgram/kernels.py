@@ -25,11 +25,11 @@ _ONE_AT_A_TIME = RLock()  # threads that ask for machine code
 
 
 class _State:
-    interpreting = AS_PYTHON
+    interpreting = False
 
 
 def interpreted() -> bool:
-    """Whether kernels run as Python now."""
+    """Whether kernels run as Python for a while."""
     return _State.interpreting
 
 
@@ -39,7 +39,7 @@ def interpreting(*, wanted: bool = True) -> Iterator[None]:
 
     For a process with one thread: all of them would run so.
     """
-    before, _State.interpreting = _State.interpreting, AS_PYTHON or (wanted and "numba" not in sys.modules)
+    before, _State.interpreting = _State.interpreting, wanted and "numba" not in sys.modules
     try:
         with np.errstate(over="ignore"):  # sums and products of 64 bits wrap in silence, as they do when compiled
             yield
