@@ -147,3 +147,19 @@ def test_steps_are_one_bar(capsys):
 )
 def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
     assert "nowhere does not exist; make it first." in refused(*arguments, "-o", "nowhere/x", cwd=tmp_path)
+
+
+def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
+    from bayesgram.cli import demo
+
+    beside = tmp_path / "bin" / "bayesgram"
+    beside.parent.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo.sys, "executable", str(beside.with_name("python")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert demo._command() == "bin/python -m bayesgram"
+    beside.write_text("")
+    assert demo._command() == "bin/bayesgram"
+    beside.chmod(0o755)
+    monkeypatch.setenv("PATH", str(beside.parent))
+    assert demo._command() == "bayesgram"

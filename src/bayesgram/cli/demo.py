@@ -77,8 +77,11 @@ def demo(
 
 
 def _command() -> str:
-    """What to type to run us: after `make demo` we are not on the path."""
-    return "bayesgram" if which("bayesgram") else os.path.relpath(sys.argv[0])
+    """What to type to run us: after `make demo` we are beside the Python that runs, and not on the path."""
+    if which("bayesgram"):
+        return "bayesgram"
+    beside = Path(sys.executable).with_name("bayesgram")
+    return os.path.relpath(beside) if beside.exists() else f"{os.path.relpath(sys.executable)} -m bayesgram"
 
 
 def _show_found(found: "Found") -> None:
