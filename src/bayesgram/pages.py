@@ -69,8 +69,9 @@ svg .line { fill: none; stroke-width: 2 } svg .line.good { fill: none; stroke: v
 svg .line.bad { fill: none; stroke: var(--bad) } svg .line.half { fill: none; stroke: var(--half) }
 svg .line.ink { stroke: var(--ink) }
 @media (max-width: 40rem) { body { padding: 1.2rem .9rem 3rem } dl { grid-template-columns: 1fr; gap: .1rem }
-  dd { margin-bottom: .8rem } .private { padding: .9rem } td:first-child { min-width: 7rem } .less { display: none }
+  dd { margin-bottom: .8rem } .private { padding: .9rem } td:first-child { min-width: 7rem }
   th, td { padding: .3rem .4rem } td:has(.badge) { white-space: normal } }
+@media (max-width: 34rem) { .less { display: none } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --dim: #444; --line: #ccc; --soft: #f4f5f7;
   --good: #1b7f5c; --half: #a05f00; --bad: #a8324a; --mute: #b9bec6; --accent: #2a62b8; --none: #8a8f98 }
   @page { margin: 16mm 14mm }

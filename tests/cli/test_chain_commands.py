@@ -69,12 +69,12 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     ("arguments", "code", "message"),
     [
         (release("x", "--previous", "laplace"), 2, "laplace: keeps no noisy measurements (mechanism laplace"),
-        (release("x", "--previous", "nowhere"), 2, "nowhere: not a release folder"),
+        (release("x", "--previous", "nowhere"), 2, "nowhere: no such folder"),
         (release("week-1", "--previous", "week-1", "--force"), 2, "week-1"),
         (release("x", "--previous", "week-1", "--mechanism", "gaussian"), 2, "only posterior can follow another"),
         (("infer", "laplace", "--vocab", "vocab.parquet", "-o", "x"), 2, "laplace: keeps no noisy measurements"),
         (("infer", "week-1", "--vocab", "apart.parquet", "-o", "x"), 2, "measured none of the 1 n-grams"),
-        (("infer", "nowhere", "--vocab", "vocab.parquet", "-o", "x"), 2, "nowhere: not a release folder"),
+        (("infer", "nowhere", "--vocab", "vocab.parquet", "-o", "x"), 2, "nowhere: no such folder"),
         (("infer", "week-1", "--vocab", "vocab.parquet", "-o", "laplace"), 2, "laplace"),
     ],
 )

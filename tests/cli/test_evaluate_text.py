@@ -110,7 +110,7 @@ def test_wrong_use(work, tmp_path, capsys):
         (("out-2", "--text", "nowhere.txt"), "nowhere.txt: no such file"),
         (("out-2", ".", *text), ".: not a model folder (no model.json); make one with `bayesgram export --format model`."),
         (("out-2", "nowhere", *text), "nowhere: no such file"),
-        (("out-2", "x=out-2", *text), "x=out-2: is given twice; name each model once."),
+        (("out-2", "x=out-2", *text), "x=out-2: is given twice; give each once."),
         (("my model=out-2", *text), "'my model' is no name of a model"),
         (("out-2", *text, "--plot", tmp_path / "x.pdf"), "x.pdf: a picture is a .svg or a .png; give a name that ends so."),
         (("out-2", *text, "--plot", work / "no" / "x.svg"), "does not exist; make it first."),

@@ -151,7 +151,7 @@ def test_any_text_is_a_number_or_has_a_next_step(text):
         (("demo", "--users", 99, "-o", "x"), "--users 99: the number of users of a demo is a whole number from 100 to 10,000,000."),
         (("demo", "--sentences", 5, "-o", "x"), "--sentences 5: the number of sentences of a demo is a whole number from 100 to"),
         (("predict", "vocab.parquet", "the"), "vocab.parquet: no language model; give a release folder, a model folder or an ARPA file."),
-        (("interpolate", "out", "out", "-o", "x"), "out: is given twice; name each model once."),
+        (("interpolate", "out", "out", "-o", "x"), "out: is given twice; give each once."),
     ],
 )  # fmt: skip
 def test_what_an_option_does_not_take(work, arguments, told):

@@ -175,7 +175,7 @@ def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path)
         (laplace, "keeps no noisy measurements"),
         (tmp_path / "damaged", "the release is damaged"),
         (tmp_path / "without", "the release is damaged"),
-        (tmp_path / "nowhere", "not a release folder"),
+        (tmp_path / "nowhere", "no such folder"),
         (apart, "measured none of the"),
         (cased, "was made with the tokenizer 'whitespace'"),
     ]:

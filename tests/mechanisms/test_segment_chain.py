@@ -121,7 +121,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
     counts, plain = by_segment(PEOPLE["few"]), by_segment(PEOPLE["few"]).flat
     cities = SegmentedCounts(counts.flat, Segments("city", ("de", "fr"), other=True))
     for people, previous, message in [
-        (counts, tmp_path / "missing", "fr: not a release folder"),
+        (counts, tmp_path / "missing", "fr: no such folder"),
         (counts, tmp_path / "mixed", "fr: its card is of another segment"),
         (counts, first / "all", "all: is one release, and the counts are by 'country'; give the folder"),
         (cities, first, "week-1: is by 'country', the counts are by 'city'"),

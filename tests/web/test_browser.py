@@ -164,6 +164,19 @@ def test_a_reload_keeps_what_is_shown(opened):
     playwright.expect(caption).to_have_text(kept[0])
 
 
+def test_a_plan_that_is_only_typed_outlives_a_look_elsewhere(opened):
+    page = opened("plan")
+    playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
+    page.get_by_label("Users", exact=True).fill("20 000")
+    page.get_by_label("Private text is").select_option("very different")
+    page.get_by_role("link", name="Keyboard").click()
+    page.go_back()
+    playwright.expect(page.get_by_label("Users", exact=True)).to_have_value("20 000")
+    page.reload()
+    playwright.expect(page.get_by_label("Users", exact=True)).to_have_value("20 000")
+    playwright.expect(page.get_by_label("Private text is")).to_have_value("2.6")
+
+
 def test_headings_sort_either_way(opened):
     page = opened("browse")
     header, cells = page.locator("#ngrams th").first, page.locator("#ngrams tbody td:first-child")

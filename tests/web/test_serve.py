@@ -77,7 +77,7 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"releases": ["nowhere"]}, "nowhere: not a release folder (no card.json); make one with `bayesgram release`."),
+        ({"releases": ["nowhere"]}, "nowhere: no such folder; give one that `bayesgram release` made."),
         ({"port": 99999}, "port=99999: give a number from 1 to 65535, or 0 for any free one."),
         ({"vocab": "weak/distribution.parquet"}, "weak/distribution.parquet: no column 'count'; a vocabulary has"),
         (
@@ -96,7 +96,7 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
             {"releases": ["empty"]},
             "empty: neither a release folder (no card.json) nor a folder with releases in it; make",
         ),
-        ({"releases": ["=weak"]}, "=weak: not a release folder"),
+        ({"releases": ["=weak"]}, "=weak: no such folder"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, monkeypatch, arguments, words):

@@ -9,7 +9,7 @@ from bayesgram.audit.verdict import Audit, Curve
 from bayesgram.charts import COLOURS
 
 CLAIM, IDEAL = "the claim: nothing may lie below", "Gaussian noise made for the claim"
-ATTACKS = ["#b3475b", "#d98c1f"]
+ATTACKS = ["#b3475b", "#2a62b8"]  # none of those that say what an ε is worth
 
 
 def allowed_misses(alarms: Floats, epsilon: float, delta: float) -> Floats:

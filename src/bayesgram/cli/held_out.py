@@ -47,7 +47,7 @@ def names(given: Sequence[str]) -> dict[str, str]:
     for one in given:
         name, path = sources.split(one, "model")
         if path in found:
-            raise UsageError(f"{one}: is given twice; name each model once.")
+            raise UsageError(f"{one}: is given twice; give each once.")
         found[path] = name
     short = short_names(list(found))
     return {path: name or short[path] for path, name in found.items()}

@@ -59,7 +59,7 @@ def interpolate(
 
     for model in models:
         if models.count(model) > 1:
-            raise UsageError(f"{model}: is given twice; name each model once.")
+            raise UsageError(f"{model}: is given twice; give each once.")
     as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
     check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
     if weights is not None and tune is not None:

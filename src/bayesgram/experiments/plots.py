@@ -39,7 +39,7 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
     base = chart.encode(
         x=alt.X(
             "kl:Q",
-            title="KL(p ‖ θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
+            title="KL(p || θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
             scale=alt.Scale(type="log", domainMax=1.5 * end, nice=False) if infinite else alt.Scale(type="log"),
             axis=alt.Axis(grid=False),
         ),

@@ -5,15 +5,18 @@ anything: a loader that reads several formats does (docs/versioning.md has the t
 """
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError, unreadable
 
 MOST_LEVELS = 20  # of objects in objects: ours have five, and a thousand would end Python's stack
+NOT_AGAIN = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -46,6 +49,19 @@ def read_whole(path: Path) -> pa.Table:
         if len(set(file.schema_arrow.names)) < len(file.schema_arrow):
             raise pa.ArrowInvalid("two columns have the same name")
         return file.read()
+
+
+@contextmanager
+def damage_named(file: Path, kind: str) -> Iterator[None]:
+    """Say which file of something published can't be what was written, and what to do about it."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(file, error) from None
+        raise BayesgramError(f"{file}: the {kind} is damaged. {NOT_AGAIN}") from None
 
 
 def check_format(path: str | Path, kind: str, found: object, newest: int) -> int:

@@ -16,8 +16,8 @@ import pyarrow.parquet as pq
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, unreadable
-from bayesgram.files.formats import check_format, read_json, read_whole
+from bayesgram.errors import UsageError
+from bayesgram.files.formats import check_format, damage_named, read_json, read_whole
 from bayesgram.files.writing import write_folder_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
@@ -29,7 +29,7 @@ from bayesgram.text.ngrams import ngram_orders
 
 NGRAMS, VOCABULARY = FOUND, "vocab.parquet"
 CONTENTS = (CARD, NGRAMS, VOCABULARY)
-FORMAT = 1
+KIND, FORMAT = "discovery", 1
 MECHANISM = DISCOVERY
 
 
@@ -102,28 +102,27 @@ class Discovery(Tabular):
     def load(cls, path: str | Path) -> "Discovery":
         """Read a discovery's folder."""
         folder = Path(path)
+        if not folder.exists():
+            raise UsageError(f"{path}: no such folder; give one that `bayesgram discover` made.")
         if not is_discovery(folder):
             raise UsageError(f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`.")
-        try:
+        with damage_named(folder / CARD, KIND):
             values = read_json(folder / CARD)
             check_format(path, "a discovery", values["format"], FORMAT)
             check_values(values)
             card = Card.from_json(values)
-            table = read_whole(folder / NGRAMS)
-            table.validate(full=True)
-            ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
-            weights, logs = (table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability"))
             deviation = float(card.details["noise_multiplier"])
-            whole = not ngrams.null_count and np.isfinite([*weights, *logs, deviation]).all()
-        except UsageError:
-            raise
-        except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
-            if isinstance(error, OSError) and error.errno is not None:
-                raise unreadable(path, error) from None
-            raise BayesgramError(f"{path}: the discovery is damaged; restore it from where it was published.") from None
-        if not whole:
-            raise BayesgramError(f"{path}: the discovery is damaged; restore it from where it was published.")
+        with damage_named(folder / NGRAMS, KIND):
+            ngrams, weights, logs = _columns(read_whole(folder / NGRAMS))
+            if ngrams.null_count or not np.isfinite([*weights, *logs, deviation]).all():
+                raise ValueError("a row lacks a value")
         return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))
+
+
+def _columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]:
+    table.validate(full=True)
+    weights, logs = (table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability"))
+    return table["ngram"].combine_chunks().cast(pa.large_string()), weights, logs
 
 
 def is_discovery(path: Path) -> bool:

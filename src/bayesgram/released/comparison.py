@@ -19,11 +19,12 @@ import pyarrow.compute as pc
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.files.formats import NOT_AGAIN
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import SEEDED
 from bayesgram.released.changes import Counts, Rates, distortion, false_discovery_rates, rates
 from bayesgram.released.effects import ratios
-from bayesgram.released.release import NOT_AGAIN, Fingerprinted, Release, check_vocabulary
+from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
 FDR = 0.1  # stated where nobody says otherwise

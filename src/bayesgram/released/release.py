@@ -8,7 +8,6 @@ measured.parquet; published whole or not at all.
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -20,8 +19,8 @@ import pyarrow.parquet as pq
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, unreadable, whole_number
-from bayesgram.files.formats import check_format, read_json, read_whole
+from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.files.formats import NOT_AGAIN, check_format, damage_named, read_json, read_whole
 from bayesgram.files.segments import ALL
 from bayesgram.files.writing import write_folder_atomically
 from bayesgram.notebook import Tabular, html
@@ -38,10 +37,9 @@ from bayesgram.text.tokens import Tokenizer, buffers
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"
 CONTENTS = (CARD, DISTRIBUTION, MEASURED)
 FOUND = "ngrams.parquet"  # what the folder of a discovery holds in its place
-FORMAT = 1
+KIND, FORMAT = "release", 1
 SHOWN = 10  # n-grams in a notebook
 TOLERANCE = 1e-6  # of a sum of probabilities
-NOT_AGAIN = "Get a copy of it from where it is kept or was published: to release again would spend budget again."
 
 
 class Fingerprinted(Protocol):
@@ -180,35 +178,27 @@ class Release(Tabular):
     def load(cls, path: str | Path) -> "Release":
         """Read a release folder."""
         folder = Path(path)
-        if (folder / FOUND).is_file() and not (folder / DISTRIBUTION).exists():
-            raise UsageError(
-                f"{path}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
-                " `bayesgram count` and `bayesgram release`."
-            )
-        if not (folder / CARD).is_file() and (folder / ALL / CARD).is_file():
-            raise UsageError(f"{path}: holds a release for each segment; give one of them, such as {folder / ALL}.")
-        if not (folder / CARD).is_file():
-            raise UsageError(f"{path}: not a release folder (no card.json); make one with `bayesgram release`.")
-        with _damage_named(folder / CARD):
+        _check_folder(folder)
+        with damage_named(folder / CARD, KIND):
             values = read_json(folder / CARD)
             check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
             check_values(values)
             card = Card.from_json(values)
             linked = card.chain is None or Chain.from_json(card.chain).fits(card.promised)
-        with _damage_named(folder / DISTRIBUTION):
+        with damage_named(folder / DISTRIBUTION, KIND):
             table = read_whole(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
             discovered = _discovered(table, card)
-        with _damage_named(folder / MEASURED):
+        with damage_named(folder / MEASURED, KIND):
             measured = _measured(folder, card)
         if not linked:
             raise BayesgramError(
                 f"{path}: the chain on its card does not hold: a link was changed or is missing. {NOT_AGAIN}"
             )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
-        with _damage_named(folder / DISTRIBUTION):
+        with damage_named(folder / DISTRIBUTION, KIND):
             loaded._check_rows()
         return loaded
 
@@ -221,17 +211,19 @@ class Release(Tabular):
             raise ValueError("the card tells of another distribution")
 
 
-@contextmanager
-def _damage_named(file: Path) -> Iterator[None]:
-    """Say which file of a release can't be what was written, and what to do about it."""
-    try:
-        yield
-    except UsageError:
-        raise
-    except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise unreadable(file, error) from None
-        raise BayesgramError(f"{file}: the release is damaged. {NOT_AGAIN}") from None
+def _check_folder(folder: Path) -> None:
+    """Refuse what is no release's folder, and say what it is."""
+    if not folder.exists():
+        raise UsageError(f"{folder}: no such folder; give one that `bayesgram release` made.")
+    if (folder / FOUND).is_file() and not (folder / DISTRIBUTION).exists():
+        raise UsageError(
+            f"{folder}: a discovery, not a release; `bayesgram report` shows it, and its vocab.parquet is for"
+            " `bayesgram count` and `bayesgram release`."
+        )
+    if not (folder / CARD).is_file() and (folder / ALL / CARD).is_file():
+        raise UsageError(f"{folder}: holds a release for each segment; give one of them, such as {folder / ALL}.")
+    if not (folder / CARD).is_file():
+        raise UsageError(f"{folder}: not a release folder (no card.json); make one with `bayesgram release`.")
 
 
 def fits(release: Release, vocabulary: Fingerprinted) -> bool:

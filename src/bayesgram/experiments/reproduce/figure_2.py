@@ -24,7 +24,7 @@ def rows(run: Run) -> list[Row]:
 
 def panels(found: Sequence[Row], axis: Axis) -> Any:  # noqa: ANN401
     """As in the paper: Bayesian and public on the left, Laplace on the right; here with the same vertical scale."""
-    title, domain = "KL(p ‖ θ), log scale; lower is better", log_domain(found)
+    title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
     left = [row for row in found if row.method in PUBLIC_AND_PRIVATE]
     right = [row for row in found if row.method in LAPLACES]
     return side_by_side(Panel(left, axis, title, domain, width=300), Panel(right, axis, title, domain, width=300))

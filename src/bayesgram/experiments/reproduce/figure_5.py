@@ -24,7 +24,7 @@ def rows(run: Run) -> list[Row]:
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """K on the left, ε on the right, the same vertical scale."""
-    title, domain = "KL(p ‖ θ), log scale; lower is better", log_domain(found)
+    title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
     left, right = ([row for row in found if (row.k is not None) == has_k] for has_k in (True, False))
     charts = side_by_side(
         Panel(left, Axis("k", "K (log scale)"), title, domain, width=270),

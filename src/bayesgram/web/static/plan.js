@@ -24,6 +24,7 @@ const field = (name) => find(`plan-${FIELDS[name].id}`);
 export function begin(_about, values) {
   restore(values);
   find("plan-form").addEventListener("submit", (event) => { event.preventDefault(); simulate(); });
+  find("plan-form").addEventListener("change", remember);
   find("plan-form").addEventListener("input", (event) => event.target.removeAttribute("aria-invalid"));
   find("plan-stop").addEventListener("click", () => stop.abort());
   learn(values.has("size"));
