@@ -111,10 +111,9 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     assert str(tmp_path) not in re.sub("<pre>.*?</pre>", "", text, flags=re.DOTALL)
     bayesgram(tmp_path, "report", "May=all/out 2", *vocabularies, "-o", "may.html")
     assert "<h2><bdi>May</bdi>" in (tmp_path / "may.html").read_text(encoding="utf-8")
-    told = bayesgram(
-        tmp_path, "report", "all", *vocabularies, "--vocab", "other.parquet", "-o", "x.html", code=2
-    ).stderr
-    assert "was made with another vocabulary than other.parquet" in " ".join(told.split())
+    told = bayesgram(tmp_path, "report", "all", *vocabularies, "--vocab", "other.parquet", "-o", "x.html").stderr
+    assert "other.parquet: none of these releases was made with it; it is left out." in " ".join(told.split())
+    assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") == 2
 
 
 def test_nothing_is_replaced_without_force(work):

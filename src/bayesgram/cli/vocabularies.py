@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bayesgram.released.release import Release
 
 UNKNOWN = "{names}: made with another vocabulary, so without public text to compare with; give theirs too (--vocab)."
+UNUSED = "{path}: none of these releases was made with it; it is left out."
 
 
 def matching(vocab: Path, releases: "Sequence[tuple[str, Release]]") -> "Vocabulary":
@@ -25,15 +26,20 @@ def matching(vocab: Path, releases: "Sequence[tuple[str, Release]]") -> "Vocabul
 
 
 def belonging(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]") -> "list[Vocabulary]":
-    """Those given, each of which belongs to a release; says which releases have none."""
+    """Those given that belong to releases; says which are left out, and which releases have none.
+
+    One that is nobody's is refused where a release lacks its own: it was most likely meant for that release.
+    """
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.release import check_vocabulary, fits
 
-    loaded = [Vocabulary.load(path) for path in paths]
-    for path, vocabulary in zip(paths, loaded, strict=True):
-        if not any(fits(release, vocabulary) for _, release in releases):
-            check_vocabulary(releases[0][1], vocabulary, name=releases[0][0], given=str(path))
-    without = [name for name, release in releases if not any(fits(release, each) for each in loaded)]
-    if loaded and without:
-        console.say(UNKNOWN.format(names=", ".join(without)))
-    return loaded
+    loaded = {path: Vocabulary.load(path) for path in paths}
+    lacking = [(name, release) for name, release in releases if not any(fits(release, v) for v in loaded.values())]
+    used = [path for path, vocabulary in loaded.items() if any(fits(release, vocabulary) for _, release in releases)]
+    for path in (path for path in loaded if path not in used):
+        for name, release in lacking:
+            check_vocabulary(release, loaded[path], name=name, given=str(path))
+        console.say(UNUSED.format(path=path))
+    if used and lacking:
+        console.say(UNKNOWN.format(names=", ".join(name for name, _ in lacking)))
+    return [loaded[path] for path in used]

@@ -52,7 +52,7 @@ export function linearAxis(values, from, to) {
 
 const line = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
 
-const label = (x, y, anchor, text) => svg("text", { class: "dimmed", x, y, "text-anchor": anchor }, text);
+const label = (x, y, anchor, text) => svg("text", { class: "dimmed name", x, y, "text-anchor": anchor }, text);
 
 const drawingOf = (width, height, title, parts) =>
   svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": title }, parts);
@@ -85,11 +85,20 @@ export function plane({ width, title, points, x, y, xName, yName, yText = digits
     const places = dots.map(({ cx, cy }) => `${cx},${cy}`);
     parts.push(svg("polyline", { class: "line good", points: places.join(" ") }));
   }
-  const named = placed(dots.map((dot) => dot.name), dots, width, taken);
+  const named = joined ? dots.map((dot) => besideLine(dot, up, width))
+    : placed(dots.map((dot) => dot.name), dots, width, taken);
   const labels = named ?? placed(dots.map((_, at) => String(at + 1)), dots, width, taken) ?? [];
   parts.push(...labels.flatMap(({ leader }) => leader ?? []));
   parts.push(...dots.map((dot) => marked(dot, up, readout)), ...labels.flatMap(({ text }) => text ?? []));
   return [drawingOf(width, HEIGHT, title, parts), ...(named ? [] : [key(dots)])];
+}
+
+// A line that falls leaves room above it to the right, and below it to the left.
+function besideLine({ cx, cy, low, high, name }, up, width) {
+  const ends = [cy, ...(low === undefined ? [] : [up.at(low), up.at(high)])];
+  const place = cx + 6 + widthOf(name) < width ? { x: cx + 6, y: Math.min(...ends) - 10, "text-anchor": "start" }
+    : { x: cx - 6, y: Math.max(...ends) + 20, "text-anchor": "end" };
+  return { text: name ? svg("text", { class: "name", ...place }, name) : null };
 }
 
 const key = (dots) => el("ol", { class: "key" }, dots.map(({ name, colour }) =>
