@@ -23,6 +23,7 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
 
     finite = [row["kl"] for row in rows if row["kl"] is not None]
     end, infinite = BEYOND * max(finite), len(finite) < len(rows)
+    whole = alt.Scale(type="log", domain=[min(finite) / 1.3, 1.5 * end], nice=False)  # room for the dots at its ends
     values = [
         {
             **row,
@@ -40,7 +41,7 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         x=alt.X(
             "kl:Q",
             title="KL(p || θ): distance to the private text (log scale; lower is better, dashed: public text alone)",
-            scale=alt.Scale(type="log", domainMax=1.5 * end, nice=False) if infinite else alt.Scale(type="log"),
+            scale=whole if infinite else alt.Scale(type="log"),
             axis=alt.Axis(grid=False),
         ),
         y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
@@ -180,7 +181,7 @@ def found(
     base = chart.encode(y=alt.Y("ngram:N", sort=None, title=None, axis=alt.Axis(labelLimit=260)))
     scale, title = (
         alt.Scale(type="log", nice=False, domainMin=min(0.9, *lows)),
-        "noisy weight over T (log scale; dashed: T; lines: two standard deviations; ◀: it goes on)",
+        "noisy weight over T (log scale; dashed: T; lines: two standard deviations; ◄: it goes on)",
     )
     axis = alt.Axis(values=[0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100], format="~g", grid=False)
     doubt = base.mark_rule(color="#b9bec6").encode(x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q")

@@ -10,7 +10,7 @@ from bayesgram.charts import DATA, LOWERED
 from bayesgram.released.comparison import Change, Comparison
 
 MOST_MARKS, MOST_LINES = 30, 8
-WIDTH, ROW, HEIGHT = 420, 18, 320
+WIDTH, ROW, HEIGHT, LETTER = 420, 18, 320, 8
 LINES = (DATA, LOWERED, "#7a4fa3", "#0f8a9d", "#8a6d3b", "#c2519b", "#1d2127", "#6b8e23")
 RATIO, SHARE = "times as often (95% interval)", "share of what people write (± 2 deviations; ▼: it goes on)"
 TINY = 1e-12  # stands for a share of 0, which has no place on the axis
@@ -66,12 +66,13 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
         for row in shown
         for name, share, low, high in _shares(found, row)
     ]
-    x = alt.X("release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=-30))
+    room = max(map(len, found.names)) * len(found.names) < WIDTH / LETTER
+    x = alt.X("release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=0 if room else -30))
     y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False, padding=14))
     names = [found.ngrams[row].as_py() for row in shown]
     colour = alt.Color(
         "ngram:N", title=None, sort=names, scale=alt.Scale(domain=names, range=list(LINES[: len(names)])),
-        legend=alt.Legend(orient="bottom", columns=2, labelLimit=200),
+        legend=alt.Legend(orient="bottom", columns=2, labelLimit=200, symbolOpacity=1, symbolSize=50),
     )  # fmt: skip
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=colour)
     whiskers = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=SHARE), y2="high:Q")
