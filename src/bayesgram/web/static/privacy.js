@@ -7,7 +7,7 @@ import { bars, chart, linearAxis, logAxis, plane, weights } from "./charts.js";
 
 const COLOURS = { PROVED: "good", EMPIRICAL: "half", NONE: "mute" };
 const CAPTION = "Green is PROVED, orange EMPIRICAL, grey no guarantee: only of the green ones is ε a limit. "
-  + "Point at a release, or move to it with the tab key, to read it here:";
+  + "Point at a release, or move to it with the tab key, to read it below.";
 const NOTHING = "Nothing to draw: these releases don't say how sure they are. Start with --vocab to see how far they "
   + "went from public text.";
 const NO_LEDGER = "none was charged: nothing keeps the sum of releases about these people";
@@ -111,7 +111,7 @@ function trade() {
 function silent(drawn) {
   const names = trades.filter((item) => !drawn.includes(item)).map((item) => item.name);
   if (!names.length) return null;
-  return el("p", { class: "dim" }, `Not drawn: ${names.join(", ")}, without an ε or a word on how sure it is.`);
+  return el("p", { class: "dim" }, `Not drawn: ${names.join(", ")}: no ε, or no word on how sure the numbers are.`);
 }
 
 function glance() {
