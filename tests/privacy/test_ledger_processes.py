@@ -188,7 +188,8 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     assert halfway > 0  # some were killed in the middle of a transaction
     assert len(told) > 10
     assert all(recorded[number] == process for number, process in told)
-    assert len(recorded) - len(told) <= 2 * rounds + 1  # the first one; killed between the commit and the word: spent all the same
+    # The first one; and who was killed between the commit and the word: spent all the same.
+    assert len(recorded) - len(told) <= 2 * rounds + 1
     assert ledger.reserve(SOME, {}) == len(recorded) + 1
 
 
