@@ -124,6 +124,22 @@ def test_an_empty_folder_without_a_lock_is_dead(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_comes_too_late_to_lock_a_new_folder_finds_none(tmp_path, monkeypatch):
+    """An empty folder was taken for a dead one: its maker must not get a lock in what is being removed."""
+    folder, unlink, late = left(tmp_path, ".out.unfinished-", lock=False), temporary.Path.unlink, []
+
+    def then_lock(path, **more):
+        unlink(path, **more)
+        with pytest.raises(FileNotFoundError):
+            os.open(folder / temporary.LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        late.append(path.name)
+
+    monkeypatch.setattr(temporary.Path, "unlink", then_lock)
+    remove_abandoned(tmp_path)
+    assert late == [temporary.LOCK]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_another_user_is_let_alone(tmp_path, monkeypatch):
     left(tmp_path, ".bayesgram-scratch-")
     monkeypatch.setattr(os, "getuid", lambda: 12345)

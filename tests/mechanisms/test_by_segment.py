@@ -211,7 +211,7 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tm
     for name in ("few", "nobody"):
         again = released(PEOPLE[name], replaying.GivenAgain(source.answers), tmp_path / name, budget)
         assert again == first, name
-    assert first["de/distribution.parquet"] != first["all/distribution.parquet"]  # it is not always the same
+    assert first["de/measured.parquet"] != first["all/measured.parquet"]  # it is not always the same
 
 
 def different_people(users, shares, spread, seed):

@@ -14,6 +14,8 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_contents import is_ledger, read_ledger
 from ledgers import SOME
 
+LONGEST = 300  # seconds, on a machine that has much else to do
+
 
 def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_file(ledger):
     """POSIX drops SQLite's locks when any thread closes the file, which the last of these do all the time."""
@@ -48,7 +50,7 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
     started = [
         subprocess.Popen([sys.executable, "-c", code, ledger.path], stdout=subprocess.PIPE, text=True) for _ in range(2)
     ]
-    numbers = [int(line) for process in started for line in process.communicate(timeout=60)[0].splitlines()]
+    numbers = [int(line) for process in started for line in process.communicate(timeout=LONGEST)[0].splitlines()]
     room = next(n for n in range(99) if not fits([Spend.gaussian(20.0)] * (n + 1), ledger.budget))
     assert sorted(numbers) == list(range(1, room + 1))
     assert read_ledger(ledger.path).last_number == room
@@ -84,7 +86,8 @@ def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
 
 
 CHILDREN = """if True:
-    import os, random, signal, sys, time
+    import os, random, select, signal, sys, time
+    import scipy.special  # once, and not in every child
     from bayesgram.errors import BayesgramError
     from bayesgram.privacy.ledger import Ledger, Spend
 
@@ -127,7 +130,7 @@ def test_fifty_processes_never_overspend(ledger):
     )
     assert 2 < room < 50
     done = subprocess.run(
-        [sys.executable, "-c", RACE, ledger.path], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", RACE, ledger.path], capture_output=True, text=True, check=True, timeout=LONGEST
     )
     *numbers, codes = done.stdout.splitlines()
     assert sorted(codes.split()[1:]) == ["0"] * room + ["7"] * (50 - room), done.stderr
@@ -149,37 +152,44 @@ KILL = (
             os.write(write, b"%d %d\\n" % (number, os.getpid()))  # the noise would be drawn now
 
     read, write = os.pipe()
-    halfway, start = 0, time.monotonic()
+    rounds, halfway, told, start = 0, 0, b"", time.monotonic()
     Ledger.open(sys.argv[1]).reserve(Spend(pure_epsilon=1e-5), {"process": os.getpid()})
-    once = max(time.monotonic() - start, 0.005)  # longer on a busy machine
-    for _ in range(50):
+    once = max(time.monotonic() - start, 0.005)
+    while rounds < 50 or (told.count(b"\\n") < 20 or not halfway) and time.monotonic() < start + 100:
         children = [fork(reserve) for _ in range(2)]
         time.sleep(random.uniform(0.3, 4) * once)
         for child in children:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
+        rounds += 1
         halfway += os.path.exists(sys.argv[1] + "-journal")
         Ledger.open(sys.argv[1])
-    os.close(write)
-    print(halfway, flush=True)
-    with open(read) as told:
-        sys.stdout.write(told.read())
+        told += os.read(read, 1 << 16) if select.select([read], [], [], 0)[0] else b""
+        if told.count(b"\\n") < rounds / 2:  # a busy machine: they are killed too early
+            once *= 1.05
+    print(rounds, halfway, flush=True)
+    sys.stdout.write(told.decode())
 """
 )
 
 
 def test_killed_processes_leave_every_reported_reservation(tmp_path):
-    """100 processes killed at random instants; after each pair the ledger opens, and nothing that was told is lost."""
+    """100 processes killed at random instants, and more until enough was told and one was killed in the middle.
+
+    After each pair the ledger opens, and nothing that was told is lost.
+    """
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(100))
     command = [sys.executable, "-c", KILL, ledger.path, "1"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
-    halfway, *lines = done.stdout.splitlines()
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LONGEST)
+    numbers, *lines = done.stdout.splitlines()
+    rounds, halfway = map(int, numbers.split())
     told = [tuple(map(int, line.split())) for line in lines]
     recorded = {entry.number: entry.description["process"] for entry in read_ledger(ledger.path).reservations}
-    assert int(halfway) > 0  # some were killed in the middle of a transaction
+    assert halfway > 0  # some were killed in the middle of a transaction
     assert len(told) > 10
     assert all(recorded[number] == process for number, process in told)
-    assert len(recorded) - len(told) <= 101  # the first one; killed between the commit and the word: spent all the same
+    # The first one; and who was killed between the commit and the word: spent all the same.
+    assert len(recorded) - len(told) <= 2 * rounds + 1
     assert ledger.reserve(SOME, {}) == len(recorded) + 1
 
 

@@ -1,6 +1,6 @@
 """The real sampler: how wide its noise is, that no two coordinates share any, and that none is left out.
 
-Statistics allow 5 standard errors, or p = 10⁻⁶: each is wrong about once in 10⁶ runs.
+Statistics allow 5 standard errors, 6 where there are many, or p = 10⁻⁶: each test is wrong about once in 10⁶ runs.
 """
 
 import math
@@ -38,14 +38,14 @@ def test_the_spread_of_gaussian_noise(gaussian):
     assert abs(gaussian.std() - 1) < 5 / math.sqrt(2 * SAMPLES)
     assert abs(gaussian.mean()) < 5 / math.sqrt(SAMPLES)
     for block in np.array_split(gaussian, 16):
-        assert abs(block.std() - 1) < 5 / math.sqrt(2 * block.size)
+        assert abs(block.std() - 1) < 6 / math.sqrt(2 * block.size)
 
 
 def test_the_spread_of_laplace_noise(laplace):
     """The mean of |noise| is the scale, and so is its standard deviation."""
     assert abs(np.abs(laplace).mean() - 1) < 5 / math.sqrt(SAMPLES)
     for block in np.array_split(laplace, 16):
-        assert abs(np.abs(block).mean() - 1) < 5 / math.sqrt(block.size)
+        assert abs(np.abs(block).mean() - 1) < 6 / math.sqrt(block.size)
 
 
 def test_the_law_of_wide_noise(gaussian, laplace):
@@ -58,13 +58,13 @@ def test_the_law_of_wide_noise(gaussian, laplace):
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", [1.3, 4.0])
 def test_the_law_of_narrow_noise(law, scale):
-    """Every integer as often as the formula says."""
-    size = 100_000
-    k = np.arange(-40, 41)
+    """Every integer as often as the formula says; with fewer than 50 expected in a cell, p would be too small too often."""
+    size, reach = 100_000, 80
+    k = np.arange(-reach, reach + 1)
     weights = np.exp(-(k**2) / (2 * scale**2)) if law == "discrete_gaussian" else np.exp(-np.abs(k) / scale)
     expected = size * weights / weights.sum()
-    seen = np.bincount(np.clip(drawn(law, size, scale), -40, 40) + 40, minlength=81)
-    common = expected > 5
+    seen = np.bincount(np.clip(drawn(law, size, scale), -reach, reach) + reach, minlength=k.size)
+    common = expected > 50
     seen = np.append(seen[common], seen[~common].sum())
     expected = np.append(expected[common], expected[~common].sum())
     assert chisquare(seen, expected * size / expected.sum()).pvalue > LIMIT

@@ -93,7 +93,10 @@ def _put_back(replaced: Path, target: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The lock goes last: who dies in between leaves a folder that is known to be dead, or an empty one."""
+    """The lock goes last: who dies in between leaves a folder that is known to be dead, or an empty one.
+
+    Under another name: who made the folder a moment ago, and was taken for dead, must not find it unlocked.
+    """
     with suppress(OSError):
         for entry in [entry for entry in folder.iterdir() if entry.name != LOCK]:
             if entry.is_dir() and not entry.is_symlink():
@@ -101,6 +104,7 @@ def _remove(folder: Path) -> None:
             else:
                 entry.unlink(missing_ok=True)
         if [entry.name for entry in folder.iterdir()] == [LOCK]:
+            folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))  # a letter that no new name has
             (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
 
