@@ -68,7 +68,7 @@ def test_what_is_proved_and_protects_little_says_so(opened, weak_address, width)
     page.get_by_role("link", name="Plan").click()
     page.get_by_label("δ", exact=True).fill("0.5")
     page.get_by_role("button", name="Simulate").click()
-    playwright.expect(page.locator("#plan-warnings .warning")).to_contain_text("a chance of 1 in 2", timeout=30_000)
+    playwright.expect(page.locator("#plan-warnings .warning")).to_contain_text("a chance of 1 in 2")
     page.locator("#plan-stop").click()
 
 
