@@ -123,7 +123,19 @@ def test_a_plan_asked_for_at_once_waits_until_the_size_of_the_vocabulary_is_know
     held[0].continue_()
     playwright.expect(page.locator("#plan-sentence")).to_contain_text("simulated release")
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
-    page.locator("#plan-stop").click()
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden()
+
+
+def test_a_plan_can_be_stopped(opened):
+    page = opened("plan")
+    playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
+    page.route("**/api/plan", lambda _: None)  # no answer comes
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("#plan-sentence")).to_have_text("Simulating …")
+    page.get_by_role("button", name="Stop").click()
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden()
+    playwright.expect(page.locator("#plan-sentence")).to_have_text("")
+    playwright.expect(page.get_by_role("alert")).to_be_hidden()
 
 
 def test_numbers_are_read_as_people_type_them(opened):
@@ -160,6 +172,7 @@ def test_a_reload_keeps_what_is_shown(opened):
     page = opened("browse")
     caption, rows = page.locator("#browse-caption"), page.locator("#ngrams tbody tr")
     page.locator("#browse-release").select_option(label="eps-0.1 · ε = 0.1 (PROVED)")
+    playwright.expect(caption).to_contain_text("of 69")
     page.get_by_label("Contains").fill("all")
     playwright.expect(caption).not_to_contain_text("of 69")
     page.get_by_role("button", name="released").click()
