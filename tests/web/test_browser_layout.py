@@ -134,6 +134,7 @@ def test_many_releases_have_room(opened, many_address, width):
     )
     assert len({tuple(map(tuple, parts)) for parts in tops}) == len({parts[0][0] for parts in tops})
     page.goto(f"{many_address}#privacy?measure=learnt")
+    playwright.expect(page.locator("#card")).to_contain_text("Who is protected")  # the page has its height, and width
     playwright.expect(page.locator("#trade-figure svg .name")).to_have_count(14)
     boxes = [name.bounding_box() for name in page.locator("#trade-figure svg .name").all()]
     assert not [(a, b) for at, a in enumerate(boxes) for b in boxes[:at] if overlap(a, b)]
