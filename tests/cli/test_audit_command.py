@@ -47,10 +47,12 @@ def test_a_catch_can_fail_a_build(work):
 
 
 def test_what_is_proved_passes(work):
-    done = run(work, *CLAIM, "--clip-norm", 2, "--fail-if-caught", "--json")
+    """The noise is real: at 99% an audit of what is private may be wrong once in a hundred times."""
+    sure = ("--confidence", 0.9999999)
+    done = run(work, *CLAIM, "--clip-norm", 2, *sure, "--fail-if-caught", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["verdict"].endswith("no attack tried here found a violation (99% confidence): not a proof")
+    assert told["verdict"].endswith("no attack tried here found a violation (99.99999% confidence): not a proof")
     assert {item["attack"] for item in told["findings"]} == {"likelihood-ratio", "scale", "one-run", "leaks"}
 
 

@@ -326,9 +326,7 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
     running = subprocess.Popen(
         [ENTRY, "generate", "--users", "3000000", "-o", "made"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     )
-    for _ in range(400):
-        if any(tmp_path.iterdir()):
-            break
+    while running.poll() is None and not any(tmp_path.iterdir()):
         time.sleep(0.05)
     time.sleep(0.5)
     running.send_signal(number)

@@ -148,10 +148,11 @@ def test_a_biasing_list(words, tmp_path):
     theta, pi = (
         dict(zip(release.ngrams.to_pylist(), p, strict=True)) for p in (release.probabilities, vocabulary.prior)
     )
+    logs = {word: np.log(max(theta[word] / pi[word], 1e-4)) for word in theta}
     for word, ratio in rows:
-        assert float(ratio) == pytest.approx(np.log(max(theta[word] / pi[word], 1e-4)), rel=1e-4)
+        assert float(ratio) == pytest.approx(logs[word], rel=1e-4)
     assert {word for word, _ in rows} == {"the", "red", "fish", "swims", "blue", "sleeps"}
-    useful = [abs(theta[word] - pi[word]) * abs(float(ratio)) for word, ratio in rows]
+    useful = [abs(theta[word] - pi[word]) * abs(logs[word]) for word, _ in rows]  # as in the list, before rounding
     assert useful == sorted(useful, reverse=True)
     inside(
         "export", "out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "2", "--prune", 2, cwd=words

@@ -14,6 +14,7 @@ from catalogues import catalogue, many_releases, releases_of_sources, weak_relea
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+PATIENCE = 30_000  # milliseconds until something that is expected must be there: on a busy machine, drawing takes long
 LOST = "Failed to load resource: net::ERR_FAILED"  # what a browser says of a server that is gone
 
 
@@ -57,6 +58,7 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"there is no {CHROMIUM}")
+    playwright.expect.set_options(timeout=PATIENCE)
     with playwright.sync_playwright() as started:
         running = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, "--disable-sync", "--no-first-run"])
         yield running

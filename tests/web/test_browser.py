@@ -65,12 +65,12 @@ def test_browsing_sorts_and_turns_pages(opened):
 
 def test_two_releases_are_compared(opened):
     page = opened("changes")
-    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=30_000)
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")
     playwright.expect(page.locator("#changes-notes")).to_contain_text("posteriors are compared")
     page.locator("#changes-first").select_option(index=2)
     playwright.expect(page.locator("#changes-told")).to_have_text("Choose two releases that differ.")
     page.locator("#changes-first").select_option(index=1)
-    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=30_000)
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")
     page.locator("#changes-second").select_option(index=0)
     page.reload()
     playwright.expect(page.locator("#changes-first")).to_have_value("1")
@@ -100,17 +100,42 @@ def test_a_plan_is_made(opened):
     page.get_by_label("Users", exact=True).fill("100.000")  # a hundred thousand, and not a hundred
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.locator("[aria-invalid]")).to_have_count(0)
-    playwright.expect(page.locator("#plan-figure svg")).to_be_visible(timeout=30_000)
+    playwright.expect(page.locator("#plan-figure svg")).to_be_visible()
     needed, there = page.evaluate(WIDTHS)  # with the button that stops it
     assert needed <= there
-    playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases", timeout=30_000)
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases")
     playwright.expect(page.locator("#plan-sentence")).to_contain_text("For 100,000 users who write 8 n-grams")
-    playwright.expect(page.locator("#plan-stop")).to_be_hidden(timeout=30_000)
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden()
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("ε", exact=True).fill("1,500")
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.get_by_role("alert")).to_contain_text("1,500 may be 1.5 or 1500")
     playwright.expect(page.locator("#plan-figure svg")).to_have_count(0)  # it answered another question
+
+
+def test_a_plan_asked_for_at_once_waits_until_the_size_of_the_vocabulary_is_known(opened):
+    page, held = opened("keyboard"), []
+    playwright.expect(page.locator(".column")).to_have_count(4)
+    page.route("**/api/plan", lambda asked: held.append(asked) if asked.request.method == "GET" else asked.continue_())
+    page.get_by_role("link", name="Plan").click()
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("#plan-stop")).to_be_visible()
+    held[0].continue_()
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text("simulated release")
+    playwright.expect(page.get_by_role("alert")).to_be_hidden()
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden()
+
+
+def test_a_plan_can_be_stopped(opened):
+    page = opened("plan")
+    playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
+    page.route("**/api/plan", lambda _: None)  # no answer comes
+    page.get_by_role("button", name="Simulate").click()
+    playwright.expect(page.locator("#plan-sentence")).to_have_text("Simulating …")
+    page.get_by_role("button", name="Stop").click()
+    playwright.expect(page.locator("#plan-stop")).to_be_hidden()
+    playwright.expect(page.locator("#plan-sentence")).to_have_text("")
+    playwright.expect(page.get_by_role("alert")).to_be_hidden()
 
 
 def test_numbers_are_read_as_people_type_them(opened):
@@ -147,6 +172,7 @@ def test_a_reload_keeps_what_is_shown(opened):
     page = opened("browse")
     caption, rows = page.locator("#browse-caption"), page.locator("#ngrams tbody tr")
     page.locator("#browse-release").select_option(label="eps-0.1 · ε = 0.1 (PROVED)")
+    playwright.expect(caption).to_contain_text("of 69")
     page.get_by_label("Contains").fill("all")
     playwright.expect(caption).not_to_contain_text("of 69")
     page.get_by_role("button", name="released").click()
@@ -233,7 +259,7 @@ def test_a_lost_server_is_said_below_the_text_and_suggests_nothing(opened):
     below, above = (page.locator(place).bounding_box()["y"] for place in ("#keyboard-trouble", "#text"))
     assert 0 < below - above < 150
     page.unroute("**/api/predict")
-    playwright.expect(words.first).to_be_visible(timeout=10_000)  # it asks again by itself
+    playwright.expect(words.first).to_be_visible()  # it asks again by itself
     playwright.expect(alert).to_be_hidden()
 
 
@@ -253,12 +279,12 @@ def test_every_part_says_that_the_server_is_lost_and_recovers(opened):
     card, alert = (page.locator(place).bounding_box()["y"] for place in ("#card-release", "#card-trouble"))
     assert 0 < alert - card < 100
     page.unroute("**/api/**")
-    playwright.expect(page.locator("#card")).to_contain_text("Who is protected", timeout=10_000)
-    playwright.expect(page.locator("#trade-figure svg").first).to_be_visible(timeout=10_000)
+    playwright.expect(page.locator("#card")).to_contain_text("Who is protected")
+    playwright.expect(page.locator("#trade-figure svg").first).to_be_visible()
     page.get_by_role("link", name="Changes").click()
-    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested", timeout=10_000)
+    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")
     page.get_by_role("link", name="Browse").click()
-    playwright.expect(caption).to_have_text("26–50 of 69 n-grams", timeout=10_000)
+    playwright.expect(caption).to_have_text("26–50 of 69 n-grams")
     page.get_by_role("button", name="Previous").click()
     playwright.expect(caption).to_have_text("1–25 of 69 n-grams")
     playwright.expect(page.get_by_role("alert")).to_have_count(0)

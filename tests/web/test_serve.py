@@ -49,11 +49,11 @@ def test_serves_until_interrupted(folder):
     try:
         line = running.stdout.readline()
         address = re.fullmatch(r"The page is at (http://127\.0\.0\.1:\d+/)\n", line)[1]
-        with urllib.request.urlopen(address, timeout=20) as answer:
+        with urllib.request.urlopen(address, timeout=60) as answer:
             assert b"Bayesgram" in answer.read()
     finally:
         running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=20)
+        _, told = running.communicate(timeout=60)
     assert running.returncode == 0
     assert told.rstrip().endswith("Stopped.")
     assert "Traceback" not in told
@@ -69,7 +69,7 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
         assert told["loopback"] is False
     finally:
         running.terminate()
-        _, told = running.communicate(timeout=20)
+        _, told = running.communicate(timeout=60)
     assert "warning: the page can be reached from other machines." in " ".join(told.split())
     assert running.returncode == 0
 

@@ -84,7 +84,7 @@ class Audit:
         claim = f"claimed ε = {self.epsilon:g} at δ = {self.delta:g} ({self.guarantee.name})"
         found = self.strongest
         if found is None or not found.caught:
-            sure = f"{100 * self.confidence:.6g}% confidence"
+            sure = f"{100 * self.confidence:.15g}% confidence"
             return f"{claim}; no attack tried here found a violation ({sure}): not a proof"
         if (found.delta or 0) > self.delta:
             return f"{claim}; an attacker provably gets δ = {rounded_down(found.delta or 0)}: NOT private"

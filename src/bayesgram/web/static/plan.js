@@ -18,6 +18,7 @@ const FIELDS = {
   difference: { id: "difference", name: "Private text is" },
 };
 let stop = new AbortController();
+let learnt = Promise.resolve(); // when it is known for how many n-grams a plan can be
 
 const field = (name) => find(`plan-${FIELDS[name].id}`);
 
@@ -27,7 +28,7 @@ export function begin(_about, values) {
   find("plan-form").addEventListener("change", remember);
   find("plan-form").addEventListener("input", (event) => event.target.removeAttribute("aria-invalid"));
   find("plan-stop").addEventListener("click", () => stop.abort());
-  learn(values.has("size"));
+  learnt = learn(values.has("size"));
 }
 
 // Whether a plan can be made, and for how many n-grams.
@@ -103,6 +104,7 @@ async function simulate() {
   clear();
   working(true);
   try {
+    await learnt;
     const asked = wish();
     const epsilons = [asked.epsilon, ...AROUND.filter((epsilon) => Math.abs(Math.log(epsilon / asked.epsilon)) > 0.2)];
     const found = new Map(epsilons.map((epsilon) => [epsilon, []]));
