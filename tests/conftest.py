@@ -5,12 +5,11 @@ import os
 import pytest
 from hypothesis import settings
 
-from bayesgram.text import ngrams
-
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
 FIRST = ("tests/engines/test_spark.py", "tests/cli/test_commands.py", "tests/test_docs.py", "tests/faults/")
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command line does: two test processes share two cores
+# As the command line does: two test processes share two cores. It is read when NumPy is loaded, so nothing here loads it before.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples every time, so that a run tells about the code alone. To look for new ones:
 #   pytest --hypothesis-profile explore
@@ -27,6 +26,8 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="module", params=["sorted", "hashed"])
 def sorted_and_hashed(request):
     """The n-grams of short text are sorted; and also hashed, as those of long text are."""
+    from bayesgram.text import ngrams
+
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "hashed":
             patch.setattr(ngrams, "MOST_TOKENS", -1)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.inference import features as features_module
 from bayesgram.inference import pooling
 from bayesgram.inference.features import RIDGES, Features, word_vectors
 from bayesgram.inference.pooling import Pool, conjugate_gradients, learnt_ridges, pooled_means
@@ -167,6 +168,28 @@ def test_word_vectors_bring_words_of_like_company_together():
     vectors = word_vectors(public)
     likeness = vectors @ vectors.T
     assert likeness[0, 1] > likeness[0, 6] + 0.5
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.integers(2, 3), st.sampled_from([2, 5, 30, 200]), st.integers(1, 40), st.integers(0, 999))
+def test_word_vectors_of_the_same_text_are_the_same(order, words, size, seed):
+    """To the last bit, also of few n-grams of many words, whose matrix has a low rank."""
+    chance = np.random.default_rng(seed)
+    ngrams = np.unique(chance.integers(0, words, (size, order)), axis=0).astype(np.int32)
+    counts = chance.integers(1, 9, len(ngrams)).astype(float)
+    public = of_one_source(np.full(len(ngrams), 1 / len(ngrams)), counts, ngrams, words)
+    assert np.array_equal(word_vectors(public), word_vectors(public))
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_word_vectors_of_few_words_are_those_of_many(order, monkeypatch):
+    """Dense and by ARPACK, the same but for a rotation."""
+    public, _, _ = world(size=900, order=order, words=200)
+    dense_vectors = word_vectors(public)
+    monkeypatch.setattr(features_module, "FEW_WORDS", 0)
+    vectors = word_vectors(public)
+    assert dense_vectors.shape == vectors.shape
+    assert dense_vectors @ dense_vectors.T == pytest.approx(vectors @ vectors.T, abs=1e-8)
 
 
 def test_conjugate_gradients_solve_a_dense_system():

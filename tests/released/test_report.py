@@ -220,9 +220,18 @@ def test_noise_that_hides_everything_is_said():
 
 @pytest.mark.parametrize("public", [True, False])
 def test_public_text_is_compared_with_where_it_is_given(public):
-    shown = Page(page([view(public=public)])).text
+    moved = Posterior(clip_norm=2.0)  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
+    shown = Page(page([view(moved, public=public, epsilon=20)])).text
     assert ("Lifted most" in shown) == public
     assert ("give the vocabulary with --vocab" in shown) != public
+
+
+def test_a_release_that_is_public_text_says_so():
+    release, vocabulary = release_of()
+    same = ReleaseView("out", replace(release, probabilities=vocabulary.prior), vocabulary.prior)
+    shown = Page(page([same])).text
+    assert "Nothing: the release is what public text says. There was too little signal for this ε." in shown
+    assert "Lifted most" not in shown
 
 
 def test_hostile_ngrams_and_names_are_text():
@@ -414,7 +423,7 @@ def test_in_a_real_browser_nothing_runs(tmp_path):
         [*command, "--dump-dom", f"file://{tmp_path}/report.html"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     parsed = Page(done.stdout)

@@ -65,10 +65,15 @@ def test_what_is_proved_and_protects_little_says_so(opened, weak_address, width)
     )
     needed, there = page.evaluate(WIDTHS)
     assert needed <= there
-    page.get_by_role("link", name="Plan").click()
+
+
+def test_a_plan_that_protects_little_says_so(opened, weak_address):
+    page = opened("plan", at=weak_address)
+    playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
     page.get_by_label("δ", exact=True).fill("0.5")
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.locator("#plan-warnings .warning")).to_contain_text("a chance of 1 in 2")
+    page.locator("#plan-stop").dispatch_event("click")  # if it has not come to its end by itself
     playwright.expect(page.locator("#plan-stop")).to_be_hidden()
 
 

@@ -23,6 +23,7 @@ from bayesgram.kernels import kernel
 
 VECTOR_SIZE = 64
 SHORTEST = 0.05
+FEW_WORDS = 256  # up to so many, a dense SVD takes about as long
 # 1/variance of an effect, before it is learnt: slopes (noise must not tilt all n-grams), words anywhere and by place,
 # pieces, meanings anywhere and by place.
 RIDGES = np.array([30.0, 4.0, 4.0, 10.0, 2.0, 2.0])
@@ -48,14 +49,26 @@ def word_vectors(public: PublicNgrams) -> Floats:
     size = min(VECTOR_SIZE, public.word_total - 1)
     if size < 1 or not positive.data.any():
         return np.zeros((public.word_total, 1))
-    start = np.sin(np.arange(1, min(positive.shape) + 1) ** 2.0)  # a fixed start: the same text gives the same vectors
     try:
-        left, values, _ = svds(positive, k=size, v0=start)
-    except ArpackError:  # odd public text must not fail a release whose budget is spent: do without vectors
+        left, values = _largest_singular(positive, size)
+    except (ArpackError, np.linalg.LinAlgError):  # odd public text must not fail a release whose budget is spent
         return np.zeros((public.word_total, 1))
     vectors: Floats = left * np.sqrt(values)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.ascontiguousarray(vectors / np.maximum(lengths, SHORTEST))
+
+
+def _largest_singular(matrix: sp.csr_matrix, size: int) -> tuple[Floats, Floats]:
+    """Left vectors and singular values, the same for the same text.
+
+    Of a matrix of low rank, as that of few words may be, ARPACK runs out of directions and draws others without a seed.
+    """
+    if matrix.shape[0] <= FEW_WORDS:
+        left, values, _ = np.linalg.svd(matrix.toarray(), full_matrices=False)
+        return left[:, :size], values[:size]
+    start = np.sin(np.arange(1, matrix.shape[0] + 1) ** 2.0)
+    left, values, _ = svds(matrix, k=size, v0=start)
+    return left, values.astype(np.float64)
 
 
 def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:

@@ -192,6 +192,7 @@ async function pressed(event) {
   const wanted = () => last.columns[columns.indexOf(chosen())]?.words[key - 1];
   if (!plain || !find("keys").checked || !(key >= 1 && key <= HOW_MANY) || !wanted()) return;
   event.preventDefault();
-  if (last.before !== before()) await suggest(); // somebody types faster than the answers come
+  // Somebody types faster than the answers come; and a later question makes an answer void.
+  while (last !== NOTHING && last.before !== before()) await suggest();
   if (wanted()) put(wanted());
 }
