@@ -52,7 +52,7 @@ export function linearAxis(values, from, to) {
 
 const line = (kind, x1, y1, x2, y2) => svg("line", { class: kind, x1, y1, x2, y2 });
 
-const label = (x, y, anchor, text) => svg("text", { class: "dimmed name", x, y, "text-anchor": anchor }, text);
+const label = (x, y, anchor, text, kind = "dimmed") => svg("text", { class: kind, x, y, "text-anchor": anchor }, text);
 
 const drawingOf = (width, height, title, parts) =>
   svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-label": title }, parts);
@@ -78,7 +78,8 @@ export function plane({ width, title, points, x, y, xName, yName, yText = digits
   if (dashed) {
     const at = up.at(dashed.y);
     taken.push({ left: width - RIGHT - widthOf(dashed.name), right: width - RIGHT, top: at - 20, bottom: at });
-    parts.push(line("dashed", LEFT, at, width - RIGHT, at), label(width - RIGHT, at - 6, "end", dashed.name));
+    parts.push(line("dashed", LEFT, at, width - RIGHT, at));
+    parts.push(label(width - RIGHT, at - 6, "end", dashed.name, "dimmed name"));
   }
   const dots = apart(points.map((point) => ({ ...point, cx: across.at(point.x), cy: up.at(point.y) })));
   if (joined && dots.length > 1) {
