@@ -6,7 +6,13 @@ import pytest
 from hypothesis import settings
 
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
-FIRST = ("tests/engines/test_spark.py", "tests/cli/test_commands.py", "tests/test_docs.py", "tests/faults/")
+FIRST = (
+    "tests/engines/test_spark.py",
+    "tests/cli/test_commands.py",
+    "tests/cli/test_stopped_runs.py",
+    "tests/test_docs.py",
+    "tests/faults/",
+)
 
 # As the command line does: two test processes share two cores. It is read when NumPy is loaded, so nothing here loads it before.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -52,3 +52,6 @@ def measured(the_mechanism, said, noise, reserve=nothing):
     """What comes through the door: n-grams and their noisy weights."""
     ngrams, weights = the_mechanism.measure(LocalText(records(said), MEMORY), PUBLIC, noise, reserve)
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))
+
+
+MANY = people(400, "people like zog", "the red zog. very much zog") + people(60, "blip it", name="other")

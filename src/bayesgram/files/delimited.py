@@ -18,7 +18,7 @@ So of a TSV file in which nothing is quoted and every line has all columns, each
 refused. What nothing shows: in CSV (and in TSV with lines that lack columns), a field that begins with a bare quote,
 where the very next quote stands at the end of the same column of a later row. The field is then one that RFC 4180
 allows: text of several lines.
-(tests/files/test_delimited.py has a slow second reader, written from this page.)
+(tests/slow_delimited.py is a slow second reader, written from this page.)
 """
 
 from collections.abc import Iterator

@@ -31,7 +31,7 @@ NARROW = 0.1  # nobody's manner drifts faster than that of people whose norms di
 STEPS = 1.0  # variance of the random walk, where the slope of the line has 1
 RARITY = 8.0  # KL per squared log norm between those who write one n-gram: a rare one makes its text long by itself
 CHANCE = 0.3  # half of the n-grams that are there; fewer are than public text says
-SHARE_DEVIATION = 0.22  # of a share from 1/OPENINGS, times √OPENINGS: private text is not public text
+SHARE_DEVIATION = 0.22  # of a share from that of public text, times √FIRST_WORD_GROUPS: private text is not public text
 RATES = 2.0 ** np.arange(-7, 5)  # of drift, over the usual
 
 
@@ -39,7 +39,7 @@ RATES = 2.0 ** np.arange(-7, 5)  # of drift, over the usual
 class FirstWords:
     """With which words people of each norm begin: noisy sums over users of the share that begins with each group."""
 
-    shares: Floats  # groups of bins × OPENINGS
+    shares: Floats  # groups of bins × FIRST_WORD_GROUPS
     noise: float  # standard deviation of each
     groups: Ids  # of every bin
 
@@ -128,8 +128,8 @@ def _walk(away: Floats) -> Floats:
 def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWords) -> Floats:
     """Expected squares and products of what bins differ in, Σ over first words, given noisy shares.
 
-    Shares are scaled by √OPENINGS, so that the sum of their squares is the χ² distance from 1/OPENINGS each. Only how
-    they differ from one another counts, which has one dimension less. Drifts of every rate are weighed by how well
+    Shares of the G groups are scaled by √G, so that the sum of their squares is the χ² distance from 1/G each. Only
+    how they differ from one another counts, which has one dimension less. Drifts of every rate are weighed by how well
     they predict what was measured.
     """
     free = FIRST_WORD_GROUPS - 1

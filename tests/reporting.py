@@ -1,0 +1,90 @@
+"""Releases to report on, and a reader of the page."""
+
+import html.parser
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+import reference
+from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.drawings import Trace
+from bayesgram.released.report_private import Attacks, PrivatePart, Score
+from bayesgram.released.report_views import ReleaseView
+from bayesgram.text.tokens import Tokenizer
+
+HOSTILE = [
+    "<script>document.title='stolen'</script>",
+    '"><img/src=x/onerror=alert(1)>',
+    "a\u202eb",
+    "&amp;'",
+    "</svg>",
+]
+
+
+def release_of(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
+    rng = np.random.default_rng(3)
+    size = len(ngrams) if ngrams else 40
+    counts = reference.user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
+    vocabulary = reference.vocabulary(1000 // (1 + np.arange(size)[::-1]))
+    if ngrams:
+        words = pa.array(ngrams, pa.large_string())
+        order = max(ngram.count(" ") for ngram in ngrams) + 1
+        vocabulary = Vocabulary(words, vocabulary.counts, order, Tokenizer("whitespace"))
+        counts = replace(counts, vocabulary_fingerprint=vocabulary.fingerprint)
+    mechanism = mechanism or Posterior()
+    budget = None if isinstance(mechanism, KAnonymity) else Budget(epsilon, 1e-6)
+    budget = Budget(epsilon) if isinstance(mechanism, Laplace) else budget
+    return mechanism.release(counts, vocabulary, budget, seed=seed), vocabulary
+
+
+def view(*arguments, name="out", public=True, **options):
+    release, vocabulary = release_of(*arguments, **options)
+    return ReleaseView(name, release, vocabulary.prior if public else None)
+
+
+class Page(html.parser.HTMLParser):
+    """Fails on tags that do not match; collects tags, attributes and words."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.words = [], [], [], []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+        if tag not in {"meta", "img"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += attributes
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.words).split())
+
+
+WARNING = "from private data"
+
+
+def everything_private():
+    attacks = Attacks(
+        "audit", "paper", "EMPIRICAL", 1.0, 1e-6, "NOT private", True, [], [Trace("x", [0, 1], [1, 0], "bad")]
+    )
+    scores = [Score("public text alone", "no private data", "PROVED", 0.0, 0.0, 1, 1.2345)]
+    scores += [Score(f"out-{e}", "posterior", "PROVED", e, 1e-6, 1, 0.9876 / e) for e in (1.0, 2.0)]
+    scores += [Score("sparse", "laplace", "PROVED", 1.0, 0.0, 1, None)]
+    return PrivatePart(WARNING, scores, [attacks])
