@@ -95,7 +95,7 @@ def test_a_name_that_can_not_be_put_back_is_kept_and_told(tmp_path, monkeypatch)
 
 
 def test_what_can_not_be_removed_is_told(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(temporary, "_remove", lambda _: None)
+    monkeypatch.setattr(temporary, "_remove", lambda folder: folder)
     with (
         pytest.raises(BayesgramError, match=r"what was begun is in .*\.out\.unfinished-"),
         write_file_atomically(tmp_path / "out"),
@@ -140,6 +140,22 @@ def test_who_comes_too_late_to_lock_a_new_folder_finds_none(tmp_path, monkeypatc
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("call", "times"), [("rename", 100), ("unlink", 1)])
+def test_a_folder_goes_also_where_names_can_t_be_changed_or_the_lock_only_later(tmp_path, monkeypatch, call, times):
+    left(tmp_path, ".out.unfinished-")
+    real, failures = getattr(temporary.Path, call), iter(range(times))
+
+    def failing(path, *more, **named):
+        if next(failures, None) is not None:
+            raise OSError(5, "Input/output error")
+        return real(path, *more, **named)
+
+    monkeypatch.setattr(temporary.Path, call, failing)
+    remove_abandoned(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    assert next(failures, None) != 0  # it failed
+
+
 def test_another_user_is_let_alone(tmp_path, monkeypatch):
     left(tmp_path, ".bayesgram-scratch-")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
@@ -182,8 +198,8 @@ def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
         calls.append(folder)
         if len(calls) < 3:
             (folder / f"late-{len(calls)}").touch()
-        else:
-            real(folder)
+            return folder
+        return real(folder)
 
     monkeypatch.setattr(temporary, "_remove", late)
     with scratch_folder(tmp_path):

@@ -75,11 +75,12 @@ class TemporaryFolder:
         """Remove the folder, but first put back what it was about to replace."""
         if self.target is not None and (self.path / REPLACED).exists() and not os.path.lexists(self.target):
             _put_back(self.path / REPLACED, self.target)
+        left = self.path
         for _ in range(ATTEMPTS):
-            _remove(self.path)
-            if not self.path.exists():
+            left = _remove(left)
+            if not left.exists():
                 return
-        _log.warning("warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.", self.path)
+        _log.warning("warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.", left)
 
 
 def _put_back(replaced: Path, target: Path) -> None:
@@ -92,10 +93,11 @@ def _put_back(replaced: Path, target: Path) -> None:
         ) from error
 
 
-def _remove(folder: Path) -> None:
-    """The lock goes last: who dies in between leaves a folder that is known to be dead, or an empty one.
+def _remove(folder: Path) -> Path:
+    """Try to, and say under which name it was left.
 
-    Under another name: who made the folder a moment ago, and was taken for dead, must not find it unlocked.
+    The lock goes last: who dies in between leaves a folder that is known to be dead, or an empty one. Under another
+    name: who made the folder a moment ago, and was taken for dead, must not find it unlocked.
     """
     with suppress(OSError):
         for entry in [entry for entry in folder.iterdir() if entry.name != LOCK]:
@@ -104,9 +106,11 @@ def _remove(folder: Path) -> None:
             else:
                 entry.unlink(missing_ok=True)
         if [entry.name for entry in folder.iterdir()] == [LOCK]:
-            folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))  # a letter that no new name has
+            with suppress(OSError):  # of a disk that takes no names any more: rather removed than renamed
+                folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))  # a letter that no new name has
             (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
+    return folder
 
 
 @contextmanager
