@@ -10,7 +10,8 @@ from typing import Any
 
 import altair as alt
 
-COLOURS = ["#1b7f5c", "#d98c1f"]
+from bayesgram.charts import DATA, LOWERED
+
 SKIPPED = ("wc -w", "Arrow, reading", "Bayesgram, very first run")
 
 Results = dict[str, dict[str, Any]]
@@ -38,7 +39,7 @@ def speed(found: Results) -> alt.FacetChart:
     base = alt.Chart(alt.InlineData(values=bars)).encode(
         y=alt.Y("tool:N", title=None, sort="-x"), x=alt.X("speed:Q", title="MB of text a second (whole process)")
     )
-    colour = alt.condition("datum.ours", alt.value(COLOURS[0]), alt.value("#9aa5a1"))
+    colour = alt.condition("datum.ours", alt.value(DATA), alt.value("#9aa5a1"))
     numbers = base.mark_text(align="left", dx=3).encode(text=alt.Text("speed:Q", format=".3~r"))
     layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(width=220, height=120)
     return layers.facet(facet=alt.Facet("of:N", title=None), columns=3)
@@ -52,7 +53,7 @@ def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
         .encode(
             x=alt.X("megabytes:Q", title="text, MB"),
             y=alt.Y(f"{field}:Q", title=title),
-            color=alt.Color("command:N", title=None, scale=alt.Scale(domain=["vocab", "count"], range=COLOURS)),
+            color=alt.Color("command:N", title=None, scale=alt.Scale(domain=["vocab", "count"], range=[DATA, LOWERED])),
             strokeDash=alt.StrokeDash("text:N", title=None),
         )
         .properties(width=260, height=200)

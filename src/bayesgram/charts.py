@@ -6,6 +6,7 @@ from typing import Any
 
 COLOURS = {"PROVED": "#1b7f5c", "EMPIRICAL": "#d98c1f", "NONE": "#8a8f98"}  # what an ε is worth
 DATA, FAINT, LOWERED = "#2a62b8", "#b4c7e7", "#a8324a"  # of what is no label
+LINES = (DATA, LOWERED, "#7a4fa3", "#0f8a9d", "#8a6d3b", "#c2519b", "#1d2127", "#6b8e23")
 
 
 def save(chart: Any, path: Path) -> list[Path]:  # noqa: ANN401 - Altair's charts share no useful base

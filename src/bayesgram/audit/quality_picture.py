@@ -12,13 +12,12 @@ from typing import Any
 
 from bayesgram.audit.families import EvaluatedModel, Family, families
 from bayesgram.audit.utility import DISCLOSURE
-from bayesgram.charts import spread_out
+from bayesgram.charts import LINES, spread_out
 from bayesgram.errors import UsageError
 
 WIDTH, HEIGHT = 270, 280
 LABEL = 13  # the height of one, in pixels
 ROOM = 0.3  # of the axis, left of the smallest ε: for the names of models without one
-LINES = ["#1b7f5c", "#2f6fb0", "#c9760a", "#7a5aa6", "#b3475b", "#53a7d8", "#8c3b00", "#222222"]
 GREY = "#6d737c"
 
 

@@ -6,12 +6,11 @@ In:  a `Comparison`.   Out: an Altair chart. Draws the surest changes; computes 
 from collections.abc import Sequence
 from typing import Any
 
-from bayesgram.charts import DATA, LOWERED
+from bayesgram.charts import DATA, LINES, LOWERED
 from bayesgram.released.comparison import Change, Comparison
 
 MOST_MARKS, MOST_LINES = 30, 8
 WIDTH, ROW, HEIGHT, LETTER = 420, 18, 320, 8
-LINES = (DATA, LOWERED, "#7a4fa3", "#0f8a9d", "#8a6d3b", "#c2519b", "#1d2127", "#6b8e23")
 RATIO, SHARE = "times as often (95% interval)", "share of what people write (± 2 deviations; ▼: it goes on)"
 TINY = 1e-12  # stands for a share of 0, which has no place on the axis
 
