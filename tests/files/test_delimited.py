@@ -5,13 +5,13 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from slow_delimited import AFTER, COLUMNS, LINE_END, OPEN, ROWS, STRAY, USER, expected, refused, slow_reader
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.files import streams
 from bayesgram.files.columns import Columns
 from bayesgram.files.delimited import WRONG_COLUMNS, read_delimited
 from bayesgram.files.sources import find_sources
+from slow_delimited import AFTER, COLUMNS, LINE_END, OPEN, ROWS, STRAY, USER, expected, refused, slow_reader
 
 
 def message(read, path, **options):
