@@ -36,9 +36,12 @@ def belonging(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]"
     loaded = {path: Vocabulary.load(path) for path in paths}
     lacking = [(name, release) for name, release in releases if not any(fits(release, v) for v in loaded.values())]
     used = [path for path, vocabulary in loaded.items() if any(fits(release, vocabulary) for _, release in releases)]
-    for path in (path for path in loaded if path not in used):
-        for name, release in lacking:
-            check_vocabulary(release, loaded[path], name=name, given=str(path))
+    for path, vocabulary in loaded.items():
+        if path in used:
+            continue
+        if lacking:
+            name, release = lacking[0]
+            check_vocabulary(release, vocabulary, name=name, given=str(path))
         console.say(UNUSED.format(path=path))
     if used and lacking:
         console.say(UNKNOWN.format(names=", ".join(name for name, _ in lacking)))

@@ -6,6 +6,7 @@ A weight is what the people who write an n-gram give it together: each at most 1
 """
 
 import json
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,9 +113,11 @@ class Discovery(Tabular):
             check_values(values)
             card = Card.from_json(values)
             deviation = float(card.details["noise_multiplier"])
+            if not math.isfinite(deviation):
+                raise ValueError("the noise is no number")
         with damage_named(folder / NGRAMS, KIND):
             ngrams, weights, logs = _columns(read_whole(folder / NGRAMS))
-            if ngrams.null_count or not np.isfinite([*weights, *logs, deviation]).all():
+            if ngrams.null_count or not np.isfinite([weights, logs]).all():
                 raise ValueError("a row lacks a value")
         return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))
 
