@@ -6,7 +6,7 @@ Rich draws tables and bars, and is loaded when there is one: a command that only
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from pathlib import Path
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from bayesgram.files import RecordReader
+    from bayesgram.released.labels import Ingredient
 
 JSON = "--json"
 URGENT = ("warning: ", "error: ")
@@ -255,3 +256,15 @@ def without_pandas() -> None:
     It would load it, where it is installed, to ask whether what it is given is one of its tables: 0.2 s.
     """
     sys.meta_path.insert(0, _NoPandas)
+
+
+def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> None:
+    """Say that a derived file is not for publication, if something that it was made from is not PROVED.
+
+    ARPA files, tables and lists have no place for a label, so it is said where they are made.
+    """
+    from bayesgram.released.labels import unproved_sentence
+
+    sentence = unproved_sentence(ingredients)
+    if sentence is not None:
+        say(f"warning: {output} is not for publication: {sentence}.")

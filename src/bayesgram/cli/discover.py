@@ -82,12 +82,11 @@ def discover(
 
     Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta 1e-7 -o found
     """
-    from dataclasses import replace
-
     from bayesgram.files import read_records
     from bayesgram.files.writing import check_writable
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
+    from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
     from bayesgram.public.discovery import CONTENTS
@@ -106,21 +105,24 @@ def discover(
     settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
     settings.calibrated(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
-    mechanism = discovery_mechanism(
-        settings, budget, seed=seed, ledger=book, unit=None if unit is None else check_unit(unit)
-    )
-    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     public = PublicText.of(vocabulary, _language_model(model))
+    stated = None if unit is None else check_unit(unit)
+    mechanism = discovery_mechanism(settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated)
+    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if dry_run:
         read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
-        dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, json=json)
+        label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
+        dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
         return
     charged = None if ledger is None else charge.begin(ledger, budget, output)
     told: dict[str, Any] = {
         "seed": seed,
         "ledger": book,
-        "output": str(output),
+        "output": output,
+        "force": force,
         "unit": unit,
+        "command": typed_command(context),
+        "edit": lambda discovery: _without(discovery, patterns),
         "on_reserved": None if charged is None else charged.reserved,
     }
     if on_spark:
@@ -129,12 +131,7 @@ def discover(
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, refuse_nothing=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
-    found = replace(found, card=replace(found.card, command=typed_command(context)))
-    found = _without(found, patterns)
-    found.save(output, force=force)
-    if book is not None and charged is not None and charged.entry is not None:
-        book.complete(charged.entry)
-        charge.done()
+    charge.done()
     if plot is not None:
         _draw(found, plot, force=force)
     if json:

@@ -33,12 +33,14 @@ def show(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None
     console.say(NOTHING)
 
 
-def show_discovery(mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, *, json: bool) -> None:
+def show_discovery(
+    mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, label: str, *, json: bool
+) -> None:
     """Noise and level of a discovery, and what it would cost."""
     threshold, budget = mechanism.threshold, mechanism.budget
     told: dict[str, Any] = {
         "mechanism": mechanism.name,
-        "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} (PROVED)",
+        "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} ({label})",
         "unit": unit,
         "noise_multiplier": threshold.multiplier,
         "threshold": threshold.level,

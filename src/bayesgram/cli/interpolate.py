@@ -81,7 +81,9 @@ def interpolate(
     shares = dict(zip(map(str, models), given.tolist(), strict=True))
     report: dict[str, Any] = {"output": str(output), "order": mixed.order, "ngrams": mixed.sizes}
     report["weights"] = shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
+    report |= {"label": mixed.label} if mixed.ingredients else {}
     console.report(report, json=json)
+    console.warn_unless_proved(output, mixed.ingredients)
 
 
 def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":

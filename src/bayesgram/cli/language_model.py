@@ -117,11 +117,13 @@ def export(
         raise UsageError(f"--source {source}: {release} is no public model; leave it out.")
     loaded = Release.load(release)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
+    label, ingredients = loaded.card.guarantee.name, loaded.provenance(release.name).ingredients
     if format_ in MODELS:
         casing = _casing(loaded.card.vocabulary["tokenizer"], case_from, text_column)
         with console.step("Building the model"):
             build = _build(loaded, public)
             model = _fitted(lambda most: _cased(build(prune=prune if most is None else most), casing), quantize, limit)
+        label, ingredients = model.label, model.ingredients
         report |= {"cased_words": len(model.casing)} if case_from else {}
         report |= {"order": model.order, "ngrams": model.sizes}
         report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
@@ -135,7 +137,8 @@ def export(
                 loaded, output, force=force
             )
             report["ngrams"] = len(loaded.ngrams)
-    console.report(report, json=json)
+    console.report({**report, "label": label}, json=json)
+    console.warn_unless_proved(output, ingredients)
 
 
 def _check_for_models(
@@ -186,7 +189,8 @@ def _export_bias(
     with console.step("Writing"):
         written = write_bias(lifts, output, most=most, force=force)
     report = {"output": str(output), "format": str(format_), "claim": loaded.card.claim, "words": written}
-    console.report(report, json=json)
+    console.report({**report, "label": loaded.card.guarantee.name}, json=json)
+    console.warn_unless_proved(output, loaded.provenance(path.name).ingredients)
 
 
 def _export_public(
@@ -221,7 +225,9 @@ def _export_public(
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
     report |= {"order": model.order, "ngrams": model.sizes}
     report |= {"bytes": model.size_on_disk} if format_ is Format.MODEL else {}
+    report |= {"label": model.label} if model.ingredients else {}
     console.report(report, json=json)
+    console.warn_unless_proved(output, model.ingredients)
 
 
 def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":

@@ -97,6 +97,27 @@ def show(file: File, json: options.Json = False) -> None:
     )
 
 
+@ledger_app.command()
+@with_quiet
+def publish(
+    file: File,
+    entry: Annotated[int, typer.Argument(metavar="ENTRY", help="The number of a reservation.", show_default=False)],
+    json: options.Json = False,
+) -> None:
+    """Note that the release of a reservation was published. It costs nothing and gives nothing back.
+
+    `release` and `discover` do this themselves. It is for a run that was stopped just before, when its output stands
+    in its place and only the note is missing: a release can follow another one only if that one was published.
+
+    Example: bayesgram ledger publish app.ledger 3
+    """
+    from bayesgram.privacy.ledger import Ledger
+
+    ledger = Ledger.open(file)
+    ledger.complete(entry)
+    console.report({"ledger": str(file), "entry": entry, "state": "published"}, json=json)
+
+
 @ledger_app.command("list")
 @with_quiet
 def list_(

@@ -63,11 +63,11 @@ def release(
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
     from bayesgram.private.store import segments_of
-    from bayesgram.released.release import CONTENTS, largest_size
+    from bayesgram.released.release import CONTENTS
     from bayesgram.released.segmented import SegmentedRelease, contents_of
 
     segments = segments_of(counts)
-    contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    contents = CONTENTS if segments is None else contents_of(segments)
     check_writable(output, force=force, contents=contents, inputs=[counts, vocab, *([previous] if previous else [])])
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
@@ -81,8 +81,8 @@ def release(
         book = None if ledger is None else Ledger.open(ledger)
         if book is not None:
             book.check_unit(told_unit)
-        check_writable(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
         if dry_run:
+            base.Output.of(output, vocabulary, user_counts, force=force).check()
             checked = check_only(user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit)
             dry_runs.show(checked, vocabulary, expected_users, json=json)
             return
@@ -95,16 +95,15 @@ def release(
                 budget,
                 seed=seed,
                 ledger=book,
-                output=str(output),
+                output=output,
+                force=force,
                 unit=unit,
+                expected_users=expected_users,
+                command=typed_command(context),
                 on_reserved=None if charged is None else charged.reserved,
                 on_progress=tell,
             )
-    made = made.stated(command=typed_command(context), expected_users=expected_users)
-    made.save(output, force=force)
-    if book is not None and charged is not None and charged.entry is not None:
-        book.complete(charged.entry)
-        charge.done()
+    charge.done()
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
         console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})

@@ -69,6 +69,7 @@ def report(
     from bayesgram.cli import named_releases
     from bayesgram.files.writing import check_writable, write_file_atomically
     from bayesgram.public.discovery import Discovery, is_discovery
+    from bayesgram.released.labels import weakest_label
     from bayesgram.released.release import Release
     from bayesgram.released.report import page
     from bayesgram.released.report_views import ReleaseView
@@ -91,7 +92,9 @@ def report(
     with write_file_atomically(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
+    labels = [card.guarantee for card in (*(each.card for _, each in found), *(each.card for _, each in loaded))]
     made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
+    made |= {"label": weakest_label(labels[0], labels[1:]).name}
     console.report({**made, "private": private.warning if private else None if json else "no"}, json=json)
 
 

@@ -126,10 +126,11 @@ def vocab(
     """
     from bayesgram.files import left_out
     from bayesgram.files.writing import check_writable
-    from bayesgram.public.lists import read_list
+    from bayesgram.public.lists import list_provenance, read_list
     from bayesgram.public.opening import is_text
     from bayesgram.public.sources import alike
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.released.origins import Provenance
 
     given = sources.by_name(public)
     inputs = [*sources.paths(given), *([str(listed)] if listed else [])]
@@ -139,6 +140,7 @@ def vocab(
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
     tokenizer = replace(cut.named, boundaries=boundaries)
     rows: dict[str, Any] = {"text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    provenance = Provenance()
     if listed is None:
         chosen = _orders(order, orders)
         choice: dict[str, Any] = {"order": chosen, "size": _sizes(size, chosen)}
@@ -148,12 +150,15 @@ def vocab(
             raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
         stated = cut.stated is not None or boundaries
         ngrams, tokenizer = read_list(listed, tokenizer if stated else None)
-        choice, make = {"ngrams": ngrams}, partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer)
+        provenance = list_provenance(listed)
+        counted, choice = partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer), {"ngrams": ngrams}
+        make = lambda sources: counted(sources=sources).made_with(provenance)  # noqa: E731
     modelled: PublicModel | None = None
     if on_spark:
         made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
         made, modelled, bad_rows = _made(given, make, request, tokenizer, orders=choice.get("order", ()), **rows)
+    made = made.made_with(provenance)
     _save(made, output, modelled, request.output, force=force)
     if listed and made.matcher.repeated:
         console.say(
@@ -177,6 +182,7 @@ def vocab(
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
+            **_provenance(made, json=json),
             **_told(modelled, request.output),
             **(for_machines if json else {}),
         },
@@ -184,6 +190,14 @@ def vocab(
     )
     if not json:
         sources.show(made)
+
+
+def _provenance(made: "Vocabulary", *, json: bool) -> dict[str, Any]:
+    """What it was made from beside public text, and its label; nothing where that is public text alone."""
+    if not made.ingredients:
+        return {}
+    named = [str(each) for each in made.ingredients]
+    return {"made_from": named if json else "; ".join(named), "label": made.label}
 
 
 def _made(

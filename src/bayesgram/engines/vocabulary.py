@@ -19,7 +19,7 @@ from bayesgram.files import BadRows, nothing_read
 from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ROUGHLY, NgramScore, nothing_of
 from bayesgram.public.lists import looked_up
-from bayesgram.public.opening import Listed
+from bayesgram.public.opening import Listed, provenance_of
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer
@@ -53,7 +53,8 @@ def vocabulary_of(
     finally:
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-    return Vocabulary.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer), bad
+    made = Vocabulary.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
+    return made.made_with(provenance_of(_listed(sources))), bad
 
 
 def list_of(
@@ -69,7 +70,13 @@ def list_of(
         rows_read += rows
     if not rows_read:
         raise nothing_read(bad)
-    return Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer), bad
+    made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer)
+    return made.made_with(provenance_of(_listed(sources))), bad
+
+
+def _listed(sources: Sources) -> list[Listed]:
+    """The sources that were counted before."""
+    return [source for source in sources.values() if isinstance(source, Listed)]
 
 
 def _counted(source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer) -> "DataFrame":

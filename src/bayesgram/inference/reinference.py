@@ -7,7 +7,7 @@ stand where public text has them, moved as the words that they are made of were,
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -170,5 +170,13 @@ def _told(
         **sources_told(vocabulary.source_names, found),
         **more,
     }
-    inferred = {"from": given.name, "vocabulary": card.vocabulary["fingerprint"], **numbers}
-    return {"details": details, "inferred": {**inferred, "public_text": vocabulary.source_names}, "command": None}
+    inferred = {
+        "from": given.name,
+        "vocabulary": card.vocabulary["fingerprint"],
+        **numbers,
+        "public_text": vocabulary.source_names,
+        # What the measurements themselves were made from stays with them, whatever vocabulary they are read with.
+        "discoveries": [asdict(claim) for claim in card.discoveries],
+        "made_from": [asdict(each) for each in card.ingredients],
+    }
+    return {"details": details, "inferred": inferred, "command": None}

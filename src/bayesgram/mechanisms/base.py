@@ -2,7 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict, Unpack, overload
@@ -12,7 +12,8 @@ import numpy as np
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.files.segments import Segments
+from bayesgram.files.segments import ALL, Segments
+from bayesgram.files.writing import check_writable
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -22,10 +23,11 @@ from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.card import Card
+from bayesgram.released.labels import Ingredient, unique_ingredients, unproved_sentence, weakest_label
 from bayesgram.released.measurements import Measurements
 from bayesgram.released.previous import Previous, PreviousSegments
-from bayesgram.released.release import Release
-from bayesgram.released.segmented import SegmentedRelease
+from bayesgram.released.release import CONTENTS, Release, largest_size
+from bayesgram.released.segmented import SegmentedRelease, contents_of
 
 USUAL_DELTA = 1e-7
 
@@ -151,7 +153,7 @@ def made_release(
         measured=None if outcome.measured is None else outcome.measured.described,
     )
     if isinstance(mechanism.previous, Previous):
-        card = replace(card, chain=mechanism.previous.followed_by(card))
+        card = replace(card, chain=mechanism.previous.chain.to_json())
     discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
     return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
 
@@ -163,8 +165,11 @@ class ReleaseOptions(TypedDict, total=False):
     delta: float | None
     seed: int | None
     ledger: Ledger | None
-    output: str | None
+    output: str | Path | None
+    force: bool
     unit: str | None
+    expected_users: int | None
+    command: str | None
     on_reserved: Callable[[int], None] | None
     previous: "Previous | Release | SegmentedRelease | str | Path | None"
     on_progress: Callable[[float], None]
@@ -197,61 +202,146 @@ def release(
     delta: float | None = None,
     seed: int | None = None,
     ledger: Ledger | None = None,
-    output: str | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
     unit: str | None = None,
+    expected_users: int | None = None,
+    command: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
     previous: "Previous | Release | SegmentedRelease | str | Path | None" = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
-    """Private counts in, a distribution with its card out; a seed makes it repeatable, and not for publication.
+    """Release a distribution over the vocabulary, with its card: reserve, draw noise, save and complete.
 
-    Without a mechanism it is `Posterior()`. The budget is `epsilon` and `delta` (1e-7 unless said otherwise, where the
-    mechanism uses one), or a `Budget`. Counts by segment give a release for all people and one for each segment, in one
-    budget. `unit` says what one user id stands for, where it is not all of a user's text. `previous` is a release that
-    this one follows: its prior. It is public, and costs nothing more.
+    The label of the release is the weakest of everything that it is made from: the mechanism, the vocabulary and
+    `previous`.
 
-    With a ledger, the budget is reserved there, durably, before any noise is drawn; it stays spent whatever happens.
-    `on_reserved` is told the number of the entry as soon as it is there; an error that comes later has it as a note.
-    `on_progress` is told which share of the segments is done.
+    Args:
+        counts: Private counts; those by segment give a release for all people and one for each segment, in one budget.
+        vocabulary: The vocabulary that the counts are over.
+        mechanism: How the distribution is made; `Posterior()` if it is left out.
+        budget: ε and δ; or give `epsilon` and `delta`.
+        epsilon: ε, in place of `budget`.
+        delta: δ, in place of `budget`; 1e-7 if it is left out and the mechanism uses one.
+        seed: Makes the noise repeatable, for tests: such a release is labelled NONE.
+        ledger: The budget is reserved there, durably, before any noise is drawn, and stays spent whatever happens.
+            `output` is needed: the entry is marked as published once the release is saved.
+        output: The folder to save the release in; if it is left out, the release is in memory alone.
+        force: Whether a release that is already in that folder may be replaced.
+        unit: What one user id stands for, where it is not all of a user's text.
+        expected_users: A public bound on the number of users, by which the card judges δ.
+        command: How the release was asked for; noted on the card.
+        on_reserved: Is told the number of the ledger's entry as soon as it is there.
+        previous: A release that this one follows: its prior. It is public, and costs nothing more.
+        on_progress: Is told which share of the segments is done.
+
+    Returns:
+        The release, or one for each segment.
+
+    Raises:
+        UsageError: If something does not fit together, before anything is spent.
+        BayesgramError: If the ledger has no room for it, or the release could not be saved. An error after the
+            reservation has a note that names the entry which stays spent.
+
     """
     mechanism = _default() if mechanism is None else mechanism
     budget = budget_of(budget, epsilon, delta, usual=mechanism.usual_delta)
     door: Any = mechanism.after(previous)
     if isinstance(counts, SegmentedCounts):
         door = door.by_segment(counts.segments, on_progress)
-    made: Release | SegmentedRelease = _released(
-        counts, vocabulary, door, budget, seed=seed, ledger=ledger, output=output, unit=unit, on_reserved=on_reserved
-    )
-    return made
-
-
-def _released(
-    counts: Any,  # noqa: ANN401 - what the door takes
-    vocabulary: Vocabulary,
-    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
-    budget: Budget | None,
-    *,
-    seed: int | None,
-    ledger: Ledger | None,
-    output: str | None,
-    unit: str | None,
-    on_reserved: Callable[[int], None] | None,
-) -> Any:  # noqa: ANN401 - what it gives
-    """What the door gives, and a ledger charged for it."""
-    unit = checked_unit(mechanism, unit)
+    unit = checked_unit(door, unit)
+    saving = None if output is None else Output.of(output, vocabulary, counts, force=force)
+    stated = {"unit": unit, "expected_users": expected_users, "command": command}
     if ledger is None:
-        made = mechanism.release(counts, vocabulary, budget, seed=seed)
-        return made.stated(unit=unit)
-    spend, description = reservation(counts, vocabulary, mechanism, budget, seed=seed, output=output, unit=unit)
+        if saving is not None:
+            saving.check()
+        made: Release | SegmentedRelease = door.release(counts, vocabulary, budget, seed=seed).stated(**stated)
+        if saving is not None:
+            made.save(saving.path, force=force)
+        return made
+    spend, description = reservation(counts, vocabulary, door, budget, seed=seed, output=output, unit=unit)
+    check_published(ledger, door.previous)
+    if saving is None:
+        raise UsageError(
+            "ledger: a release that is charged to a ledger is saved by the same call, so that its entry can be marked"
+            " as published; give `output`, the folder to save it in."
+        )
+    saving.check()
     number = ledger.reserve(spend, description)
     try:
         if on_reserved is not None:
             on_reserved(number)
-        made = mechanism.release(counts, vocabulary, budget)
+        made = door.release(counts, vocabulary, budget).stated(**stated, ledger=ledger.as_charged(number))
+        made.save(saving.path, force=force)
     except BaseException as error:
         error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
         raise
-    return made.stated(ledger=ledger.as_charged(number), unit=unit)
+    complete_entry(ledger, number, saving.path)
+    return made
+
+
+@dataclass(frozen=True)
+class Output:
+    """Where a release will be saved, and how much room it will take there."""
+
+    path: str | Path
+    contents: Sequence[str]
+    room: int
+    force: bool
+
+    @classmethod
+    def of(
+        cls,
+        path: str | Path,
+        vocabulary: Vocabulary,
+        counts: PrivateCounts | SegmentedCounts,
+        *,
+        force: bool,
+    ) -> "Output":
+        """The output of a release of these counts."""
+        room = largest_size(vocabulary.ngrams)
+        if not isinstance(counts, SegmentedCounts):
+            return cls(path, CONTENTS, room, force)
+        return cls(path, contents_of(counts.segments), (1 + len(counts.segments)) * room, force)
+
+    def check(self) -> None:
+        """Refuse a place that can't be written, or that has too little room: before any budget is spent."""
+        check_writable(self.path, force=self.force, contents=self.contents, room=self.room)
+
+
+def complete_entry(ledger: Ledger, number: int, path: str | Path) -> None:
+    """Mark an entry as published, once what was charged there is saved."""
+    try:
+        ledger.complete(number)
+    except BaseException as error:
+        error.add_note(
+            f"{path} is saved, and entry {number} of {ledger.path} is spent for it; only the note that it was published"
+            f" is missing. `bayesgram ledger publish {ledger.path} {number}` writes it."
+        )
+        raise
+
+
+def check_published(ledger: Ledger, previous: "Previous | PreviousSegments | None") -> None:
+    """Refuse to follow releases whose entries of this ledger are not marked as published.
+
+    What a chain promises rests on all of it having been published: a release that was lost, or is kept back, is no
+    public input.
+    """
+    if previous is None:
+        return
+    entries = {entry.number: entry for entry in ledger.read().reservations}
+    before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
+    for link in before.chain.links:
+        charged = link.commitment.ledger or {}
+        if charged.get("ledger") != ledger.identity:
+            continue
+        entry = entries.get(charged.get("entry", 0))
+        if entry is None or not entry.published:
+            raise UsageError(
+                f"{link.name}: its entry {charged.get('entry')} of {ledger.path} is not marked as published, and only"
+                " what was published can be followed. If it was, say so with `bayesgram ledger publish"
+                f" {ledger.path} {charged.get('entry')}`; else leave `previous` out. Nothing was reserved."
+            )
 
 
 def checked_unit(mechanism: Any, unit: str | None) -> str | None:  # noqa: ANN401 - a Mechanism, or a BySegment
@@ -274,7 +364,7 @@ def reservation(
     budget: Budget | None,
     *,
     seed: int | None,
-    output: str | None,
+    output: str | Path | None,
     unit: str | None,
 ) -> tuple[Spend, dict[str, Any]]:
     """What a ledger is charged for a release, and what its entry says; refused where none can be charged."""
@@ -287,11 +377,37 @@ def reservation(
             f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
             " use posterior, gaussian or laplace, or leave `ledger` out."
         )
+    made_from = ingredients_of(mechanism, vocabulary)
+    if label_of_release(mechanism, vocabulary) is not Guarantee.PROVED:
+        raise UsageError(
+            f"{unproved_sentence(made_from)}, so no ledger is charged for it. Leave that out, or `ledger`."
+        )
     epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
-    description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": output}
+    where = None if output is None else str(output)
+    description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
     return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
+
+
+def ingredients_of(
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
+    vocabulary: Vocabulary,
+) -> tuple[Ingredient, ...]:
+    """Everything published that a release will be made from: sources of its vocabulary, discoveries, `previous`."""
+    if mechanism.previous is None:
+        return vocabulary.ingredients
+    previous = mechanism.previous
+    before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
+    return unique_ingredients([*vocabulary.ingredients, *before.release.provenance(before.name).ingredients])
+
+
+def label_of_release(
+    mechanism: Any,  # noqa: ANN401 - a Mechanism, or a BySegment
+    vocabulary: Vocabulary,
+) -> Guarantee:
+    """The label that the card of an unseeded release will have."""
+    return weakest_label(mechanism.guarantee, [each.label for each in ingredients_of(mechanism, vocabulary)])
 
 
 def _default() -> Mechanism:

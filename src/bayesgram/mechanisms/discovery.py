@@ -9,8 +9,10 @@ exceed T. Nothing is lost by that, as the noise of the mean is that of one round
 noisy sums so far say that it helps (`inference.scheduling`). One round: sums below a floor are dropped before noise.
 """
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -21,8 +23,9 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files import Records, read_records
+from bayesgram.files.writing import check_writable
 from bayesgram.inference.scheduling import RoundSchedule
-from bayesgram.mechanisms.base import Randomness, budget_of, need
+from bayesgram.mechanisms.base import Randomness, budget_of, complete_entry, need
 from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -32,11 +35,12 @@ from bayesgram.privacy.unit import THESE_DATA, check_unit
 from bayesgram.private.candidate_lists import CandidateLists, list_candidates
 from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
 from bayesgram.private.clip import UNITS
-from bayesgram.public.discovery import MECHANISM, Discovery
+from bayesgram.public.discovery import CONTENTS, MECHANISM, Discovery
 from bayesgram.public.extending import extended
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import MEMORY, Vocabulary
 from bayesgram.released.card import Card
+from bayesgram.released.labels import unproved_sentence, weakest_label
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.origins import DiscoveryClaim
 from bayesgram.text.ngrams import END, START, ngram_orders
@@ -51,10 +55,7 @@ MOST_PEOPLE = 1_000_000  # that `at_least` may ask for
 MOST_NEW = 10_000_000
 LOWEST = -(1 << 62)
 MOST_ROUNDS = 100
-STATEMENT = (
-    "(ε, δ)-differential privacy at the level of a user, for every dataset: noise and threshold follow public bounds"
-    " alone."
-)
+STATEMENT = "(ε, δ)-differential privacy, for every dataset: noise and threshold follow public bounds alone."
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,10 @@ class DiscoveryMechanism:
     budget: Budget
     threshold: Threshold
 
+    def label(self, vocabulary: Vocabulary) -> Guarantee:
+        """The label that the card of an unseeded discovery will have."""
+        return weakest_label(Guarantee.PROVED, [each.label for each in vocabulary.ingredients])
+
     @property
     def bound(self) -> Bound:
         """What users' text is asked for."""
@@ -173,8 +178,17 @@ class DiscoveryMechanism:
                 noisy[~stays] = LOWEST
         return noisy
 
-    def found(self, ngrams: pa.LargeStringArray, weights: Floats, public: PublicText, *, seeded: bool) -> Discovery:
-        """What is made of noisy weights and public text."""
+    def found(
+        self,
+        ngrams: pa.LargeStringArray,
+        weights: Floats,
+        public: PublicText,
+        *,
+        seeded: bool,
+        unit: str | None = None,
+        ledger: dict[str, Any] | None = None,
+    ) -> Discovery:
+        """What is made of noisy weights and public text; `ledger` is what its card says of the ledger's entry."""
         ordered = pa.table({"ngram": ngrams, "weight": weights}).sort_by(
             [("weight", "descending"), ("ngram", "ascending")]
         )
@@ -183,8 +197,16 @@ class DiscoveryMechanism:
             rows = of_known_words(ngrams, public.vocabulary)
             ngrams, weights = ngrams.filter(pa.array(rows)), weights[rows]
         ngrams, weights = ngrams[: self.settings.max_new], weights[: self.settings.max_new]
-        logs, card = public.log_probabilities(ngrams), self._card(public.vocabulary, seeded=seeded)
-        claim = DiscoveryClaim(self.budget.epsilon, self.budget.delta, card.guarantee.name)
+        logs = public.log_probabilities(ngrams)
+        card = replace(self._card(public.vocabulary, seeded=seeded), unit=unit, ledger=ledger)
+        claim = DiscoveryClaim(
+            self.budget.epsilon,
+            self.budget.delta,
+            card.guarantee.name,
+            ledger=None if ledger is None else ledger["ledger"],
+            unit=unit,
+            fingerprint=_fingerprint(ngrams, weights),
+        )
         vocabulary = extended(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
@@ -207,6 +229,13 @@ class DiscoveryMechanism:
             vocabulary=vocabulary.described,
             seeded=seeded,
         )
+
+
+def _fingerprint(ngrams: pa.LargeStringArray, weights: Floats) -> str:
+    """What tells this discovery from others: a hash of its n-grams and noisy weights, which are published."""
+    digest = hashlib.sha256("\n".join(ngrams.to_pylist()).encode())
+    digest.update(weights.astype("<f8").tobytes())
+    return digest.hexdigest()
 
 
 def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools:
@@ -239,14 +268,40 @@ def discover(
     memory: int = MEMORY,
     seed: int | None = None,
     ledger: Ledger | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
     unit: str | None = None,
 ) -> Discovery:
-    """N-grams that many people write and the vocabulary lacks: files, folders, globs or tables in, a discovery out.
+    """Find n-grams that many people write and the vocabulary lacks.
 
-    The budget is `epsilon` and `delta` (1e-7 unless said otherwise), or a `Budget`.
-    Text on a cluster is a `bayesgram.engines.discovery.SparkText`, which knows its columns, and asked in one round.
-    `model` is a public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of the
-    vocabulary's counts. With a ledger the budget is reserved there, durably, before any noise is drawn.
+    Args:
+        inputs: Private text: files, folders, globs or tables. Text on a cluster is a
+            `bayesgram.engines.discovery.SparkText`, which knows its columns, and is asked in one round.
+        vocabulary: The public vocabulary; what it lists is not found again.
+        budget: ε and δ; or give `epsilon` and `delta`.
+        epsilon: ε, in place of `budget`.
+        delta: δ, in place of `budget`; 1e-7 if it is left out.
+        orders: Which orders to search; those of the vocabulary if it is left out.
+        model: A public language model of the vocabulary's words (`PublicModel.mixture`); without one, it is made of
+            the vocabulary's counts.
+        at_least: What fewer people write does not come out, noise aside.
+        max_new: How many n-grams may come out.
+        open: Whether words may come out that are neither public nor found by themselves.
+        rounds: How often people are asked, in one budget; more rounds find more.
+        user_column: Which column holds the user id.
+        text_column: Which column holds the text.
+        skip_bad_rows: Whether rows that can't be read are skipped instead of refused.
+        memory: How many bytes text and lists may take.
+        seed: Makes the noise repeatable, for tests: such a discovery is labelled NONE.
+        ledger: The budget is reserved there, durably, before any noise is drawn. `output` is needed: the entry is
+            marked as published once the discovery is saved.
+        output: The folder to save the discovery in; if it is left out, it is in memory alone.
+        force: Whether a discovery that is already in that folder may be replaced.
+        unit: What one user id stands for, where it is not all of a user's text.
+
+    Returns:
+        What was found, with its card and the vocabulary that has it.
+
     """
     whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
@@ -254,7 +309,9 @@ def discover(
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
         text = LocalText(records, memory)
-    return discover_in(text, PublicText.of(vocabulary, model), settings, whole, seed=seed, ledger=ledger, unit=unit)
+    public = PublicText.of(vocabulary, model)
+    told: dict[str, Any] = {"seed": seed, "ledger": ledger, "output": output, "force": force, "unit": unit}
+    return discover_in(text, public, settings, whole, **told)
 
 
 def discover_in(
@@ -265,18 +322,49 @@ def discover_in(
     *,
     seed: int | None = None,
     ledger: Ledger | None = None,
-    output: str | None = None,
+    output: str | Path | None = None,
+    force: bool = False,
     unit: str | None = None,
+    command: str | None = None,
+    edit: Callable[[Discovery], Discovery] = lambda found: found,
     on_reserved: Callable[[int], None] | None = None,
 ) -> Discovery:
-    """The same, wherever the text is."""
+    """Find n-grams wherever the text is: reserve, draw noise, save and complete.
+
+    Args:
+        text: Where private text is.
+        public: The public vocabulary and model.
+        settings: What is looked for.
+        budget: ε and δ.
+        seed: As for `discover`.
+        ledger: As for `discover`.
+        output: As for `discover`.
+        force: As for `discover`.
+        unit: As for `discover`.
+        command: How it was asked for; noted on the card.
+        edit: What is done with the discovery before it is saved, such as dropping strings: post-processing.
+        on_reserved: Is told the number of the ledger's entry as soon as it is there.
+
+    """
     chance, unit = Randomness.make(seed), None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(settings, budget, seed=seed, ledger=ledger, unit=unit)
+    mechanism = discovery_mechanism(settings, budget, public.vocabulary, seed=seed, ledger=ledger, unit=unit)
+    if ledger is not None and output is None:
+        raise UsageError(
+            "ledger: a discovery that is charged to a ledger is saved by the same call, so that its entry can be marked"
+            " as published; give `output`, the folder to save it in."
+        )
     entries: list[int] = []
 
     def reserve() -> None:
+        if output is not None:
+            check_writable(output, force=force, contents=CONTENTS)
         if ledger is not None:
-            told = {"mechanism": mechanism.name, "epsilon": budget.epsilon, "delta": budget.delta, "output": output}
+            told = {
+                "mechanism": mechanism.name,
+                "epsilon": budget.epsilon,
+                "delta": budget.delta,
+                "output": str(output),
+            }
             told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
             entries.append(ledger.reserve(mechanism.threshold.spend, told))
             if on_reserved is not None:
@@ -284,17 +372,28 @@ def discover_in(
 
     try:
         ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
-        found = mechanism.found(ngrams, weights, public, seeded=chance.noise.seeded)
+        charged = None if ledger is None else ledger.as_charged(entries[0])
+        found = mechanism.found(ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged)
+        found = edit(replace(found, card=replace(found.card, command=command)))
+        if output is not None:
+            found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
             error.add_note(f"The discovery is lost, and entry {entries[0]} of {ledger.path} stays spent.")
         raise
-    charged = None if ledger is None else ledger.as_charged(entries[0])
-    return replace(found, card=replace(found.card, ledger=charged, unit=unit))
+    if ledger is not None and output is not None:
+        complete_entry(ledger, entries[0], output)
+    return found
 
 
 def discovery_mechanism(
-    settings: Settings, budget: Budget, *, seed: int | None, ledger: Ledger | None, unit: str | None
+    settings: Settings,
+    budget: Budget,
+    vocabulary: Vocabulary,
+    *,
+    seed: int | None,
+    ledger: Ledger | None,
+    unit: str | None,
 ) -> DiscoveryMechanism:
     """Noise and level, settled before any text is read; refused where the ledger has no room for a discovery."""
     if ledger is None:
@@ -303,5 +402,7 @@ def discovery_mechanism(
         raise UsageError(
             f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
         )
+    if (weak := unproved_sentence(vocabulary.ingredients)) is not None:
+        raise UsageError(f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`.")
     ledger.check_unit(unit or THESE_DATA)
     return DiscoveryMechanism(settings, budget, settings.calibrated(budget, ledger.check_discovery()))

@@ -22,9 +22,7 @@ class Gaussian(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
-    statement: ClassVar[str] = (
-        "(ε, δ)-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
-    )
+    statement: ClassVar[str] = "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
 
     clip_norm: float = 4.0  # Λ
 

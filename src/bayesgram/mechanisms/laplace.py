@@ -19,7 +19,7 @@ from bayesgram.private.clip_counts import check_max_total, clip
 from bayesgram.private.over_users import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
-STATEMENT = "ε-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
+STATEMENT = "ε-differential privacy, for every dataset: the noise follows public bounds alone."
 
 
 @dataclass(frozen=True)

@@ -61,9 +61,7 @@ class Posterior(Mechanism):
     name: ClassVar[str] = "posterior"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
     several_orders: ClassVar[bool] = True
-    statement: ClassVar[str] = (
-        "(ε, δ)-differential privacy at the level of a user, for every dataset: the noise follows public bounds alone."
-    )
+    statement: ClassVar[str] = "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
 
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
     previous: Previous | PreviousSegments | None = None  # a release that this one follows; public

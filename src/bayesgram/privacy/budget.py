@@ -23,7 +23,7 @@ class Guarantee(Enum):
 
 @dataclass(frozen=True)
 class Budget:
-    """(ε, δ)-differential privacy at the level of a user.
+    """(ε, δ)-differential privacy for one unit, which is everything that one user id wrote unless stated otherwise.
 
     >>> Budget(0.3, 1e-6).split(Fraction(2, 3), Fraction(1, 3))
     (Budget(epsilon=0.2, delta=6.666...e-07), Budget(epsilon=0.1, delta=3.333...e-07))

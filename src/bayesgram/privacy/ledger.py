@@ -116,7 +116,7 @@ class Ledger:
 
     def as_charged(self, number: int) -> dict[str, Any]:
         """What the card of a release says of its entry, and of the budget that all entries share."""
-        told = {"population": self.population, "entry": number}
+        told = {"population": self.population, "ledger": self.identity, "entry": number}
         return {**told, "epsilon": self.budget.epsilon, "delta": self.budget.delta}
 
     def complete(self, number: int) -> None:

@@ -28,9 +28,10 @@ def extended(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, 
     whole, origins = np.hstack(counts), Origins(np.concatenate(discovered), claims)
     listed = pa.concat_arrays(names)
     if not vocabulary.sources:
-        return Vocabulary(listed, whole[0], vocabulary.order, vocabulary.tokenizer, origins=origins)
+        order, tokenizer, made_from = vocabulary.order, vocabulary.tokenizer, vocabulary.made_from
+        return Vocabulary(listed, whole[0], order, tokenizer, origins=origins, made_from=made_from)
     sources = [Source(source.name, own) for source, own in zip(vocabulary.sources, whole, strict=True)]
-    return Vocabulary.of_sources(listed, sources, vocabulary.order, vocabulary.tokenizer, origins)
+    return Vocabulary.of_sources(listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from)
 
 
 def _expected(counts: Integers, logs: Floats) -> Integers:

@@ -16,8 +16,13 @@ from bayesgram.errors import UsageError
 from bayesgram.files import Records, read_records
 from bayesgram.public import stored
 from bayesgram.public.opening import Listed, Opened
+from bayesgram.released.labels import printable_name
+from bayesgram.released.origins import Provenance, read_ingredients, read_origins
 from bayesgram.text.ngrams import NgramMatcher, Owned
 from bayesgram.text.tokens import Tokenizer
+
+CARD, DISTRIBUTION = "card.json", "distribution.parquet"  # of a release; a discovery has a card, too, and ...
+FOUND, VOCABULARY = "ngrams.parquet", "vocab.parquet"  # ... what it found, and the vocabulary with it
 
 
 def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
@@ -33,6 +38,29 @@ def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeSt
         column = "Name the right one with `text_column`."
         raise UsageError(str(error).replace(column, "A list has its n-grams in the column 'ngram'.")) from None
     return as_list(ngrams, tokenizer, path)
+
+
+def list_provenance(path: str | Path) -> Provenance:
+    """What the n-grams of a file are from, where that is about people.
+
+    A vocabulary's file says it itself; the table of a release or of a discovery lies beside its card.
+    """
+    from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415 - it imports this module
+    from bayesgram.released.release import Release  # noqa: PLC0415 - few lists are of releases
+
+    file = Path(path)
+    if file.suffix.lower() not in {".parquet", ".pq"}:
+        return Provenance()
+    if file.name == DISTRIBUTION and (file.parent / CARD).is_file():
+        return Release.load(file.parent).provenance(printable_name(file.parent))
+    if file.name == FOUND and (file.parent / CARD).is_file() and (file.parent / VOCABULARY).is_file():
+        return Vocabulary.load(file.parent / VOCABULARY).provenance
+    table = stored.read_table(file)
+    origins = read_origins(path, table)
+    whole = Provenance(read_ingredients(path, table))
+    if origins is None:
+        return whole
+    return whole.joined(origins.provenance(table["ngram"].combine_chunks().cast(pa.large_string())))
 
 
 def as_list(

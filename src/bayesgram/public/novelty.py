@@ -22,6 +22,7 @@ from bayesgram.public.kneser_ney import kneser_ney
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.origins import Provenance
 from bayesgram.released.packed import Packed, backoff_at, first_child_at, value_at
 from bayesgram.released.search import found_at
 from bayesgram.released.trie import UNKNOWN
@@ -82,9 +83,14 @@ class PublicText:
 
     @classmethod
     def of(cls, vocabulary: Vocabulary, model: LanguageModel | None = None) -> "PublicText":
-        """With a language model of the same words, or one that is made of the vocabulary's counts."""
-        made = model or LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer)
-        return cls(vocabulary, made)
+        """With a language model of the same words, or one that is made of the vocabulary's counts.
+
+        What the model was made from weakens whatever is found with it, so the vocabulary remembers that, too.
+        """
+        if model is not None:
+            return cls(vocabulary.made_with(Provenance(model.ingredients)), model)
+        counts = vocabulary.counts + 1.0
+        return cls(vocabulary, LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer))
 
     def numbered(self) -> StringTable:
         """Numbers for tokens: first the model's words, in its order, then the vocabulary's."""

@@ -8,7 +8,7 @@ public, so a release may be a source; nothing private is read.
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,6 +23,8 @@ from bayesgram.errors import UsageError
 from bayesgram.files import RecordReader, Records
 from bayesgram.public import stored
 from bayesgram.public.sources import UNNAMED
+from bayesgram.released.labels import Ingredient, printable_name, unproved_sentence
+from bayesgram.released.origins import Provenance
 from bayesgram.text.ngrams import END, START
 from bayesgram.text.tokens import Tokenizer
 
@@ -41,10 +43,12 @@ class Listed:
     ngrams: pa.LargeStringArray
     counts: Integers
     path: Path
+    provenance: Provenance = field(default_factory=Provenance)  # what it is from, where that is about people
 
 
 Opened: TypeAlias = Iterable[Records] | Listed
 Read: TypeAlias = Callable[[Any], Iterable[Records]]
+Counted: TypeAlias = tuple[pa.LargeStringArray, Integers, Provenance]  # n-grams, counts, and where they are from
 
 
 def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read) -> dict[str, Opened]:
@@ -66,9 +70,18 @@ def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None
             f"{', '.join(map(str, paths))}: a model, release or vocabulary is a source by itself; give each a name of"
             f" its own, such as news={paths[0]}."
         )
-    ngrams, counts = opener(paths[0], tokenizer)
+    ngrams, counts, provenance = opener(paths[0], tokenizer)
     stored.longest(paths[0], ngrams)
-    return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0])
+    return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0], provenance)
+
+
+def provenance_of(sources: Iterable[Opened]) -> Provenance:
+    """What all sources together are from, where that is about people."""
+    whole = Provenance()
+    for source in sources:
+        if isinstance(source, Listed):
+            whole = whole.joined(source.provenance)
+    return whole
 
 
 def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
@@ -100,7 +113,7 @@ def _named(inputs: Any) -> Any:  # noqa: ANN401 - paths or tables
     return [_named(one) for one in inputs] if isinstance(inputs, list | tuple) else inputs
 
 
-def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], tuple[pa.LargeStringArray, Integers]] | None:
+def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], Counted] | None:
     """What opens a path that is no text."""
     if _has(path, PUBLIC_MODEL):
         raise UsageError(
@@ -133,7 +146,7 @@ def _is_vocabulary(path: Path, text_column: str) -> bool:
     return text_column not in names and "ngram" in names and ("count" in names or bool(stored.source_columns(names)))
 
 
-def _of_model(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+def _of_model(path: Path, tokenizer: Tokenizer) -> Counted:
     from bayesgram.released.joint import joint_probabilities  # noqa: PLC0415 - few sources are models
     from bayesgram.released.language_model import LanguageModel  # noqa: PLC0415
 
@@ -141,31 +154,35 @@ def _of_model(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, In
     if path.is_dir():  # an ARPA file says no tokenizer, and always has boundaries
         _check_cut(path, Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries), tokenizer)
     ngrams, probabilities = joint_probabilities(model, boundaries=tokenizer.boundaries)
-    return ngrams, _in_units(probabilities)
+    _warn_unless_proved(path, model.ingredients)
+    return ngrams, _in_units(probabilities), Provenance(model.ingredients)
 
 
-def _of_release(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+def _of_release(path: Path, tokenizer: Tokenizer) -> Counted:
     from bayesgram.released.release import Release  # noqa: PLC0415 - few sources are releases
 
     release = Release.load(path)
     _check_cut(path, Tokenizer.from_name(release.card.vocabulary["tokenizer"]), tokenizer)
-    if release.card.guarantee.name != "PROVED":
-        logger.warning(
-            "warning: %s: nothing is proved of this release (%s), so a vocabulary made with it is not for publication"
-            " either.",
-            *(path, release.card.claim),
-        )
-    return release.ngrams, _in_units(release.probabilities)
+    provenance = release.provenance(printable_name(path))
+    _warn_unless_proved(path, provenance.ingredients)
+    return release.ngrams, _in_units(release.probabilities), provenance
 
 
-def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> tuple[pa.LargeStringArray, Integers]:
+def _warn_unless_proved(path: Path, ingredients: Iterable[Ingredient]) -> None:
+    sentence = unproved_sentence(ingredients)
+    if sentence is not None:
+        logger.warning("warning: %s: %s. A vocabulary made with it is not for publication either.", path, sentence)
+
+
+def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> Counted:
     from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415 - it opens sources, so it imports this module
 
     stated = stored.stated_tokenizer(pq.read_schema(path))
     if stated:
         _check_cut(path, stated, tokenizer)
     vocabulary = Vocabulary.load(path)
-    return vocabulary.ngrams, vocabulary.counts
+    _warn_unless_proved(path, vocabulary.ingredients)
+    return vocabulary.ngrams, vocabulary.counts, vocabulary.provenance
 
 
 def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:

@@ -40,7 +40,7 @@ from bayesgram.released import model_files
 from bayesgram.released.estimate import FORBIDDEN, words_of
 from bayesgram.released.fitting import FullSize, fitted
 from bayesgram.released.interpolation import interpolate
-from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.language_model import LanguageModel, made_from_told
 from bayesgram.released.moving import people_model
 from bayesgram.released.quantisation import BITS, MORE_FOR_BACKOFFS
 from bayesgram.released.release import Release, check_vocabulary
@@ -165,7 +165,7 @@ class PublicModel:
                 counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
                 if counts.is_empty:
                     raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
-                build = partial(_model, Pruning(counts), vocabulary.tokenizer, name)
+                build = partial(_model, Pruning(counts), vocabulary, name)
                 models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
         return cls(models, vocabulary)
 
@@ -174,7 +174,9 @@ class PublicModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
         made = people_model(release, self.mixture, self._prior)
-        return replace(made, about={**made.about, "public_model": self.source_names})
+        ingredients = [*made.ingredients, *self.mixture.ingredients, *self.vocabulary.ingredients]
+        about = {**made.about, "public_model": self.source_names, **made_from_told(ingredients)}
+        return replace(made, about=about)
 
     @cached_property
     def mixture(self) -> LanguageModel:
@@ -225,10 +227,10 @@ class PublicModel:
             raise damaged(path) from None
 
 
-def _model(keeping: Pruning, tokenizer: Tokenizer, source: str, keep: int | None) -> LanguageModel:
-    """Of one source, with at most so many n-grams."""
+def _model(keeping: Pruning, vocabulary: Vocabulary, source: str, keep: int | None) -> LanguageModel:
+    """Of one source, with at most so many n-grams; its words are those of the vocabulary."""
     about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
-    return LanguageModel(keeping.model(keep), tokenizer, about)
+    return LanguageModel(keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.ingredients))
 
 
 def _whole(counts: Counts) -> FullSize:

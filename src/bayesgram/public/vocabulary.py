@@ -6,9 +6,10 @@ wrote can become an entry.
 """
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
@@ -29,12 +30,22 @@ from bayesgram.notebook import Tabular, html
 from bayesgram.public import stored
 from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
-from bayesgram.public.lists import as_list, count_list, read_list
-from bayesgram.public.opening import Listed, Opened, open_sources
+from bayesgram.public.lists import as_list, count_list, list_provenance, read_list
+from bayesgram.public.opening import Listed, Opened, open_sources, provenance_of
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
-from bayesgram.released.origins import COLUMN, METADATA, Origins, read_origins
+from bayesgram.released.labels import Ingredient, label_of, unique_ingredients
+from bayesgram.released.origins import (
+    COLUMN,
+    INGREDIENTS,
+    MADE_FROM,
+    METADATA,
+    Origins,
+    Provenance,
+    read_ingredients,
+    read_origins,
+)
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import NgramCounter, NgramMatcher, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -55,6 +66,7 @@ class Vocabulary(Tabular):
     tokenizer: Tokenizer
     sources: tuple[Source, ...] = ()  # none: all counts are of one source without a name; else counts are their mixture
     origins: Origins | None = None  # None: all are from public text
+    made_from: tuple[Ingredient, ...] = ()  # published releases and models among its sources, with their labels
 
     def __post_init__(self) -> None:
         """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
@@ -81,9 +93,36 @@ class Vocabulary(Tabular):
         order: int,
         tokenizer: Tokenizer,
         origins: Origins | None = None,
+        made_from: tuple[Ingredient, ...] = (),
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
-        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins)
+        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins, made_from)
+
+    def made_with(self, provenance: Provenance) -> "Vocabulary":
+        """The same vocabulary, which remembers that it was made from something about people.
+
+        Args:
+            provenance: What published releases, models or discoveries its n-grams and counts are from.
+
+        Returns:
+            A vocabulary whose label, and that of every release made with it, follows from all of them.
+
+        """
+        if not provenance:
+            return self
+        whole = self.provenance.joined(provenance)
+        return replace(self, origins=whole.origins_of(self.ngrams), made_from=whole.ingredients)
+
+    @property
+    def ingredients(self) -> tuple[Ingredient, ...]:
+        """Everything published about people that it was made from, discoveries included."""
+        claims = () if self.origins is None else self.origins.claims
+        return unique_ingredients([*self.made_from, *(claim.ingredient for claim in claims)])
+
+    @property
+    def label(self) -> str:
+        """The weakest label of everything that it was made from; public text weakens nothing."""
+        return label_of(self.ingredients)
 
     def __repr__(self) -> str:
         return f"Vocabulary({', '.join(self._told.values())})"
@@ -118,9 +157,16 @@ class Vocabulary(Tabular):
         longest = int(ngram_orders(ngrams[len(ngrams) - 1 :])[0]) if len(ngrams) else self.order
         origins = self.origins and self.origins.taken(rows)
         if not self.sources:
-            return Vocabulary(ngrams, self.counts[rows], longest, self.tokenizer, origins=origins)
+            counts = self.counts[rows]
+            return Vocabulary(ngrams, counts, longest, self.tokenizer, origins=origins, made_from=self.made_from)
         sources = [Source(source.name, source.counts[rows]) for source in self.sources]
-        return Vocabulary.of_sources(ngrams, sources, longest, self.tokenizer, origins)
+        return Vocabulary.of_sources(ngrams, sources, longest, self.tokenizer, origins, self.made_from)
+
+    @property
+    def provenance(self) -> Provenance:
+        """What published things about people its n-grams and counts are from."""
+        own = Provenance() if self.origins is None else self.origins.provenance(self.ngrams)
+        return own.joined(Provenance(self.made_from))
 
     @cached_property
     def tokens(self) -> pa.LargeStringArray:
@@ -156,6 +202,8 @@ class Vocabulary(Tabular):
             "prior_fingerprint": self.prior_fingerprint,
             "source": "public text only" if self.origins is None else "public text, and what was discovered",
         }
+        if self.made_from:
+            told[MADE_FROM] = [asdict(each) for each in self.made_from]
         if self.origins is None:
             return told
         claims = [asdict(claim) for claim in self.origins.claims]
@@ -230,16 +278,19 @@ class Vocabulary(Tabular):
         skip_bad_rows: bool = False,
     ) -> "Vocabulary":
         """The n-grams of a list (a vocabulary, a file, or texts) in their order, counted in public text or sources."""
+        provenance = Provenance()
         if isinstance(ngrams, Vocabulary):
-            listed, cut = ngrams.ngrams, ngrams.tokenizer
+            listed, cut, provenance = ngrams.ngrams, ngrams.tokenizer, ngrams.provenance
             if tokenizer not in {None, cut}:
                 raise UsageError(f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out.")
         elif isinstance(ngrams, (str, Path)):
             listed, cut = read_list(ngrams, tokenizer)
+            provenance = list_provenance(ngrams)
         else:
             listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
         read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
-        return cls.of_counted_list(listed, open_sources(by_name(inputs), cut, text_column, read), cut)
+        made = cls.of_counted_list(listed, open_sources(by_name(inputs), cut, text_column, read), cut)
+        return made.made_with(provenance)
 
     @classmethod
     def of_counted_list(
@@ -248,7 +299,8 @@ class Vocabulary(Tabular):
         """The same, where the sources are open."""
         matcher = NgramMatcher(ngrams, tokenizer)
         counts = np.stack([count_list(ngrams, matcher, source) for source in sources.values()])
-        return cls.of_counts(ngrams, list(sources), counts, tokenizer)
+        made = cls.of_counts(ngrams, list(sources), counts, tokenizer)
+        return made.made_with(provenance_of(sources.values()))
 
     @classmethod
     def from_records(
@@ -290,7 +342,8 @@ class Vocabulary(Tabular):
                 refuse_empty(sources, [[source.total(each) for source in opened] for each in orders], orders)
             tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        return cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
+        made = cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
+        return made.made_with(provenance_of(sources.values()))
 
     @classmethod
     def of_counts(
@@ -329,6 +382,8 @@ class Vocabulary(Tabular):
         }
         if self.origins is not None:
             metadata[METADATA] = self.origins.to_json()
+        if self.made_from:
+            metadata[INGREDIENTS] = json.dumps([asdict(each) for each in self.made_from])
         pq.write_table(self.to_arrow().replace_schema_metadata(metadata), file, compression="zstd")
 
     def to_arrow(self) -> pa.Table:
@@ -348,14 +403,15 @@ class Vocabulary(Tabular):
         stored.check_columns(path, table.column_names)
         ngrams, cut = stored.ngrams_of(path, table, tokenizer)
         order, names = stored.longest(path, ngrams), stored.source_columns(table.column_names)
-        found = read_origins(path, table)
+        found, made_from = read_origins(path, table), read_ingredients(path, table)
         if not names:
-            return cls(ngrams, stored.whole_numbers(path, table, "count"), order, cut, origins=found)
+            counts = stored.whole_numbers(path, table, "count")
+            return cls(ngrams, counts, order, cut, origins=found, made_from=made_from)
         sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
         for source in sources:
             if not source.counts.any():
                 raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
-        return cls.of_sources(ngrams, sources, order, cut, found)
+        return cls.of_sources(ngrams, sources, order, cut, found, made_from)
 
 
 def _folder(scratch: Path, number: int) -> Path:

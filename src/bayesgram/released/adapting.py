@@ -23,6 +23,7 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.released.interpolation import likeliest_weights
+from bayesgram.released.labels import Ingredient, label_of, unique_ingredients
 from bayesgram.released.language_model import LanguageModel, Prediction
 from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
 from bayesgram.released.scoring import (
@@ -113,6 +114,12 @@ class Adapted:
     model: LanguageModel | None
     strength: float  # β
     share: float  # λ
+    ingredients: tuple[Ingredient, ...] = ()  # the release, and everything published that was mixed in
+
+    @property
+    def label(self) -> str:
+        """The weakest label of everything that it was made from."""
+        return label_of(self.ingredients)
 
     @property
     def words(self) -> Sequence[str]:
@@ -184,7 +191,9 @@ def adapt(
             f"model: it cuts text as {model.tokenizer.name!r}, the release as {tokenizer.name!r}; give the model of"
             " the same release."
         )
-    return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share))
+    mixed_in = () if model is None else model.ingredients
+    ingredients = unique_ingredients([*release.provenance().ingredients, *mixed_in])
+    return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
 
 @checked

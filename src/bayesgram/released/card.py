@@ -7,8 +7,9 @@ from bayesgram.files.segments import ALL, OTHER, shown
 from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import THESE_DATA, is_person, promise
-from bayesgram.released.chain import Chain, together
-from bayesgram.released.origins import extended_by
+from bayesgram.released.chain import Chain, Commitment
+from bayesgram.released.labels import Ingredient, unique_ingredients, unproved_sentence, weakest_label
+from bayesgram.released.origins import DISCOVERY, DiscoveryClaim, extended_by, made_from, union_of_claims
 from bayesgram.released.sources import sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
@@ -18,14 +19,16 @@ LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "
 # Details that say something without the source code, and what a person calls them.
 TOLD = {"model": "model", "clip_norm_used": "clip norm", "slope": "slope", "rho": "ρ", "threshold": "threshold"}
 LONGEST_LIST = 10  # that a person is shown; card.json has all
+REVIEWED = "reviewed"  # of the details of a discovery: whether a person has decided about each string
 SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
-SEQUENTIAL = "with other releases about the same users, ε and δ add up, or less: see docs/ledger.md"
+SEQUENTIAL = "with other releases about the same people, ε and δ add up, or less: see docs/ledger.md"
 SEEDED = "seeded: not for publication"
 ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"
 SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
 CHOSEN = "the vocabulary and the settings were chosen without looking at the private text"
+PUBLISHED = "the releases that it follows were published, or could have been: they are public input"
 EXCEPT = ", but for the n-grams that were discovered there, at an ε of their own"
 
 
@@ -54,17 +57,53 @@ class Card:
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
-        """A seeded release guarantees nothing: whoever knows the seed can take the noise away."""
-        if self.seeded and self.guarantee is not Guarantee.NONE:
-            object.__setattr__(self, "statement", f"{SEEDED} (unseeded, this mechanism is {self.guarantee.name})")
-            object.__setattr__(self, "guarantee", Guarantee.NONE)
+        """Give it the weakest label of everything that it was made from; a seeded one has none.
+
+        Whoever knows a seed can take the noise away, and learn what a release that follows was made from.
+        """
+        own = Guarantee.NONE if self.seeded else self.guarantee
+        label = weakest_label(own, [each.label for each in self.ingredients])
+        if label is self.guarantee:
+            return
+        why = SEEDED if label is own else unproved_sentence(self.ingredients)
+        object.__setattr__(self, "statement", f"{why} (otherwise, this mechanism is {self.guarantee.name})")
+        object.__setattr__(self, "guarantee", label)
+
+    @property
+    def ingredients(self) -> tuple[Ingredient, ...]:
+        """Everything published that it was made from: sources and discoveries of its vocabulary, earlier releases."""
+        links = () if self.chain is None else Chain.from_json(self.chain).links
+        before = (
+            Ingredient(link.name, own.guarantee, own.epsilon, own.delta, own.unit)
+            for link in links
+            for own in [link.commitment]
+        )
+        return unique_ingredients([*made_from(self.vocabulary), *made_from(self.inferred or {}), *before])
+
+    @property
+    def discoveries(self) -> tuple[DiscoveryClaim, ...]:
+        """Every discovery whose n-grams are in its vocabulary, or in that of the measurements it was inferred from."""
+        described = (self.vocabulary, self.inferred or {})
+        return union_of_claims([DiscoveryClaim(**claim) for claim in one.get("discoveries", [])] for one in described)
 
     @property
     def protects(self) -> str:
         """Who, and only where it is proved."""
         if self.guarantee is not Guarantee.PROVED:
             return NOBODY
-        return f"{self.unit_shown} (neighbours: add or remove one {'user' if is_person(self.unit_shown) else 'unit'})"
+        return f"{self.unit_shown} (neighbours: add or remove {'one user' if self.is_person else 'one such unit'})"
+
+    @property
+    def is_person(self) -> bool:
+        """Whether one unit of privacy is all of a person's text, if the person has one id."""
+        return is_person(self.unit_shown)
+
+    @property
+    def promise_sentence(self) -> str:
+        """What the guarantee is, in a sentence that names the unit."""
+        if self.guarantee is not Guarantee.PROVED:
+            return self.statement
+        return f"{self.statement} It is for adding or removing one unit: {self.unit_shown}."
 
     @property
     def unit_shown(self) -> str:
@@ -88,10 +127,14 @@ class Card:
 
     @property
     def claim(self) -> str:
-        """ε, δ and the label, with its grade where it protects little, for tables and one-line messages."""
+        """ε, δ and the label, with its grade where it protects little, for tables and one-line messages.
+
+        It names the unit of privacy wherever that is less than all that a user wrote.
+        """
         if self.epsilon is None:
             return f"no ε ({self.guarantee.name})"
-        return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)} ({self.label})"
+        unit = "" if self.is_person else f" for {self.unit_shown}"
+        return f"ε = {_shown(self.epsilon)}, δ = {_shown(self.delta)}{unit} ({self.label})"
 
     @property
     def label(self) -> str:
@@ -103,7 +146,8 @@ class Card:
         """Why a promise that holds protects little; from ε, δ and the public bound on users alone."""
         if self.guarantee is not Guarantee.PROVED or self.epsilon is None:
             return []
-        return weaknesses(self.epsilon, self.delta or 0.0, self.expected_users)
+        who = "a user" if self.is_person else f"one unit ({self.unit_shown})"
+        return weaknesses(self.epsilon, self.delta or 0.0, self.expected_users, who=who)
 
     @property
     def grade(self) -> Grade | None:
@@ -126,21 +170,35 @@ class Card:
         return extended_by(self.vocabulary)
 
     @property
-    def promised(self) -> dict[str, Any]:
+    def is_unreviewed(self) -> bool:
+        """Whether it publishes discovered strings that nobody has decided about (`bayesgram review`)."""
+        if self.mechanism == DISCOVERY:
+            return not self.details.get(REVIEWED, False)
+        return any(not claim.reviewed for claim in self.discoveries)
+
+    @property
+    def release_of_segment(self) -> str | None:
+        """What all segments of one release have in common; None where it is not by segment."""
+        return None if self.segment is None else self.segment.get("release")
+
+    @property
+    def commitment(self) -> Commitment:
         """What a chain's hash covers of this release."""
-        told = {"epsilon": self.epsilon, "delta": self.delta, "guarantee": self.guarantee.name, "seeded": self.seeded}
-        return {**told, "measured": (self.measured or {}).get("sha256", "")}
+        return Commitment(
+            epsilon=self.epsilon or 0.0,
+            delta=self.delta or 0.0,
+            guarantee=self.guarantee.name,
+            seeded=self.seeded,
+            measured=(self.measured or {}).get("sha256", ""),
+            unit=self.unit,
+            ledger=self.ledger,
+            discoveries=self.discoveries,
+        )
 
     @property
     def follows(self) -> str | None:
-        """The releases before this one, and what all promise together, in a sentence; None where it follows none."""
-        if self.chain is None:
-            return None
-        links = Chain.from_json(self.chain).links
-        claims = [(link.epsilon, link.delta, link.guarantee) for link in links]
-        own = (self.epsilon or 0.0, self.delta or 0.0, self.guarantee.name)
-        named = links[-1].name if len(links) == 1 else f"{len(links)} releases, the last of them {links[-1].name}"
-        return f"follows {named}; all {len(links) + 1} together: {together([*claims, own])}"
+        """The releases before this one, and what is known of all together; None where it follows none."""
+        return None if self.chain is None else Chain.from_json(self.chain).sentence(self.commitment)
 
     @property
     def inferred_again(self) -> str | None:
@@ -188,7 +246,7 @@ class Card:
         lines = [
             ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
             ("Details", details),
-            ("Guarantee", f"{self.guarantee.name}: {self.statement}"),
+            ("Guarantee", f"{self.guarantee.name}: {self.promise_sentence}"),
             ("Claims", self.claim),
             *(("Warning", warning) for warning in self.warnings),
             ("Protects", self.protects),
@@ -216,17 +274,20 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
-        meaning: dict[str, Any] = {"protects": self.protects, "person": self.person}
-        meaning |= {"composition": self.composition, "assumes": list(self.assumes)}
-        return {**asdict(self), "guarantee": self.guarantee.name, **meaning, "warnings": self.warnings}
+        meaning: dict[str, Any] = {"promise": self.promise_sentence, "protects": self.protects, "person": self.person}
+        meaning |= {"composition": self.composition, "follows": self.follows, "assumes": list(self.assumes)}
+        meaning |= {"made_from": [str(each) for each in self.ingredients], "warnings": self.warnings}
+        chain = None if self.chain is None else Chain.from_json(self.chain).sealed(self.commitment)
+        return {**asdict(self), "chain": chain, "guarantee": self.guarantee.name, **meaning}
 
     @property
     def assumes(self) -> tuple[str, ...]:
         """What the guarantee needs from the curator."""
         if self.guarantee is not Guarantee.PROVED:
             return ()
-        ids = ONE_ID if is_person(self.unit_shown) else f"one user id is one unit: {self.unit_shown}"
-        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discovered else CHOSEN)
+        ids = ONE_ID if self.is_person else f"one user id is one unit: {self.unit_shown}"
+        before = () if self.chain is None else (PUBLISHED,)
+        return (ids, SMALL_DELTA, CHOSEN + EXCEPT if self.discovered else CHOSEN, *before)
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> "Card":
@@ -234,7 +295,8 @@ class Card:
         values = {**dict.fromkeys(LATER), **values}
         _check_numbers(values)
         known = {field.name: values[field.name] for field in fields(cls)}
-        return cls(**{**known, "guarantee": Guarantee[known["guarantee"]]})
+        chain = None if known["chain"] is None else {"links": known["chain"]["links"]}
+        return cls(**{**known, "chain": chain, "guarantee": Guarantee[known["guarantee"]]})
 
 
 def _check_numbers(values: dict[str, Any]) -> None:

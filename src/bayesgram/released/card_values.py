@@ -12,7 +12,7 @@ from bayesgram.privacy.budget import MAX_EPSILON
 from bayesgram.privacy.unit import check_unit
 from bayesgram.released.card import SINCE
 from bayesgram.released.chain import Chain
-from bayesgram.released.origins import are_described
+from bayesgram.released.origins import are_described, made_from
 
 _LARGEST = 1e300
 _TEXTS = ("mechanism", "guarantee", "statement", "software")
@@ -91,7 +91,10 @@ def _is_inferred(told: object) -> bool:
     names, numbers = told.get("public_text"), [told.get(name) for name in ("measured", "not_measured", "ignored")]
     if not (isinstance(names, list) and names and all(map(_is_printable, [told.get("from"), *names]))):
         return False
-    return all(type(number) is int and number >= 0 for number in numbers)
+    if not all(type(number) is int and number >= 0 for number in numbers):
+        return False
+    made_from(told)
+    return True
 
 
 def _is_printable(value: object) -> bool:
@@ -105,6 +108,8 @@ def _is_segment(told: object) -> bool:
     if not (isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))):
         return False
     names = told.get("names")
+    if not isinstance(told.get("release", ""), str):
+        return False
     return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
 
 

@@ -25,7 +25,7 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.released.estimate import as_stored, logs, words_of
-from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.language_model import LanguageModel, made_from_told
 from bayesgram.released.refitting import fitted
 from bayesgram.released.search import SENTENCE_END
 from bayesgram.released.trie import MOST_NODES, Trie, connect, find_special
@@ -49,7 +49,9 @@ def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floa
     _check_alike(models)
     shares = checked_weights(weights, len(models))
     parts = [{"weight": share, **model.about} for share, model in zip(shares.tolist(), models, strict=True)]
-    about: dict[str, Any] = {"interpolated": parts}
+    used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
+    ingredients = [each for model in used for each in model.ingredients]
+    about: dict[str, Any] = {"interpolated": parts, **made_from_told(ingredients)}
     boundaries = any(model.tokenizer.boundaries for model in models)
     tokenizer = replace(models[0].tokenizer, boundaries=boundaries)
     casing = {word: written for model in reversed(models) for word, written in model.casing.items()}

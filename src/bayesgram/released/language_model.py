@@ -6,7 +6,7 @@ above 0: words that the model lacks are <unk>, which stands for all of them toge
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,9 @@ from bayesgram.notebook import html
 from bayesgram.released.cache import CACHE_WEIGHT, cached_shares, check_weight, mixed_with_cache
 from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
+from bayesgram.released.labels import Ingredient, ingredients_from_json, label_of, unique_ingredients
 from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
+from bayesgram.released.origins import MADE_FROM
 from bayesgram.released.quantisation import BITS, quantised
 from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
@@ -80,6 +82,7 @@ class LanguageModel:
             "claim": card.claim,
             "protects": card.protects,
             "software": card.software,
+            **made_from_told(release.provenance().ingredients),
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
         return cls(estimate(ngrams, expected, keep=prune), tokenizer, {**about, "pruned_to": prune})
@@ -98,6 +101,16 @@ class LanguageModel:
         return cls(estimate(ngrams.cast(pa.large_string()), expected, keep=prune), tokenizer)
 
     @property
+    def ingredients(self) -> tuple[Ingredient, ...]:
+        """Everything published about people that it was made from; none where it was made from public text alone."""
+        return ingredients_from_json(self.about.get(MADE_FROM, []))
+
+    @property
+    def label(self) -> str:
+        """The weakest label of everything that it was made from; public text weakens nothing."""
+        return label_of(self.ingredients)
+
+    @property
     def order(self) -> int:
         """The number of words in the longest n-grams."""
         return self.trie.order
@@ -113,7 +126,8 @@ class LanguageModel:
     def _repr_html_(self) -> str:
         """For notebooks: its size, and what it is worth."""
         sizes = ", ".join(f"{size:,} of order {order}" for order, size in enumerate(self.sizes, 1))
-        told = {name: str(value) for name, value in self.about.items() if name in {"mechanism", "claim", "protects"}}
+        shown = {"mechanism", "claim", "protects", "label"}
+        told = {name: str(value) for name, value in self.about.items() if name in shown}
         return html(repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items())
 
     @checked
@@ -302,6 +316,14 @@ class LanguageModel:
             return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
         found = cls.from_release(Release.load(folder)) if (folder / CARD).is_file() else cls.load(folder)
         return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
+
+
+def made_from_told(ingredients: Iterable[Ingredient]) -> dict[str, Any]:
+    """What a model says of the things that it was made from; nothing where that is public text alone."""
+    listed = unique_ingredients(ingredients)
+    if not listed:
+        return {}
+    return {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
 
 
 def expected_counts(release: Release) -> Floats:

@@ -6,15 +6,14 @@ In:  a release, or its folder.   Out: a `Previous`, and the chain of a card that
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.errors import UsageError
 from bayesgram.files.segments import ALL, Segments
-from bayesgram.released.card import Card
-from bayesgram.released.chain import Chain, Link, hashed
+from bayesgram.released.chain import Chain, first_link
+from bayesgram.released.labels import printable_name
 from bayesgram.released.measurements import NGRAM, Measurements
 from bayesgram.released.release import CARD, Release
 from bayesgram.released.segmented import SegmentedRelease, listed_in, load_segment
@@ -34,7 +33,7 @@ class Previous:
             return given
         if isinstance(given, Release):
             return cls(given)
-        return cls(Release.load(given), _called(given))
+        return cls(Release.load(given), printable_name(given))
 
     def measured_for(self, ngrams: pa.LargeStringArray, tokenizer: str) -> Measurements:
         """Its measurements, if they tell something of these n-grams."""
@@ -57,14 +56,13 @@ class Previous:
             )
         return measured
 
-    def followed_by(self, card: Card) -> dict[str, Any]:
-        """The chain of a card that follows this release."""
-        own = self.release.card
-        links = () if own.chain is None else Chain.from_json(own.chain).links
-        before = links[-1].hash if links else ""
-        told = own.promised
-        mine = Link(name=self.name, **told, hash=hashed(before, **told))
-        return Chain((*links, mine), hashed(mine.hash, **card.promised)).to_json()
+    @property
+    def chain(self) -> Chain:
+        """The chain of a release that follows this one."""
+        card = self.release.card
+        if card.chain is None:
+            return first_link(self.name, card.commitment)
+        return Chain.from_json(card.chain).and_then(self.name, card.commitment)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +79,7 @@ class PreviousSegments:
         if isinstance(given, SegmentedRelease):
             return cls(given.segments, given.__getitem__)
         segments = listed_in(given)
-        return cls(segments, lambda name: load_segment(given, segments, name), _called(given))
+        return cls(segments, lambda name: load_segment(given, segments, name), printable_name(given))
 
     @property
     def release(self) -> Release:
@@ -130,11 +128,6 @@ def followed(
     if isinstance(given, str | Path) and not (Path(given) / CARD).is_file() and (Path(given) / ALL / CARD).is_file():
         return PreviousSegments.of(given)
     return Previous.of(given)
-
-
-def _called(path: str | Path) -> str:
-    name = Path(path).resolve().name or str(path)
-    return "".join(each if each.isprintable() else "�" for each in name)
 
 
 def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:

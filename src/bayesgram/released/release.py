@@ -27,9 +27,10 @@ from bayesgram.notebook import Tabular, html
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
 from bayesgram.released.chain import Chain
+from bayesgram.released.labels import Ingredient, unique_ingredients
 from bayesgram.released.measurements import FILE as MEASURED
 from bayesgram.released.measurements import Measurements
-from bayesgram.released.origins import COLUMN, origin_column, read_origin_column
+from bayesgram.released.origins import COLUMN, Provenance, origin_column, read_origin_column
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer, buffers
@@ -173,6 +174,13 @@ class Release(Tabular):
         card = json.dumps({"format": FORMAT, **told}, indent=2, ensure_ascii=False)
         (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
+    def provenance(self, name: str = "a release") -> Provenance:
+        """What something that is made from this release is from: the release, and its discoveries."""
+        card = self.card
+        own = Ingredient(name, card.guarantee.name, card.epsilon, card.delta, card.unit)
+        found = None if self.discovered is None else self.ngrams.filter(pa.array(self.discovered))
+        return Provenance(unique_ingredients([own, *card.ingredients]), card.discoveries, found)
+
     @classmethod
     @checked
     def load(cls, path: str | Path) -> "Release":
@@ -184,7 +192,7 @@ class Release(Tabular):
             check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
             check_values(values)
             card = Card.from_json(values)
-            linked = card.chain is None or Chain.from_json(card.chain).fits(card.promised)
+            linked = card.chain is None or Chain.from_json(card.chain).holds(card.commitment, values["chain"]["hash"])
         with damage_named(folder / DISTRIBUTION, KIND):
             table = read_whole(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")

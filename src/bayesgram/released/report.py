@@ -75,7 +75,9 @@ def page(
         private=private,
         changes=None if changes is None else ChangesView(changes),
         version=VERSION,
-        verdict=verdict([(item.shown_name, item.card) for item in (*discoveries, *releases)]),
+        verdict=verdict(
+            [(item.shown_name, item.card) for item in (*discoveries, *releases)], private=private is not None
+        ),
         said=[(name, printable(text)) for name, text in curator.told],
         units=list(dict.fromkeys(item.unit for item in (*discoveries, *releases))),
         day=day or datetime.now(UTC).date(),

@@ -1,7 +1,8 @@
-"""What whoever decides about releases wants to know first: one line, made from their cards alone.
+"""What whoever decides about releases wants to know first: one paragraph, made from their cards alone.
 
-In:  names and cards.   Out: a verdict.   Does not know whether what a promise rests on holds (one id a person, settings
-chosen without looking): the curator does, and the line says so.
+In:  names and cards, and whether the page has private numbers.   Out: a verdict.
+It can't know whether the conditions of a promise hold (one id a person, settings chosen without looking at private
+text): the curator does, and the verdict says so.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,17 @@ from bayesgram.released.card import Card
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.weakness import Grade
 
-FIT, WEAK, UNFIT = "Fit to publish, if what it rests on holds", "Proved, but weak", "Not fit to publish"
+FIT = "May be published if the conditions below hold"
+REVIEW = "May be published after a review, if the conditions below hold"
+WEAK = "Proved, but weak"
+UNFIT = "Must not be published"
+PRIVATE = "This page has private numbers, so the page itself must not be published. What it reports on:"
+UNREVIEWED = (
+    "Nobody has reviewed the discovered strings yet: many people can share a secret. Decide about each of them with"
+    " `bayesgram review` first."
+)
+ONE_BUDGET = "The segments of one release share one budget."
+ADD_UP = "ε and δ of releases about the same people add up."
 
 
 @dataclass(frozen=True)
@@ -29,27 +40,54 @@ class CuratorStatements:
         return [(name, said) for name, said in given if said]
 
 
-def verdict(cards: Sequence[tuple[str, Card]]) -> str:
-    """One line about all of them."""
+def verdict(cards: Sequence[tuple[str, Card]], *, private: bool = False) -> str:
+    """Say whether releases and discoveries may be published, as far as their cards can tell.
+
+    Args:
+        cards: The name and the card of each.
+        private: Whether the page that shows the verdict has numbers computed from private data.
+
+    Returns:
+        Some sentences: a verdict for each grade, why, and how budgets add up.
+
+    """
+    sentences = [PRIVATE] if private else []
     if len(cards) == 1:
-        return f"{grade_of(cards[0][1])}: {reason(cards[0][1])}."
-    sorted_ = {grade: [name for name, card in cards if grade_of(card) == grade] for grade in (FIT, WEAK, UNFIT)}
-    listed = [f"{grade}: {', '.join(names)}." for grade, names in sorted_.items() if names]
-    return " ".join([*listed, "Of those about the same people, ε and δ add up."])
+        sentences.append(f"{grade_of(cards[0][1])}: {reason(cards[0][1])}.")
+    else:
+        by_grade = {
+            grade: [name for name, card in cards if grade_of(card) == grade] for grade in (FIT, REVIEW, WEAK, UNFIT)
+        }
+        sentences += [f"{grade}: {', '.join(names)}." for grade, names in by_grade.items() if names]
+    if any(card.is_unreviewed and card.guarantee is Guarantee.PROVED for _, card in cards):
+        sentences.append(UNREVIEWED)
+    return " ".join([*sentences, *_budgets([card for _, card in cards])])
 
 
 def grade_of(card: Card) -> str:
     """Whether a release protects people, as far as its card can say."""
     if card.guarantee is not Guarantee.PROVED or card.grade is Grade.WORTHLESS:
         return UNFIT
-    return WEAK if card.grade is Grade.WEAK else FIT
+    if card.grade is Grade.WEAK:
+        return WEAK
+    return REVIEW if card.is_unreviewed else FIT
 
 
 def reason(card: Card) -> str:
-    """Why, with the numbers."""
+    """Why, with the numbers and the unit that they are for."""
     if card.guarantee is not Guarantee.PROVED:
-        return f"nothing is proved of it ({card.claim})"
+        return f"nothing is proved of it ({card.claim}; {card.statement})"
     factor = odds_factor(card.epsilon or 0.0)
-    chance = ", but for δ" if card.delta else ""
-    limit = f"odds about any one user change by a factor of {factor} at most{chance} ({card.claim})"
+    about = "one user" if card.is_person else f"one unit ({card.unit_shown})"
+    except_for = f", except with probability δ = {card.delta:g}" if card.delta else ""
+    limit = f"nobody's odds about {about} change by more than a factor of {factor}{except_for} ({card.claim})"
     return f"{limit}, and that protects nobody" if card.grade is Grade.WORTHLESS else limit
+
+
+def _budgets(cards: Sequence[Card]) -> list[str]:
+    """How the budgets of several releases go together: segments of one release have one."""
+    shared = {card.release_of_segment for card in cards if card.release_of_segment is not None}
+    others = sum(card.release_of_segment is None for card in cards)
+    has_segments = len(cards) - others > len(shared)
+    sentences = [ONE_BUDGET] if has_segments else []
+    return [*sentences, ADD_UP] if len(shared) + others > 1 else sentences

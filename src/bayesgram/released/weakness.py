@@ -44,8 +44,10 @@ class Weakness:
         return f"{self.grade.capitalize()}: {self.reason}"
 
 
-def weaknesses(epsilon: float, delta: float, expected_users: int | None = None) -> list[Weakness]:
-    r"""What is wrong with ε, and with δ; nothing for a usual promise.
+def weaknesses(
+    epsilon: float, delta: float, expected_users: int | None = None, *, who: str = "a user"
+) -> list[Weakness]:
+    r"""What is wrong with ε, and with δ; nothing for a usual promise. `who` is what the promise protects.
 
     >>> print(*weaknesses(100.0, 0.5), sep="\n")
     Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody.
@@ -57,7 +59,7 @@ def weaknesses(epsilon: float, delta: float, expected_users: int | None = None) 
     >>> weaknesses(1.0, 1e-7, expected_users=1_000_000)
     []
     """
-    found = (_of_epsilon(epsilon), _of_delta(delta, expected_users))
+    found = (_of_epsilon(epsilon, who), _of_delta(delta, expected_users, who))
     return [each for each in found if each is not None]
 
 
@@ -67,27 +69,28 @@ def worst(found: Sequence[Weakness]) -> Grade | None:
     return next((grade for grade in (Grade.WORTHLESS, Grade.WEAK) if grade in grades), None)
 
 
-def _of_epsilon(epsilon: float) -> Weakness | None:
+def _of_epsilon(epsilon: float, who: str) -> Weakness | None:
     if epsilon < WEAK_EPSILON:
         return None
     allowed = f"ε = {epsilon:g} allows odds to change by a factor of {odds_factor(epsilon)}"
     if epsilon >= WORTHLESS_EPSILON:
         return Weakness(Grade.WORTHLESS, f"{allowed}: PROVED, and it protects nobody.")
     return Weakness(
-        Grade.WEAK, f"{allowed}: even odds that a user is in the data may become {odds_factor(epsilon)} to 1."
+        Grade.WEAK, f"{allowed}: even odds that {who} is in the data may become {odds_factor(epsilon)} to 1."
     )
 
 
-def _of_delta(delta: float, expected_users: int | None) -> Weakness | None:
+def _of_delta(delta: float, expected_users: int | None, who: str) -> Weakness | None:
     """One sentence: that δ is worthless, or too much for so many users, or too much for anybody."""
-    personal = f"δ = {_shown(delta)} allows everything about a user to be shown with a chance of"
+    personal = f"δ = {_shown(delta)} allows everything about {who} to be shown with a chance of"
     if delta >= WORTHLESS_DELTA:
         return Weakness(Grade.WORTHLESS, f"{personal} {chance(delta)}: PROVED, and no protection.")
     if expected_users is not None and delta * expected_users > SHARE * ROUNDING:
         return Weakness(
             Grade.WEAK,
             f"δ = {_shown(delta)} allows everything about {two_digits_up(delta * expected_users)} of"
-            f" {expected_users:,} users to be shown, on average; stay far below 1/(number of users), at most"
+            f" {expected_users:,} {'users' if who == 'a user' else 'units'} to be shown, on average; stay far below"
+            f" 1/(number of users), at most"
             f" {SHARE / expected_users:g} here.",
         )
     if delta >= WEAK_DELTA:
