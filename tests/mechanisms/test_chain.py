@@ -20,7 +20,8 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.chain import UNSURE, together
+from bayesgram.released.chain import Commitment, spent, together
+from bayesgram.released.origins import DiscoveryClaim
 from bayesgram.released.measurements import FILE
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
@@ -51,15 +52,17 @@ def test_the_same_is_asked_of_people_whatever_was_before(first, second):
     assert all(alone.card.details[name] == second.card.details[name] for name in names)
 
 
-def test_a_ledger_is_charged_the_same(first, tmp_path):
-    spent = []
-    for name, previous in (("alone", None), ("chained", first)):
+def test_a_ledger_is_charged_the_same(tmp_path):
+    spends, people = [], counts("few", vocabulary())
+    proved = release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET)
+    for name, previous in (("alone", None), ("chained", proved)):
         book = Ledger.create(tmp_path / name, population="people", budget=Budget(50, 1e-3))
-        made = release(counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, ledger=book, previous=previous)
+        where = tmp_path / f"{name}-out"
+        made = release(people, vocabulary(), Posterior(), BUDGET, ledger=book, previous=previous, output=where)
         assert made.card.ledger["entry"] == 1
-        spent.append([entry.spend for entry in read_ledger(tmp_path / name).reservations])
-    assert spent[0] == spent[1]
-    assert len(spent[0]) == 1
+        spends.append([entry.spend for entry in read_ledger(tmp_path / name).reservations])
+    assert spends[0] == spends[1]
+    assert len(spends[0]) == 1
 
 
 @pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
@@ -96,22 +99,74 @@ def test_chains_of_any_length_are_on_the_card(first, second, tmp_path):
     assert [link["measured"] for link in card.chain["links"]] == [
         each.card.measured["sha256"] for each in (first, chained)
     ]
-    assert card.chain["links"][1]["hash"] == chained.card.chain["hash"]
-    assert "follows 2 releases, the last of them week-2; all 3 together" in str(card)
-    assert UNSURE in str(card)  # they are seeded
+    sealed = json.loads((tmp_path / "week-2" / "card.json").read_text())["chain"]
+    assert card.chain["links"][1]["hash"] == sealed["hash"]
+    assert "follows 2 releases, the last of them week-2. No bound holds for the 3 releases together" in str(card)
     assert second.card.chain["links"][0]["name"] == "a release"
 
 
-def test_what_links_promise_together_is_their_composition():
+def week(**values):
+    return Commitment(
+        **{"epsilon": 0.5, "delta": 1e-6, "guarantee": "PROVED", "seeded": False, "measured": "", **values}
+    )
+
+
+def test_what_links_have_spent_is_their_composition():
     """Gaussian noise: 1/σ² adds up, so less than ε adds up."""
-    promised = together([(0.5, 1e-6, "PROVED")] * 3)
-    epsilon = float(promised.split(",")[0].removeprefix("ε = "))
+    epsilon, delta = spent([week()] * 3)
     sigma = calibrate_gaussian(BUDGET, coordinates=100, units=1 << 30).multiplier
     exact = composed_epsilon([Spend.gaussian(sigma)] * 3, 1e-6)
     assert exact <= epsilon <= 1.001 * exact
     assert epsilon < 1.5
-    assert "for everything one user ever wrote" in promised
-    assert together([(0.5, 1e-6, "PROVED"), (0.5, 1e-6, "NONE")]) == UNSURE
+    assert delta == 1e-6
+
+
+def test_discoveries_count_once_each():
+    found = DiscoveryClaim(0.5, 1e-6, "PROVED", fingerprint="a")
+    again = DiscoveryClaim(0.5, 1e-6, "PROVED", fingerprint="b")
+    epsilon, delta = spent([week(), week(discoveries=(found,)), week(discoveries=(found, again))])
+    assert epsilon == spent([week()] * 5)[0]
+    assert delta == pytest.approx(3e-6)  # that of the noise, and one for each discovery
+    sentence = together([week(discoveries=(found,)), week(discoveries=(found, again))])
+    assert "the 2 releases and 2 discoveries have spent" in sentence
+    assert "PROVED" not in sentence
+    weak = DiscoveryClaim(0.5, 1e-6, "NONE")
+    assert together([week(), week(discoveries=(weak,))]).startswith("No bound holds for the 2 releases and 1 discovery")
+
+
+def test_every_sentence_about_a_chain_names_the_unit():
+    sentence = together([week(unit="a post")] * 2)
+    assert "so far, for a post." in sentence
+    assert "user" not in sentence
+    ledger = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "delta": 1e-6}
+    promised = together([week(unit="a post", ledger=ledger)] * 2)
+    assert "ε = 1, δ = 1e-06 (PROVED) for a post, whenever the curator stops" in promised
+    mixed = DiscoveryClaim(0.5, 1e-6, "PROVED", unit="a week")
+    assert "is not known" in together([week(unit="a post"), week(unit="a post", discoveries=(mixed,))])
+
+
+LEDGER = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "delta": 1e-6}
+
+
+@pytest.mark.parametrize(
+    "releases",
+    [
+        [week(), week(ledger=LEDGER)],
+        [week(ledger=LEDGER), week()],
+        [week(ledger={**LEDGER, "ledger": "0" * 32}), week(ledger=LEDGER)],
+        [week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(DiscoveryClaim(0.1, 1e-8, "PROVED"),))],
+        [week(ledger={"population": "app", "entry": 1})] * 2,
+    ],
+    ids=["an earlier one", "the last one", "another ledger", "a discovery", "a card that does not say which"],
+)
+def test_a_ledger_is_promised_only_where_everything_was_charged_to_it(releases):
+    assert together(releases).startswith("Not a promise: ")
+
+
+def test_a_discovery_on_the_same_ledger_is_within_its_budget():
+    charged = DiscoveryClaim(0.1, 1e-8, "PROVED", ledger="f" * 32)
+    sentence = together([week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(charged,))])
+    assert "these 2 releases and 1 discovery included, stays within ε = 1, δ = 1e-06 (PROVED)" in sentence
 
 
 def edited(folder, change):
@@ -180,7 +235,7 @@ def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path)
         (cased, "was made with the tokenizer 'whitespace'"),
     ]:
         with pytest.raises(BayesgramError, match=message):
-            release(people, public, Posterior(), BUDGET, ledger=book, previous=previous)
+            release(people, public, Posterior(), BUDGET, ledger=book, previous=previous, output=tmp_path / "out")
     with pytest.raises(UsageError, match="only posterior can follow another release"):
         release(people, public, Gaussian(), BUDGET, ledger=book, previous=first)
     assert not read_ledger(tmp_path / "app.ledger").reservations

@@ -377,14 +377,12 @@ def reservation(
             f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
             " use posterior, gaussian or laplace, or leave `ledger` out."
         )
-    made_from = ingredients_of(mechanism, vocabulary)
-    if label_of_release(mechanism, vocabulary) is not Guarantee.PROVED:
-        raise UsageError(
-            f"{unproved_sentence(made_from)}, so no ledger is charged for it. Leave that out, or `ledger`."
-        )
     epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     mechanism.check_inputs(counts, vocabulary)
+    if label_of_release(mechanism, vocabulary) is not Guarantee.PROVED:
+        weak = unproved_sentence(ingredients_of(mechanism, vocabulary))
+        raise UsageError(f"{weak}, so no ledger is charged for it. Leave that out, or leave `ledger` out.")
     where = None if output is None else str(output)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
     return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}

@@ -45,6 +45,7 @@ def brief(item: Item) -> dict[str, Any]:
         "claim": card.claim,
         "epsilon": card.epsilon,
         "delta": card.delta,
+        "unit": None if card.is_person else printable(card.unit_shown),
         "factor": item.view.factor,
         "orders": sorted(item.tables),
         "size": len(item.view.release.ngrams),

@@ -26,8 +26,9 @@ export const label = (item) => el("span", { class: "label" }, badge(item.guarant
   item.grade ? [" ", el("span", { class: "grade" }, item.grade)] : null);
 
 // A release among others, as short as it can be.
-export function inList({ name, epsilon, guarantee }) {
-  return epsilon === null ? `${name} (${guarantee})` : `${name} · ε = ${digits(epsilon)} (${guarantee})`;
+export function inList({ name, epsilon, unit, guarantee }) {
+  const promise = unit ? `ε = ${digits(epsilon)} for ${unit}` : `ε = ${digits(epsilon)}`;
+  return epsilon === null ? `${name} (${guarantee})` : `${name} · ${promise} (${guarantee})`;
 }
 
 export function options(select, pairs) {

@@ -151,6 +151,7 @@ function described(told) {
     ["With other releases", told.composition],
     told.chain ? ["Chain", told.chain] : null,
     told.inferred ? ["Inferred", told.inferred] : null,
+    told.made_from.length ? ["Made from", list(told.made_from)] : null,
     told.segment ? ["Segment", told.segment] : null,
     ["Vocabulary", told.vocabulary],
     ["Ledger", told.ledger ?? NO_LEDGER],
