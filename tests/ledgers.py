@@ -7,6 +7,20 @@ from bayesgram.privacy import ledger_tables
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import Ledger
 
+_CREATED = {}  # bytes of a ledger, by its population and budget
+
+
+def same_ledger(path, *, population, budget):
+    """A new ledger; those of one population and budget are the same file, so that cards that name it are the same."""
+    key = (population, budget)
+    if key in _CREATED:
+        path.write_bytes(_CREATED[key])
+        return Ledger.open(path)
+    made = Ledger.create(path, population=population, budget=budget)
+    _CREATED[key] = path.read_bytes()
+    return made
+
+
 SOME = Spend(pure_epsilon=0.05)
 TENTH = Spend(pure_epsilon=0.1)
 

@@ -39,15 +39,19 @@ def release(output, *more):
 
 def test_weeks_follow_one_another_and_every_page_says_so(work):
     printed = commands.succeed(*release("week-2", "--previous", "week-1"), cwd=work)
-    assert "Chain:      follows week-1; all 2 together: ε = 0.7" in printed
-    assert "(PROVED) for everything one user ever wrote" in printed
+    assert "Chain:      follows week-1. Not a promise: the 2 releases have spent ε = 0.7" in printed
+    assert "so far, for everything one user wrote in these data." in printed
     told = json.loads(commands.succeed(*release("week-3", "--previous", "week-2", "--json"), cwd=work))
     assert [link["name"] for link in told["card"]["chain"]["links"]] == ["week-1", "week-2"]
     assert told["card"]["chain"]["links"][0]["guarantee"] == "PROVED"
     assert "drift" in told["card"]["details"]
     view = ReleaseView("week-3", Release.load(work / "week-3"))
-    assert "follows 2 releases, the last of them week-2" in page([view])
-    assert full(view)["chain"].startswith("follows 2 releases")
+    sentence = view.card.follows
+    assert sentence.startswith("follows 2 releases, the last of them week-2. Not a promise: the 3 releases have spent")
+    assert sentence in page([view])
+    assert full(view)["chain"] == told["card"]["follows"] == sentence
+    again = json.loads(commands.succeed("infer", "week-3", "--vocab", "other.parquet", "-o", "a", "--json", cwd=work))
+    assert again["card"]["follows"] == sentence
 
 
 def test_infer_takes_the_measurements_and_another_vocabulary(work):

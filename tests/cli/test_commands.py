@@ -340,7 +340,8 @@ def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(
     succeed(*create, cwd=work)
     charge = ("release", "counts", "--vocab", "vocab.parquet", "--ledger", "fans.ledger", "--delta", 1e-6)
     card = json.loads(succeed(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))["card"]
-    assert card["ledger"] == {"population": "fish fans", "entry": 1, "epsilon": 1, "delta": 1e-6}
+    told = {"population": "fish fans", "entry": 1, "epsilon": 1, "delta": 1e-6}
+    assert card["ledger"] == {**told, "ledger": ledger_of(work, "fans.ledger")["identity"]}
     message = fail(*charge, "--epsilon", 0.8, "-o", "too-much", cwd=work, code=1)
     assert "fish fans" in message
     assert not (work / "too-much").exists()

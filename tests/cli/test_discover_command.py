@@ -87,7 +87,9 @@ LEDGER = {"population": "people", "entry": 1, "epsilon": 20, "delta": 1e-5}
 def test_the_card_has_the_command_and_the_ledger_both_entries(work):
     card = json.loads((work / "found" / "card.json").read_text())
     assert card["command"].startswith("bayesgram discover private.parquet one.parquet --vocab vocab.parquet")
-    assert (card["guarantee"], card["epsilon"], card["ledger"]) == ("PROVED", 8, LEDGER)
+    assert (card["guarantee"], card["epsilon"]) == ("PROVED", 8)
+    assert len(card["ledger"].pop("ledger")) == 32  # the identity of the ledger
+    assert card["ledger"] == LEDGER
 
 
 def test_the_picture_has_what_was_found_and_no_secret(work):

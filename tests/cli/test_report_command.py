@@ -70,7 +70,7 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
         shutil.copytree(work / name, tmp_path / name)
     shutil.copy(work / "vocab.parquet", tmp_path)
     done = bayesgram(tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html")
-    assert done.stdout.splitlines() == ["output:   report.html", "releases: 2", "private:  no"]
+    assert done.stdout.splitlines() == ["output:   report.html", "releases: 2", "label:    PROVED", "private:  no"]
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "--epsilon 0.5" in text
     assert "give the vocabulary with" not in text

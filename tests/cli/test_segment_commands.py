@@ -118,7 +118,7 @@ def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
 def test_weeks_of_segments_follow_one_another(work, out):
     """Release, chain, infer and compare; and what can't be followed is refused."""
     told = succeed(*RELEASE, "--previous", "out", "-o", "week-2", cwd=work)
-    assert "Chain:      follows out/all; all 2 together: ε = 1." in told
+    assert "Chain:      follows out/all. Not a promise: the 2 releases have spent ε = 1." in told
     card = json.loads((work / "week-2" / "fr" / "card.json").read_text())
     assert [link["name"] for link in card["chain"]["links"]] == ["out/fr"]
     assert set(card["details"]["drift"]) == {"1", "2"}

@@ -59,7 +59,8 @@ def test_a_release_that_is_lost_names_the_entry_that_stays_spent(tmp_path):
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1, 1e-6))
     told = []
     with pytest.raises(KeyboardInterrupt) as caught:
-        base.release(COUNTS, VOCABULARY, Interrupted(), BUDGET, ledger=ledger, on_reserved=told.append)
+        out = tmp_path / "out"
+        base.release(COUNTS, VOCABULARY, Interrupted(), BUDGET, ledger=ledger, output=out, on_reserved=told.append)
     assert told == [1]
     assert caught.value.__notes__ == [f"The release is lost, and entry 1 of {ledger.path} stays spent."]
     assert [entry.number for entry in ledger.read().reservations] == [1]

@@ -137,7 +137,7 @@ def test_proved_mechanisms_say_so_unless_seeded(mechanism):
     assert mechanism.release(counts, vocabulary, Budget(1, 1e-6)).card.guarantee is Guarantee.PROVED
     seeded = mechanism.release(counts, vocabulary, Budget(1, 1e-6), seed=1).card
     assert seeded.guarantee is Guarantee.NONE
-    assert seeded.statement == "seeded: not for publication (unseeded, this mechanism is PROVED)"
+    assert seeded.statement == "seeded: not for publication (otherwise, this mechanism is PROVED)"
 
 
 def test_laplace_spends_no_delta():

@@ -175,7 +175,8 @@ def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monk
 
     monkeypatch.setattr(base, "ExactNoise", Watching)
     public, counts = vocabulary(), by_segment(np.ones((3, 3 * SIZE), np.int64))
-    made = release(counts, public, Posterior(), BUDGET, ledger=ledger)
+    made = release(counts, public, Posterior(), BUDGET, ledger=ledger, output=tmp_path / "out")
+    assert [entry.published for entry in ledger.read().reservations] == [True]
     assert set(seen) == {1}
     assert ledger.read().spends == [Posterior().by_segment(THREE).spend(public, BUDGET)]
     assert {(one.card.ledger["population"], one.card.ledger["entry"]) for one in made.values()} == {("p", 1)}

@@ -21,8 +21,8 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.chain import Commitment, spent, together
-from bayesgram.released.origins import DiscoveryClaim
 from bayesgram.released.measurements import FILE
+from bayesgram.released.origins import DiscoveryClaim
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
 from mechanisms.test_replay import DATASETS, SIZE, counts, several, vocabulary

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discovering
+import ledgers
 import replaying
 import starting
 from bayesgram.errors import UsageError
@@ -362,7 +363,7 @@ def prepared(folder, said):
     folder.mkdir()
     discovering.vocabulary().save(folder / "vocab.parquet")
     pq.write_table(discovering.table(said), folder / "text.parquet")
-    Ledger.create(folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6))
+    ledgers.same_ledger(folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6))
     return folder
 
 

@@ -11,6 +11,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.privacy.noise import ExactNoise
+from bayesgram.public.discovery import Discovery
 from discovering import BUDGET, MANY
 
 
@@ -30,8 +31,15 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
-    assert found.card.ledger == {"population": "p", "entry": 1, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
+    out = tmp_path / "out"
+    found = discover(
+        discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger, output=out
+    )
+    told = {"population": "p", "ledger": ledger.identity, "entry": 1}
+    assert found.card.ledger == {**told, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
+    assert Discovery.load(out).card == found.card
+    assert found.vocabulary.origins.claims[-1].ledger == ledger.identity
+    assert [entry.published for entry in ledger.read().reservations] == [True]
     left = Settings.of(discovering.vocabulary(), rounds=rounds).calibrated(
         BUDGET, Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery()
     )
@@ -42,8 +50,9 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
 
 def test_another_discovery_has_what_is_left_and_no_more(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    for _ in range(2):
-        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.6, 5e-8), rounds=2, ledger=ledger)
+    for name in ("first", "second"):
+        budget, out = Budget(0.6, 5e-8), tmp_path / name
+        discover(discovering.table(MANY), discovering.vocabulary(), budget, rounds=2, ledger=ledger, output=out)
     assert fits(ledger.read().spends, BUDGET)
     assert len(ledger.read().spends) == 2
 
@@ -56,7 +65,9 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
 
     monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
     with pytest.raises(BayesgramError, match="no noise today") as error:
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger)
+        out = tmp_path / "out"
+        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, output=out)
+    assert not out.exists()
     assert "stays spent" in str(error.value.__notes__)
     assert [entry.published for entry in ledger.read().reservations] == [False]
     assert ledger.read().spends[0].failure > 0
@@ -75,6 +86,7 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     with pytest.raises(BayesgramError):
-        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.1, 1e-8), ledger=ledger)
+        out = tmp_path / "out"
+        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.1, 1e-8), ledger=ledger, output=out)
     assert noise.seen == []
     assert ledger.read().last_number == 1

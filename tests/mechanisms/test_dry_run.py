@@ -142,9 +142,9 @@ def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(mechanism, b
     if more.get("ledger"):
         more["ledger"] = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1, 1e-6))
     told = []
-    for run in (dry_run, base.release):
+    for run, where in ((dry_run, {}), (base.release, {"output": tmp_path / "out"})):
         with pytest.raises(BayesgramError) as error:
-            run(counts("many"), vocabulary(), mechanism, budget, **more)
+            run(counts("many"), vocabulary(), mechanism, budget, **more, **where)
         told.append((str(error.value), type(error.value)))
     assert told[0] == told[1]
 

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import ledgers
 import reference
 import replaying
 import starting
@@ -16,7 +17,6 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.store import save_counts
 from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
@@ -175,7 +175,7 @@ def prepared(folder, name):
     folder.mkdir()
     vocabulary().save(folder / "vocab.parquet")
     save_counts(counts(name, vocabulary()), vocabulary(), folder / "counts")
-    Ledger.create(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
+    ledgers.same_ledger(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
     return folder
 
 

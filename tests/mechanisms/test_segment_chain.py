@@ -58,7 +58,7 @@ def test_a_chain_goes_on_from_releases_in_memory_and_from_folders(first, tmp_pat
     third.save(tmp_path / "week-3")
     back = SegmentedRelease.load(tmp_path / "week-3")
     assert [link["name"] for link in back["de"].card.chain["links"]] == ["a release/de", "week-2/de"]
-    assert "follows 2 releases, the last of them week-2/all" in str(back.all.card)
+    assert "follows 2 releases, the last of them week-2/all." in str(back.all.card)
 
 
 def test_segments_that_are_new_or_gone_are_told_and_new_ones_follow_all_people(first):
@@ -101,11 +101,13 @@ def test_the_same_answers_give_the_same_segments_after_others(first, tmp_path):
         assert released(name, replaying.GivenAgain(source.answers)) == given, name
 
 
-def test_one_entry_of_a_ledger_is_charged_the_same_after_others(first, tmp_path):
-    spent = []
-    for name, previous in (("alone", None), ("chained", first)):
+def test_one_entry_of_a_ledger_is_charged_the_same_after_others(tmp_path):
+    spent, people = [], by_segment(PEOPLE["few"])
+    before = release(people, vocabulary(2), Posterior(), BUDGET)
+    for name, previous in (("alone", None), ("chained", before)):
         book = Ledger.create(tmp_path / name, population="people", budget=Budget(50, 1e-3))
-        release(by_segment(PEOPLE["few"]), vocabulary(2), Posterior(), BUDGET, ledger=book, previous=previous)
+        out = tmp_path / f"{name}-out"
+        release(people, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=previous, output=out)
         spent.append([entry.spend for entry in read_ledger(tmp_path / name).reservations])
     assert spent[0] == spent[1]
     assert len(spent[0]) == 1
@@ -127,7 +129,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
         (cities, first, "week-1: is by 'country', the counts are by 'city'"),
     ]:
         with pytest.raises(BayesgramError, match=message):
-            release(people, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=previous)
+            release(people, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=previous, output=tmp_path / "out")
         with pytest.raises(BayesgramError, match=message):
             door = Posterior().after(previous).by_segment(people.segments)
             dry_run(people, vocabulary(2), door, BUDGET, ledger=book)
@@ -139,9 +141,10 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
         vocabulary_size=SIZE,
     )
     with pytest.raises(UsageError, match="week-1: holds a release for each segment, and the counts are not by segment"):
-        release(whole, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=first)
+        release(whole, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=first, output=tmp_path / "out")
     with pytest.raises(UsageError, match="unit='a post': the release before counts in"):
-        release(counts, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=first, unit="a post")
+        out = tmp_path / "out"
+        release(counts, vocabulary(2), Posterior(), BUDGET, ledger=book, previous=first, unit="a post", output=out)
     assert not read_ledger(tmp_path / "a.ledger").reservations
 
 

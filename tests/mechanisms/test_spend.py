@@ -22,6 +22,7 @@ from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clip import UNITS
 from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
 from recording import CHOICES, asked_by, choosing
 from strategies import matrices
@@ -156,8 +157,12 @@ def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     public, counts = vocabulary(False), reference.user_counts(np.ones((3, SIZE), np.int64))
     with choosing(choice):
-        release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger)
-    assert release.card.ledger == {"population": "p", "entry": 1, "epsilon": 20, "delta": 1e-3}
+        out = tmp_path / "out"
+        release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger, output=out)
+    told = {"population": "p", "ledger": ledger.identity, "entry": 1, "epsilon": 20, "delta": 1e-3}
+    assert release.card.ledger == told
+    assert Release.load(out).card == release.card
+    assert [entry.published for entry in ledger.read().reservations] == [True]
     assert noise.seen
     assert all(seen == [(1, mechanism.spend(public, Budget(1, 1e-6)))] for seen in noise.seen)
     inverse_variance, pure_epsilon, _ = cost(noise.asked, mechanism, public)
@@ -173,7 +178,8 @@ def test_without_budget_no_noise_is_drawn(mechanism, tmp_path, monkeypatch):
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     counts = reference.user_counts(np.ones((3, SIZE), np.int64))
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
-        base.release(counts, vocabulary(False), mechanism, Budget(1, 1e-6), ledger=ledger)
+        base.release(counts, vocabulary(False), mechanism, Budget(1, 1e-6), ledger=ledger, output=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     assert noise.asked == []
     assert ledger.read().last_number == 0
 
@@ -192,6 +198,7 @@ def test_a_release_that_fails_after_the_reservation_stays_spent_once(tmp_path, m
             Gaussian(),
             Budget(1, 1e-6),
             ledger=ledger,
+            output=tmp_path / "out",
         )
     assert [entry.published for entry in ledger.read().reservations] == [False]
     assert ledger.read().spends == [Gaussian().spend(vocabulary(False), Budget(1, 1e-6))]

@@ -73,7 +73,7 @@ def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
     assert caplog.text == ""
     replace(release, card=replace(release.card, seeded=True)).save(tmp_path / "seeded")
     Vocabulary.from_public({**given_, "last": tmp_path / "seeded"}, order=1)
-    assert "seeded: nothing is proved of this release" in caplog.text
+    assert "made from seeded (ε = 1, δ = 1e-07, NONE): nothing is proved of a result" in caplog.text
 
 
 def test_sources_that_are_cut_otherwise_are_refused(tmp_path):

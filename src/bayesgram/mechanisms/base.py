@@ -1,4 +1,4 @@
-"""What every mechanism is: public knobs, and one way through the door."""
+"""What every mechanism is, and the function that publishes: reserve, draw noise, save, complete."""
 
 import secrets
 from abc import ABC, abstractmethod
@@ -28,6 +28,7 @@ from bayesgram.released.measurements import Measurements
 from bayesgram.released.previous import Previous, PreviousSegments
 from bayesgram.released.release import CONTENTS, Release, largest_size
 from bayesgram.released.segmented import SegmentedRelease, contents_of
+from bayesgram.released.weakness import MOST_USERS
 
 USUAL_DELTA = 1e-7
 
@@ -51,7 +52,7 @@ class Randomness:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What comes through a door. All of it is public or noisy."""
+    """What a mechanism gives. All of it is public or noisy."""
 
     theta: Floats
     details: dict[str, Any] = field(default_factory=dict)  # for the card
@@ -127,7 +128,7 @@ class Mechanism(ABC):
         *,
         seed: int | None = None,
     ) -> Release:
-        """Go through the door once."""
+        """Draw noise once."""
         self.check_budget(budget)
         self.check_inputs(counts, vocabulary)
         chance = Randomness.make(seed)
@@ -138,7 +139,7 @@ class Mechanism(ABC):
 def made_release(
     mechanism: Mechanism, outcome: Outcome, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
 ) -> Release:
-    """What came through a door, with its card."""
+    """What a mechanism gave, with its card."""
     epsilon, delta = mechanism.check_budget(budget)
     card = Card(
         mechanism=mechanism.name,
@@ -246,21 +247,23 @@ def release(
     """
     mechanism = _default() if mechanism is None else mechanism
     budget = budget_of(budget, epsilon, delta, usual=mechanism.usual_delta)
-    door: Any = mechanism.after(previous)
+    chosen: Any = mechanism.after(previous)
     if isinstance(counts, SegmentedCounts):
-        door = door.by_segment(counts.segments, on_progress)
-    unit = checked_unit(door, unit)
+        chosen = chosen.by_segment(counts.segments, on_progress)
+    unit = checked_unit(chosen, unit)
+    if expected_users is not None:
+        whole_number("expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users")
     saving = None if output is None else Output.of(output, vocabulary, counts, force=force)
     stated = {"unit": unit, "expected_users": expected_users, "command": command}
     if ledger is None:
         if saving is not None:
             saving.check()
-        made: Release | SegmentedRelease = door.release(counts, vocabulary, budget, seed=seed).stated(**stated)
+        made: Release | SegmentedRelease = chosen.release(counts, vocabulary, budget, seed=seed).stated(**stated)
         if saving is not None:
             made.save(saving.path, force=force)
         return made
-    spend, description = reservation(counts, vocabulary, door, budget, seed=seed, output=output, unit=unit)
-    check_published(ledger, door.previous)
+    spend, description = reservation(counts, vocabulary, chosen, budget, seed=seed, output=output, unit=unit)
+    check_published(ledger, chosen.previous)
     if saving is None:
         raise UsageError(
             "ledger: a release that is charged to a ledger is saved by the same call, so that its entry can be marked"
@@ -271,7 +274,7 @@ def release(
     try:
         if on_reserved is not None:
             on_reserved(number)
-        made = door.release(counts, vocabulary, budget).stated(**stated, ledger=ledger.as_charged(number))
+        made = chosen.release(counts, vocabulary, budget).stated(**stated, ledger=ledger.as_charged(number))
         made.save(saving.path, force=force)
     except BaseException as error:
         error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")

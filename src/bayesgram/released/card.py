@@ -15,7 +15,7 @@ from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses,
 from bayesgram.version import VERSION
 
 # What cards of earlier versions lack.
-LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment", "distribution")
+LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment", "answers", "distribution")
 # Details that say something without the source code, and what a person calls them.
 TOLD = {"model": "model", "clip_norm_used": "clip norm", "slope": "slope", "rho": "ρ", "threshold": "threshold"}
 LONGEST_LIST = 10  # that a person is shown; card.json has all
@@ -53,6 +53,7 @@ class Card:
     expected_users: int | None = None  # a public bound on the number of users, where one was given
     unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
     segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
+    answers: str | None = None  # SHA-256 of the measurements of all people, where segments were released together
     distribution: dict[str, Any] | None = field(default=None, compare=False)  # its file, once it is written
     software: str = field(default=f"bayesgram {VERSION}")
 
@@ -91,7 +92,7 @@ class Card:
         """Who, and only where it is proved."""
         if self.guarantee is not Guarantee.PROVED:
             return NOBODY
-        return f"{self.unit_shown} (neighbours: add or remove {'one user' if self.is_person else 'one such unit'})"
+        return f"{self.unit_shown} (neighbours: add or remove one {'user' if self.is_person else 'unit'})"
 
     @property
     def is_person(self) -> bool:
@@ -177,9 +178,17 @@ class Card:
         return any(not claim.reviewed for claim in self.discoveries)
 
     @property
-    def release_of_segment(self) -> str | None:
-        """What all segments of one release have in common; None where it is not by segment."""
-        return None if self.segment is None else self.segment.get("release")
+    def measured_hash(self) -> str | None:
+        """SHA-256 of its measurements; None if none were kept."""
+        return None if self.measured is None else self.measured.get("sha256")
+
+    @property
+    def budget_key(self) -> str | None:
+        """What all results of the same noisy answers have in common: they share one budget. None if it is not known.
+
+        These are the segments of one release, and what was inferred from its measurements again.
+        """
+        return self.answers or self.measured_hash
 
     @property
     def commitment(self) -> Commitment:
@@ -189,7 +198,7 @@ class Card:
             delta=self.delta or 0.0,
             guarantee=self.guarantee.name,
             seeded=self.seeded,
-            measured=(self.measured or {}).get("sha256", ""),
+            measured=self.measured_hash or "",
             unit=self.unit,
             ledger=self.ledger,
             discoveries=self.discoveries,

@@ -35,6 +35,7 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and _is_ledger(ledger)))
     _require("unit", values.get("unit") is None or _is_unit(values["unit"]))
+    _require("answers", isinstance(values.get("answers"), str | None))
     _require("segment", _is_segment(values.get("segment")))
     _require("details", isinstance(details, dict) and _has_totals(details) and _has_norms(details))
     _require("segments", _has_segments_since(details or {}))
@@ -108,8 +109,6 @@ def _is_segment(told: object) -> bool:
     if not (isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))):
         return False
     names = told.get("names")
-    if not isinstance(told.get("release", ""), str):
-        return False
     return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
 
 

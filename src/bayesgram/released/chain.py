@@ -169,7 +169,7 @@ def together(releases: Sequence[Commitment]) -> str:
     >>> week = Commitment(0.1, 1e-7, "PROVED", seeded=False, measured="")
     >>> print(together([week, week]))
     Not a promise: the 2 releases have spent ε = 0.1442 at δ = 1e-07 so far, for everything one user wrote in these
-    data. Only a budget that is fixed before the first release can be promised (--ledger).
+    data. Only a budget that a ledger fixes before the first release can be promised.
 
     """
     unit = releases[-1].unit or THESE_DATA
@@ -189,7 +189,7 @@ def together(releases: Sequence[Commitment]) -> str:
         so_far = f"what the {what} have spent together is not known"
     else:
         so_far = f"the {what} have spent ε = {digits_up(epsilon)} at δ = {digits_up(delta)} so far, for {unit}"
-    return f"Not a promise: {so_far}. Only a budget that is fixed before the first release can be promised (--ledger)."
+    return f"Not a promise: {so_far}. Only a budget that a ledger fixes before the first release can be promised."
 
 
 def spent(releases: Sequence[Commitment]) -> tuple[float, float]:

@@ -14,8 +14,6 @@ from bayesgram.files.segments import ALL, Segments
 from bayesgram.files.writing import write_folder_atomically
 from bayesgram.released.release import CARD, CONTENTS, Release
 
-RELEASE = "release"  # of a card's segment: SHA-256 of the measurements of all people, which all segments have in common
-
 
 def listed_in(path: str | Path) -> Segments:
     """Which segments a folder of releases has, as the card of all people says."""
@@ -30,8 +28,7 @@ def listed_in(path: str | Path) -> Segments:
 def load_segment(path: str | Path, segments: Segments, name: str) -> Release:
     """One release of a folder, whose card must say that it is the one of this list and name."""
     found = Release.load(Path(path) / name)
-    stated = {key: value for key, value in (found.card.segment or {}).items() if key != RELEASE}
-    if stated != {**segments.to_json(), "name": name}:
+    if found.card.segment != {**segments.to_json(), "name": name}:
         raise UsageError(
             f"{Path(path) / name}: its card is of another segment, or of another list; get the folder anew from where"
             " it was published."
@@ -55,10 +52,10 @@ class SegmentedRelease(Mapping[str, Release]):
     def of(cls, made: Sequence[Release], segments: Segments) -> "SegmentedRelease":
         """Of all people and then of each segment, each with a card that says so."""
         names = (ALL, *segments.all_names)
-        common = {RELEASE: (made[0].card.measured or {}).get("sha256", "")}
-        told = {name: {**segments.to_json(), "name": name, **common} for name in names}
+        told = {name: {**segments.to_json(), "name": name} for name in names}
+        answers = made[0].card.measured_hash
         return cls(
-            {name: one.stated(segment=told[name]) for name, one in zip(names, made, strict=True)},
+            {name: one.stated(segment=told[name], answers=answers) for name, one in zip(names, made, strict=True)},
             segments,
         )
 
@@ -95,7 +92,7 @@ class SegmentedRelease(Mapping[str, Release]):
         segments = listed_in(path)
         loaded = {name: load_segment(path, segments, name) for name in (ALL, *segments.all_names)}
         for name, one in loaded.items():
-            if one.card.release_of_segment != loaded[ALL].card.release_of_segment:
+            if one.card.answers != loaded[ALL].card.answers:
                 raise UsageError(
                     f"{Path(path) / name}: its card is of another release than that of all people; get the folder anew"
                     " from where it was published."

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import Card
+from bayesgram.released.labels import unproved_sentence
 from bayesgram.released.odds import odds_factor
 from bayesgram.released.weakness import Grade
 
@@ -22,7 +23,7 @@ UNREVIEWED = (
     "Nobody has reviewed the discovered strings yet: many people can share a secret. Decide about each of them with"
     " `bayesgram review` first."
 )
-ONE_BUDGET = "The segments of one release share one budget."
+ONE_BUDGET = "Segments of one release, and what was inferred from its measurements again, share one budget."
 ADD_UP = "ε and δ of releases about the same people add up."
 
 
@@ -76,7 +77,8 @@ def grade_of(card: Card) -> str:
 def reason(card: Card) -> str:
     """Why, with the numbers and the unit that they are for."""
     if card.guarantee is not Guarantee.PROVED:
-        return f"nothing is proved of it ({card.claim}; {card.statement})"
+        weakened = unproved_sentence(card.ingredients)
+        return f"nothing is proved of it ({card.claim}){f'; it was {weakened}' if weakened else ''}"
     factor = odds_factor(card.epsilon or 0.0)
     about = "one user" if card.is_person else f"one unit ({card.unit_shown})"
     except_for = f", except with probability δ = {card.delta:g}" if card.delta else ""
@@ -85,9 +87,8 @@ def reason(card: Card) -> str:
 
 
 def _budgets(cards: Sequence[Card]) -> list[str]:
-    """How the budgets of several releases go together: segments of one release have one."""
-    shared = {card.release_of_segment for card in cards if card.release_of_segment is not None}
-    others = sum(card.release_of_segment is None for card in cards)
-    has_segments = len(cards) - others > len(shared)
-    sentences = [ONE_BUDGET] if has_segments else []
-    return [*sentences, ADD_UP] if len(shared) + others > 1 else sentences
+    """How the budgets of several releases go together: what was made from the same noisy answers has one."""
+    known = [card.budget_key for card in cards if card.budget_key is not None]
+    sentences = [ONE_BUDGET] if len(known) > len(set(known)) else []
+    budgets = len(set(known)) + len(cards) - len(known)
+    return [*sentences, ADD_UP] if budgets > 1 else sentences
