@@ -15,7 +15,7 @@ from typing import Any
 
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 
-MOST_INGREDIENTS = 1000  # that one result may name: a bound for files that were tampered with
+MOST_INGREDIENTS = 100_000  # that one result may name: a bound for files that were tampered with
 
 
 @dataclass(frozen=True)
