@@ -32,6 +32,7 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
+from exploring import examples
 from reference import exact_delta
 
 UNITS = 1 << 30
@@ -51,7 +52,7 @@ def log_delta(epsilon, sigma):
 
 
 @given(st.floats(-30, 30), st.floats(1e-7, 15))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_the_gaussian_curve_has_twelve_digits(epsilon, mu):
     expected = exact_delta(epsilon, mu)
     assume(expected > 1e-280)

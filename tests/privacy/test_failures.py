@@ -27,6 +27,7 @@ from bayesgram.privacy.accounting import (
     pure_left,
 )
 from bayesgram.privacy.budget import Budget
+from exploring import examples
 from reference import exact_delta
 
 
@@ -91,7 +92,7 @@ budgets = st.builds(Budget, st.sampled_from([0.1, 0.3, 1.0, 2.0, 5.0]), st.sampl
 
 
 @given(st.lists(spends_with_failures, min_size=1, max_size=6), budgets)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
     if fits(spent, budget):
         assert slowly_fits(spent, budget.epsilon, budget.delta)
@@ -100,7 +101,7 @@ def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
 
 
 @given(st.lists(spends_with_failures, max_size=6), spends_with_failures, budgets)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_after_one_spend_more_nothing_fits_that_did_not_fit_before(before, more, budget):
     after = [*before, more]
     assert fits(before, budget) or not fits(after, budget)
