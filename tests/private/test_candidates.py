@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +16,7 @@ from bayesgram.private.candidate_lists import list_candidates, round_sums
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
 from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
-from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
+from bayesgram.public.novelty import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
 from discovering import PUBLIC, records
 from exploring import examples
 
@@ -329,3 +329,25 @@ def test_exponentials_don_t_depend_on_their_place_in_an_array():
         for last in range(17):
             assert (np.exp(logs[first : logs.size - last]) == np.exp(logs)[first : logs.size - last]).all()
     assert (np.array([np.exp(np.array([log]))[0] for log in logs]) == np.exp(logs)).all()
+
+
+def test_compiled_weights_don_t_depend_on_their_place_either():
+    """The kernels of a discovery that use Numba's `exp` and `log1p`: weights of candidates, and what a user adds."""
+    steps = np.random.default_rng(3).uniform(-60, 0, (1, 400))
+
+    def weights(some):
+        found = np.zeros(some.shape[1])
+        weigh(np.ascontiguousarray(some), 1, np.zeros(some.shape[1], np.bool_), found, 0, LIKELY, EXPONENT, least(1))
+        return found
+
+    together = weights(steps)
+    assert together.tolist() == log_weights(steps[0], 1).tolist()
+    for first in range(17):
+        assert weights(steps[:, first:]).tolist() == together[first:].tolist()
+        assert weights(steps[:, : 400 - first]).tolist() == together[: 400 - first].tolist()
+    lists = [np.sort(together[first : first + size])[::-1] for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))]
+    alone = [one_round(np.array([some.size]), some.copy(), 1) for some in lists]
+    for order in permutations(range(4)):
+        sizes, logs = np.array([lists[user].size for user in order]), np.concatenate([lists[user] for user in order])
+        expected = np.concatenate([alone[user] for user in order])
+        assert one_round(sizes, logs, 1).tolist() == expected.tolist()
