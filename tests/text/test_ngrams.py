@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hostile_text import CASES, as_rows, hostile_text, plain_text
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
@@ -71,6 +71,7 @@ def searched(ngrams, texts, order, case):
 @pytest.mark.parametrize("order", ORDERS)
 @examples(60)
 @given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
+@example(batches=[[":| :\\"]], case=("messages", True), limit=1)  # both were counted as the second
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
     counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:

@@ -79,6 +79,7 @@ def test_words_by_hand(text, expected):
             "Ha :-))) :’( :p ;D <333 </3 ok",
             [["ha", ":-)", ":'(", ":P", ";D", "<3", "</3", "ok"]],
         ),
+        (Tokenizer("messages"), ":| :\\ :/ :-|| :s", [[":|", ":\\", ":/", ":-|", ":S"]]),
         (Tokenizer("messages"), "^^ ^_^ -__- >.< >:( =] xD", [["^^", "^_^", "-_-", ">.<", ">:(", "=]", "xd"]]),
         (
             Tokenizer("messages"),
