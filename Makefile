@@ -8,7 +8,7 @@ SPARK  := $(VENV)/.spark
 COVERED  := $(CURDIR)/build/coverage
 MEASURED := $(BIN)/python -m coverage run -m pytest
 
-.PHONY: demo test transformers checked kernels mutants faults fuzz coverage lint format docs bench bench-peers compare-versions wheel lock clean help
+.PHONY: demo test transformers checked kernels mutants faults fuzz explore coverage lint format docs bench bench-peers compare-versions wheel lock clean help
 
 help:            ## this list
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/'
@@ -67,6 +67,14 @@ docs: $(STAMP)   ## this documentation as a website, into ./site
 FUZZ_SECONDS ?= 300
 fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 long; what it finds is in ./fuzz-findings
 	PYTHONPATH=tests $(BIN)/python -m fuzz --seconds $(FUZZ_SECONDS) --processes 2 $(FUZZ)
+
+# Every property in which privacy rests on code, with random examples. What is drawn differs from run to run; a failure
+# prints the line that repeats it, and .hypothesis keeps it for the next run.
+EXPLORE_EXAMPLES ?= 2000
+EXPLORED := tests/privacy tests/private tests/mechanisms tests/inference tests/public tests/text tests/files \
+  tests/engines/test_tasks.py tests/test_kernels.py tests/test_partition_selection.py
+explore: $(STAMP) ## property tests of what privacy rests on, EXPLORE_EXAMPLES=2000 random examples each: some minutes
+	BAYESGRAM_EXPLORE=$(EXPLORE_EXAMPLES) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m hypothesis $(EXPLORE) $(EXPLORED)
 
 # Peers have environments of their own: their pins clash with ours and with each other's. One that won't install is
 # left out, and the page says so.

@@ -3,7 +3,8 @@
 import os
 
 import pytest
-from hypothesis import settings
+
+from exploring import load_profile
 
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
 FIRST = (
@@ -17,11 +18,8 @@ FIRST = (
 # As the command line does: two test processes share two cores. It is read when NumPy is loaded, so nothing here loads it before.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-# The same examples every time, so that a run tells about the code alone. To look for new ones:
-#   pytest --hypothesis-profile explore
-settings.register_profile("fixed", derandomize=True, deadline=None)
-settings.register_profile("explore", max_examples=1000, deadline=None)
-settings.load_profile("fixed")
+# The same examples every time, or thousands of random ones: make explore.
+load_profile()
 
 
 def pytest_collection_modifyitems(items):

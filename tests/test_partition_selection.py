@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.files import read_records
@@ -15,6 +15,7 @@ from bayesgram.private.candidate_lists import list_candidates
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 SIZE = 12
@@ -74,7 +75,7 @@ def test_what_was_found_is_left_out():
     assert lists.starts.tolist() == [0, 2, 2, 3]
 
 
-@settings(max_examples=12)
+@examples(12)
 @given(st.lists(WORDS, min_size=1, max_size=5), st.integers(1, 9))
 def test_lists_are_those_of_a_discovery(texts, most):
     from discovery import read_people

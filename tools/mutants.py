@@ -27,7 +27,7 @@ from queue import SimpleQueue
 ROOT = Path(__file__).resolve().parents[1]
 PATCHES = ROOT / "tests" / "mutants"
 FOLDERS = ("src", "tests", "docs", "benchmarks", "tools")
-FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+FILES = ("pyproject.toml", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md")
 HEAD = """# Planted bugs
 
 Small privacy bugs, each a patch in `tests/mutants/`. `make mutants` plants them one by one in a copy of the sources

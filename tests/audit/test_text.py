@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -11,6 +11,7 @@ from bayesgram.audit.text import encode, frequencies, text_quality
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import END, START, release_of
 
 TABLE = {
@@ -82,7 +83,7 @@ class Loops:
 
 
 @given(texts.filter(is_known))
-@settings(max_examples=60)
+@examples(60)
 def test_everything_against_loops(given_texts):
     loops = Loops(MODEL, given_texts)
     quality = text_quality(MODEL, {"": rows(given_texts)})
@@ -95,7 +96,7 @@ def test_everything_against_loops(given_texts):
 
 
 @given(tied, texts)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_equal_words_are_suggested_as_predict_does(model, given_texts):
     given_texts = [*given_texts, model.trie.words[int(model.trie.ranked[-1])], model.predict([], 1)[0].word]
     loops = Loops(model, given_texts)
@@ -105,7 +106,7 @@ def test_equal_words_are_suggested_as_predict_does(model, given_texts):
 
 
 @given(st.lists(texts.filter(is_known), min_size=2, max_size=3))
-@settings(max_examples=30)
+@examples(30)
 def test_each_text_by_itself(several):
     named = {f"text {at}": rows(given_texts) for at, given_texts in enumerate(several)}
     quality = text_quality(MODEL, named)
@@ -118,7 +119,7 @@ def test_each_text_by_itself(several):
 
 
 @given(texts.filter(is_known), st.permutations(sorted(KNOWN)))
-@settings(max_examples=40)
+@examples(40)
 def test_words_by_how_frequent_they_are(given_texts, order):
     """Bands of another model, which lacks a word that this one has."""
     others = set(order[1:])

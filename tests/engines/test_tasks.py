@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.engines import java, tasks
@@ -23,6 +23,7 @@ from bayesgram.public.choosing import NgramScore
 from bayesgram.public.novelty import PublicText, Spelling
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 
 TEXTS = ["red fish blue fish", "one fish", "blue fish red fish. Red fish!", "", "fish fish fish"]
 TOKENIZERS = [Tokenizer(), Tokenizer(boundaries=True)]
@@ -40,7 +41,7 @@ def joined(batches):
     return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(messages, st.integers(1, 5), st.sampled_from([1, 40, 1 << 25]), st.sampled_from(TOKENIZERS))
 def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
     rows = [("ann", TEXTS[0]), *rows]  # a vocabulary of nothing is refused
@@ -63,7 +64,7 @@ def vocabulary():
     )
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(messages, st.integers(1, 5), st.sampled_from([1, 40, 1 << 25]), st.integers(1, 4))
 def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     words = vocabulary()
@@ -177,7 +178,7 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
 FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS), st.randoms())
 def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""

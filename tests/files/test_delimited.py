@@ -3,7 +3,7 @@ import io
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
@@ -11,6 +11,7 @@ from bayesgram.files import streams
 from bayesgram.files.columns import Columns
 from bayesgram.files.delimited import WRONG_COLUMNS, read_delimited
 from bayesgram.files.sources import find_sources
+from exploring import examples
 from slow_delimited import AFTER, COLUMNS, LINE_END, OPEN, ROWS, STRAY, USER, expected, refused, slow_reader
 
 
@@ -286,7 +287,7 @@ blocks = st.integers(1, 200)
     # With a line end of its own choice, csv.writer of Python 3.11 leaves other line ends within fields unquoted.
     st.sampled_from([(csv.QUOTE_MINIMAL, "\r\n"), *((csv.QUOTE_ALL, end) for end in ("\r\n", "\n", "\r"))]),
 )
-@settings(deadline=None, max_examples=200)  # a shared machine may stall
+@examples(200)  # a shared machine may stall
 def test_what_python_writes_is_read_back(parse, rows, block, name, style):
     out = io.StringIO(newline="")
     quoting, end = style
@@ -307,14 +308,14 @@ hostile_bytes = hostile.map(b"".join)
 
 
 @given(hostile_bytes, blocks, formats, st.sampled_from([b"\n", b"\r\n", b"\r"]))
-@settings(deadline=None, max_examples=700)
+@examples(700)
 def test_hostile_bytes_are_read_as_the_page_says(parse, body, block, name, end):
     data = DELIMITERS[name].encode().join([b"user", b"text"]) + end + body
     assert parse(data, block, name) == expected(data, DELIMITERS[name])
 
 
 @given(hostile_bytes, blocks)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_a_hostile_header_is_read_as_the_page_says(parse, rest, block):
     """Blank lines, stray bytes after the names, and a third column that may be anything."""
     data = b"\xef\xbb\xbf\r\n\nuser,text," + rest
@@ -327,7 +328,7 @@ def test_a_hostile_header_is_read_as_the_page_says(parse, rest, block):
 
 
 @given(hostile_bytes, formats)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_in_a_file_that_is_not_refused_each_row_means_what_it_means_alone(parse, body, name):
     header = DELIMITERS[name].encode().join([b"user", b"text"]) + b"\n"
     rows, _ = slow_reader(header + body, DELIMITERS[name])
@@ -342,7 +343,7 @@ unquoted = st.text(st.sampled_from('ab ,""'), max_size=4)
 @given(
     st.integers(2, 4).flatmap(lambda width: st.lists(st.lists(unquoted, min_size=width, max_size=width), min_size=1))
 )
-@settings(deadline=None, max_examples=250)
+@examples(250)
 def test_of_a_tsv_file_without_quoting_each_line_is_a_row_or_it_is_refused(parse, rows):
     header = ["user", "text", "x", "y"][: len(rows[0])]
     found, error = parse("".join("\t".join(row) + "\n" for row in [header, *rows]).encode(), 100, "x.tsv")
@@ -354,6 +355,6 @@ def test_of_a_tsv_file_without_quoting_each_line_is_a_row_or_it_is_refused(parse
 
 
 @given(st.binary(max_size=60) | st.lists(st.sampled_from(b'a",\n\r\xc3\xa9\xff\0'), max_size=60).map(bytes), blocks)
-@settings(deadline=None, max_examples=150)
+@examples(150)
 def test_the_size_of_blocks_changes_nothing(parse, body, block):
     assert parse(b"user,text\n" + body, block) == parse(b"user,text\n" + body, 1 << 20)

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bayesgram.files.scratch import Column, combined, looked_up
+from exploring import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
     lambda rows: [np.array(row, np.int64) for row in rows]
@@ -27,7 +28,7 @@ def folder():
     st.sampled_from([0, 40, 1 << 20]),
     st.data(),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_a_column_is_what_was_added(folder, parts, kept, data):
     column = Column(Path(tempfile.mkdtemp(dir=folder)) / "x", np.int32, width=3, kept_bytes=kept)
     whole = np.concatenate([np.zeros((0, 3), np.int32), *parts])
@@ -50,7 +51,7 @@ def test_a_column_that_lost_rows_is_an_error(tmp_path):
 
 
 @given(blocks, st.sets(st.integers(1, 39), max_size=5))
-@settings(max_examples=60)
+@examples(60)
 def test_parts_of_a_table_answer_as_the_whole(folder, asked, inner):
     table, edges = np.random.default_rng(1).random(40), np.array([0, *sorted(inner)])
     opened = []
@@ -67,7 +68,7 @@ def test_parts_of_a_table_answer_as_the_whole(folder, asked, inner):
 
 
 @given(blocks, st.sampled_from([1, 7, 39, 40, 99]))
-@settings(max_examples=60)
+@examples(60)
 def test_what_is_brought_in_parts_adds_up(folder, brought, rows):
     pairs = [(places, places * 3 + 1) for places in brought]
     sums, most = np.zeros(40, np.int64), np.full(40, -5)

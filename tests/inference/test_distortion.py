@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.distortion import (
@@ -18,6 +18,7 @@ from bayesgram.inference.distortion import (
 )
 from bayesgram.inference.measured import PublicNgrams
 from bayesgram.inference.measuring import GROUPS, NORMS, Amounts, best_choice, left_of_bins
+from exploring import examples
 
 POSITIONS = np.log(NORMS)
 
@@ -102,7 +103,7 @@ def test_what_is_usual_is_charged_where_nothing_was_asked():
     assert found(seen).rate == pytest.approx(USUAL_RATE, rel=0.15)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.floats(0.01, 1e4), st.floats(1.0, 8.0), st.integers(4, 24), st.integers(0, 1000), st.floats(0.1, 1e6))
 def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(norm, width, middle, seed, noise):
     seen, chance = people(1e5, middle, width), np.random.default_rng(seed)

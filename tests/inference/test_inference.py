@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.features import word_vectors
@@ -15,6 +15,7 @@ from bayesgram.inference.posterior import PARTS, _evidence, _gain, _with_better_
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.inference.uncertainty import BURST, MANNER, WIDER, fitted_trust, of_what_was_written, spread
 from bayesgram.inference.unclipping import lost_counts
+from exploring import examples
 from worlds import kl, noisy, of_one_source, world
 
 
@@ -199,7 +200,7 @@ def test_the_answer_moves_steadily_with_the_noise():
     assert found[-1] < 1.01
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.integers(0, 10**6))
 def test_evidence_is_the_log_likelihood_with_the_total_that_fits_best(seed):
     chance = np.random.default_rng(seed)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.measured import Measured, PublicNgrams
@@ -26,6 +26,7 @@ from bayesgram.inference.measuring import (
     typical,
 )
 from bayesgram.inference.posterior import _with_better_total
+from exploring import examples
 
 
 def trigrams(size=3000, words=300, seed=0):
@@ -124,7 +125,7 @@ def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_
     assert np.mean(costs) == pytest.approx(expected, rel=0.15)
 
 
-@settings(deadline=None, max_examples=20)
+@examples(20)
 @given(st.integers(0, 1000), st.floats(0.3, 8.0))
 def test_clipping_leaves_of_single_n_grams_what_their_scale_says(seed, clip_norm):
     """Everybody writes one n-gram: min(1, Λs) is left of it, exactly."""
@@ -152,7 +153,7 @@ def test_what_clipping_does_to_all_is_a_mean_and_its_unevenness():
     assert found.unevenness == pytest.approx((parts.std() / parts.mean()) ** 2)
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(st.floats(0.01, 1e4))
 def test_clipping_leaves_of_a_bin_what_it_leaves_of_users_spread_over_it(clip_norm):
     """Against the mean over many users of norms even in log; a bin is half an octave around its middle."""

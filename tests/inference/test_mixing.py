@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.measured import PublicNgrams
 from bayesgram.inference.measuring import shape_of, shapes
 from bayesgram.inference.mixing import PRIOR_DEVIATION, SPREAD, fitted_weights, kinds_of, likely_weights
 from bayesgram.inference.posterior import infer
+from exploring import examples
 from worlds import kl, noisy, world
 
 
@@ -38,7 +39,7 @@ def test_weights_of_sources_are_learnt_and_a_useless_one_gets_none():
     assert np.abs(found.weights - [0.3, 0.7, 0.0]).max() < 5 * found.deviations.max() + 0.01
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(st.integers(2, 5), st.integers(0, 10**6), st.floats(0.0, 3.0))
 def test_weights_are_those_of_a_search_over_the_simplex(number, seed, power):
     """At the weights that are found no step toward any source, and none between two, lowers the penalised squares."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference import features as features_module
@@ -13,6 +13,7 @@ from bayesgram.inference import pooling
 from bayesgram.inference.features import RIDGES, Features, word_vectors
 from bayesgram.inference.pooling import Pool, conjugate_gradients, learnt_ridges, pooled_means
 from bayesgram.inference.shrinkage import GRID, posterior
+from exploring import examples
 from worlds import kl, of_one_source, world
 
 
@@ -22,7 +23,7 @@ def dense(features):
     return np.array([features.times(row) for row in np.eye(size)]).T
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.integers(1, 4), st.integers(2, 6), st.integers(2, 12), st.integers(0, 999))
 def test_products_with_the_features_are_those_of_a_matrix(order, words, size, seed):
     chance = np.random.default_rng(seed)
@@ -170,7 +171,7 @@ def test_word_vectors_bring_words_of_like_company_together():
     assert likeness[0, 1] > likeness[0, 6] + 0.5
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(st.integers(2, 3), st.sampled_from([2, 5, 30, 200]), st.integers(1, 40), st.integers(0, 999))
 def test_word_vectors_of_the_same_text_are_the_same(order, words, size, seed):
     """To the last bit, also of few n-grams of many words, whose matrix has a low rank."""

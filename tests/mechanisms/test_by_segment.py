@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -33,6 +33,7 @@ from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.segmented import SegmentedRelease
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from recording import CHOICES, RecordingNoise, choosing
 from strategies import matrices
 
@@ -67,7 +68,7 @@ def measured_by(mechanism, counts, public, budget=BUDGET):
 # What is asked, and how far one user moves it
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(
     st.sampled_from([vocabulary(), vocabulary(2)]),
     st.sampled_from(sorted(CHOICES)),
@@ -106,7 +107,7 @@ def literal(row, public, measured, clip_norm):
     return np.array([int(value * scale) for value in values])
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(matrices(users=(1, 3), ngrams=(3 * SIZE, 3 * SIZE), largest=50), st.floats(0.3, 30))
 def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
     """Segments × n-grams, n-grams and words of all people, and the totals of all and of each segment: clipped whole."""
@@ -131,7 +132,7 @@ def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     assert 0 < SEGMENT_PART < 1
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(matrices(users=(1, 4), ngrams=(3 * SIZE, 3 * SIZE), largest=50))
 def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(matrix):
     _, (everyone, *segments), _ = measured_by(Posterior(1e4), by_segment(matrix), vocabulary(), Budget(1.0, 1e-6))
@@ -144,7 +145,7 @@ def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(ma
             assert one[at].total == pytest.approx(own[place].sum(), **close)
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(
     st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3)),
     st.sampled_from([None, *CHOICES.values()]),

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import discovering
@@ -25,6 +25,7 @@ from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.candidate_lists import CandidateLists
 from bayesgram.private.clip import UNITS
 from discovering import BUDGET, MANY, PUBLIC, measured, mechanism, people
+from exploring import examples
 from recording import RecordingNoise
 
 ROUNDS = [1, 2, 10]
@@ -117,7 +118,7 @@ def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_
 # Steering: noisy numbers and public weights alone
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 2**32), st.floats(0.05, 0.95), st.floats(2, 60))
 def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_weight(seed, part, level):
     rng, course = np.random.default_rng(seed), RoundSchedule(4.7, level)
@@ -169,7 +170,7 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
         assert weights == pytest.approx(np.where(top_candidates, np.exp(logs), 0.0), rel=1e-5)
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(0, 60))
 def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobody_else_at_all(seed, rounds, size):
     """Neighbours are asked round by round, with the same answers: lists differ by eve's z in each."""

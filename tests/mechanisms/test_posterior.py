@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -29,6 +29,7 @@ from bayesgram.private.counts import count
 from bayesgram.public.prior import public_distribution
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from recording import CHOICES, Answering, asked_by, choosing, measured_by
 from strategies import matrices
 
@@ -56,7 +57,7 @@ def whole_of(vocabulary, budget):
     return calibrate_gaussian(budget, coordinates=coordinates_of(vocabulary), units=UNITS)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.floats(0.3, 30))
 def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = bigrams(matrix.shape[1]), Posterior(clip_norm), Budget(0.3, 1e-6)
@@ -80,7 +81,7 @@ vocabularies = st.sampled_from([mixed_orders(), bigrams(7), reference.vocabulary
 budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(vocabularies, st.sampled_from([None, *CHOICES.values()]), budgets, matrices(users=(0, 4), ngrams=(7, 7)))
 def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix):
     """Exactly, in fractions, on every path; and hardly anything is left over."""
@@ -101,7 +102,7 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
 hostile_numbers = st.one_of(st.integers(-(2**62), 2**62), st.sampled_from([-UNITS, 0, UNITS, 1000 * UNITS, 2**62]))
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(vocabularies, budgets, st.lists(hostile_numbers, min_size=1, max_size=80))
 def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(vocabulary, budget, numbers):
     """Noise can say anything: the choice is one that can be made, for no more than is left."""
@@ -114,7 +115,7 @@ def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(vocabu
     assert min(NORM_EDGES) <= details["clip_norm_used"] <= max(NORM_EDGES)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(vocabularies, st.sampled_from(sorted(CHOICES)), matrices(users=(1, 4), ngrams=(7, 7), largest=50))
 def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matrix):
     """Amounts, lost words and counts, whichever way the mechanism goes on; and the scales do not move."""
@@ -129,7 +130,7 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
             assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
 def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = mixed_orders(), Posterior(clip_norm), Budget(0.3, 1e-6)
@@ -143,7 +144,7 @@ def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, cl
         assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50))
 def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrote(matrix):
     _, measured, _ = measured_by(Posterior(1e4), reference.user_counts(matrix), mixed_orders(), Budget(1.0, 1e-6))
@@ -157,7 +158,7 @@ def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrot
     assert measured[0].word_counts is measured[1].word_counts is None
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(vocabularies, matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.sampled_from([0.5, 2.0, 30.0]))
 def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(vocabulary, matrix, clip_norm):
     """A norm of lost words that nobody reaches."""

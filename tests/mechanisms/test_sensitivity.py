@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -10,12 +10,13 @@ from bayesgram.errors import UsageError
 from bayesgram.mechanisms.sensitivity import Statistics, weights
 from bayesgram.private.clip_counts import clip
 from elsewhere import Elsewhere
+from exploring import examples
 from strategies import matrices
 
 slopes = st.one_of(st.floats(1e-4, 1e4), st.sampled_from([0.001, 0.25, 0.5, 1.0, 2.0, 10.0]))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(matrices(), slopes)
 def test_user_shifts_are_those_of_deleting_each_user(matrix, slope):
     max_count = int(matrix.max(initial=1))
@@ -24,7 +25,7 @@ def test_user_shifts_are_those_of_deleting_each_user(matrix, slope):
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-7)
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(matrices(users=(1, 6)), slopes)
 def test_the_repaired_bound_is_never_below_gamma(matrix, slope):
     statistics = Statistics(reference.clipped(matrix))

@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -24,6 +24,7 @@ from bayesgram.public.sources import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.release import Release
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from recording import CHOICES, asked_by, choosing
 from strategies import matrices
 
@@ -71,7 +72,7 @@ def cost(asked, mechanism, public):
     )
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(
     proved,
     budgets,
@@ -97,7 +98,7 @@ def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, b
     assert pure_epsilon >= Fraction(spend.pure_epsilon) * Fraction(2, 3) * (1 - Fraction(1, 10**9))  # 3W in place of 2W
 
 
-@settings(deadline=None, max_examples=80)
+@examples(80)
 @given(proved, budgets, st.booleans())
 def test_what_is_charged_is_within_what_the_card_claims(mechanism, budget, orders):
     spend = mechanism.spend(vocabulary(orders and isinstance(mechanism, Posterior)), budget)

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -25,6 +25,7 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 
 SIZE = 60
 MANY = {"users": 1e5, "draws": 1}
@@ -42,7 +43,7 @@ def noise_of(budget):
 # What each of several releases may spend
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.sampled_from([0.1, 0.37, 1.0, 3.3]), st.sampled_from([1e-9, 1e-6]), st.integers(1, 400))
 def test_releases_share_a_budget_as_a_ledger_composes_them(epsilon, delta, releases):
     each = Shares(delta, releases).each(epsilon, noise_of)

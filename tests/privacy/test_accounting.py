@@ -9,7 +9,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.special import log_ndtr
 
@@ -32,6 +32,7 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
+from exploring import examples
 from reference import exact_delta
 
 UNITS = 1 << 30
@@ -51,7 +52,7 @@ def log_delta(epsilon, sigma):
 
 
 @given(st.floats(-30, 30), st.floats(1e-7, 15))
-@settings(deadline=None, max_examples=300)
+@examples(300)
 def test_the_gaussian_curve_has_twelve_digits(epsilon, mu):
     expected = exact_delta(epsilon, mu)
     assume(expected > 1e-280)
@@ -198,6 +199,7 @@ def test_the_order_does_not_matter(before, delta, random):
 
 
 @given(st.lists(spends, max_size=10), st.sampled_from([1e-7, 1e-3]))
+@example([Spend(1e-4, 0.01), Spend(0.3, 0.1)], 1e-3)  # both round their last digits, and did it differently
 @settings(deadline=None)
 def test_what_fits_is_what_composes_to_no_more(before, delta):
     epsilon = composed_epsilon(before, delta)

@@ -1,13 +1,14 @@
 """A failure probability beside the noise: what a budget allows then, against formulas written out and 60 digits."""
 
 import math
+import random
 import re
 from fractions import Fraction
 from pathlib import Path
 
 import mpmath
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from bayesgram.privacy import accounting
@@ -27,6 +28,7 @@ from bayesgram.privacy.accounting import (
     pure_left,
 )
 from bayesgram.privacy.budget import Budget
+from exploring import examples
 from reference import exact_delta
 
 
@@ -91,7 +93,7 @@ budgets = st.builds(Budget, st.sampled_from([0.1, 0.3, 1.0, 2.0, 5.0]), st.sampl
 
 
 @given(st.lists(spends_with_failures, min_size=1, max_size=6), budgets)
-@settings(deadline=None, max_examples=200)
+@examples(200)
 def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
     if fits(spent, budget):
         assert slowly_fits(spent, budget.epsilon, budget.delta)
@@ -100,7 +102,7 @@ def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
 
 
 @given(st.lists(spends_with_failures, max_size=6), spends_with_failures, budgets)
-@settings(deadline=None, max_examples=60)
+@examples(60)
 def test_after_one_spend_more_nothing_fits_that_did_not_fit_before(before, more, budget):
     after = [*before, more]
     assert fits(before, budget) or not fits(after, budget)
@@ -111,6 +113,7 @@ def test_after_one_spend_more_nothing_fits_that_did_not_fit_before(before, more,
 
 
 @given(st.lists(spends_with_failures, min_size=1, max_size=6), st.sampled_from([1e-7, 1e-6, 1e-3, 0.1]), st.randoms())
+@example([Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 3e-14)], 1e-7, random.Random(0))  # at its edge
 @settings(deadline=None)
 def test_the_first_spend_decides_and_the_order_of_the_others_does_not_matter(spent, delta, random):
     composed = composed_epsilon(spent, delta)

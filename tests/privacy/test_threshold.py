@@ -6,7 +6,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import norm
@@ -16,6 +16,7 @@ from bayesgram.privacy.accounting import Allowance, discovery_left, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.threshold import SPLITS, TAIL, calibrate_rounds, calibrate_threshold, failure
 from bayesgram.private.clip import UNITS
+from exploring import examples
 
 MOST, SMALLEST = 100, 0.02  # as the door has them
 budgets = st.builds(Budget, st.floats(0.05, 8), st.floats(1e-12, 1e-4))
@@ -66,7 +67,7 @@ def weights(draw, most, smallest, whole):
     return np.sqrt(smallest**2 + spare * raw / max(raw.sum(), 1e-9))
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(st.data(), st.integers(1, 300), st.floats(0.01, 0.4), st.floats(0.02, 3), st.floats(0, 8), st.floats(0, 1))
 def test_no_weights_publish_more_than_the_bound(data, most, smallest, unit, beyond, part):
     gap, whole = 2 + unit + beyond, smallest**2 + part * (1 - smallest**2)
@@ -117,7 +118,7 @@ def test_known_values_of_one_round():
     assert threshold.floor == pytest.approx(0.02 / 1.02 * threshold.level, rel=1e-9)
 
 
-@settings(max_examples=2)
+@examples(2)
 @given(budgets, st.integers(0, 2**32))
 def test_whatever_is_in_common_one_round_is_within_its_budget(budget, seed):
     """u has b² in common with others' sums that reach S, and any weights below S; noise of the scale that is drawn."""
@@ -159,7 +160,7 @@ def test_known_values_of_rounds():
     assert threshold.floor == 0.0
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(budgets, st.integers(1, 100))
 def test_rounds_are_within_their_budget(budget, rounds):
     """m Q((T − 1)/σ) for the noise that is drawn, with 30 digits, and the Gaussian curve of all rounds together."""
@@ -206,7 +207,7 @@ def in_norm(angle):
 angles = st.floats(0, math.pi / 2)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.floats(0.4, 4), st.floats(0.2, 3), st.floats(-3, 3), angles, angles, angles, st.floats(0, 2))
 def test_two_rounds_are_private_whatever_the_noise_on_one_s_own_makes_a_user_do(
     sigma, above, cut, first, low, high, epsilon
@@ -233,7 +234,7 @@ def test_in_several_rounds_what_is_published_is_no_mixture_with_what_it_would_be
 
 @given(budgets, st.sampled_from([1, 2, 10, 77]))
 @example(Budget(1.0, 1e-7), None)
-@settings(max_examples=30)
+@examples(30)
 def test_what_is_charged_is_the_noise_that_is_drawn(budget, rounds):
     threshold = one(budget) if rounds is None else several(budget, rounds)
     rounds = rounds or 1

@@ -9,6 +9,7 @@ import reference
 from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.private.clip import UNITS, Coordinates
 from elsewhere import Elsewhere
+from exploring import examples
 from strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
@@ -85,7 +86,7 @@ hostile = st.lists(
 largest_amounts = st.one_of(st.floats(1e-3, 1e12), st.sampled_from([1e-300, 1.0, 1e300, np.inf]))
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(hostile, largest_amounts, st.integers(0, 40), st.integers(0, 20), st.integers(0, 9))
 def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, number, first_words):
     """Also somebody who wrote nothing, and two billion of everything."""

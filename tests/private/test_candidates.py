@@ -2,12 +2,12 @@
 
 import math
 from collections import Counter
-from itertools import pairwise
+from itertools import pairwise, permutations
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
@@ -16,8 +16,9 @@ from bayesgram.private.candidate_lists import list_candidates, round_sums
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
 from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
-from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
+from bayesgram.public.novelty import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
 from discovering import PUBLIC, records
+from exploring import examples
 
 WORDS = 6
 HASHES = np.random.default_rng(3).integers(0, 2**64, WORDS, np.uint64)
@@ -61,7 +62,7 @@ def expected(user, orders, table, most):
     return [window for *_, window in sorted(found, reverse=True)][:most]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(streams(), st.integers(1, 12))
 def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
     users, orders, starts, tokens, logs, table = stream
@@ -91,7 +92,7 @@ def lists_of_logs(draw):
     return np.array(sizes, np.int64), ordered(sizes, rng.random(sum(sizes)) * width - width)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(lists_of_logs())
 def test_in_one_round_nobody_gives_more_than_b_nor_less_than_the_smallest(given_lists):
     sizes, logs = given_lists
@@ -134,7 +135,7 @@ def rounds(draw):
     return lists, weights
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(rounds())
 def test_in_every_round_users_add_vectors_of_norm_b_at_most_and_of_nobody_else(round_of):
     lists, weights = round_of
@@ -197,7 +198,7 @@ def windows(said):
     return found - known
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(rows)
 def test_lists_are_those_of_plain_python(said):
     weights, lists = listed(said)
@@ -218,7 +219,7 @@ def test_lists_are_those_of_plain_python(said):
     assert all(len(set(own)) == len(own) for own in lists)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(rows, st.lists(st.lists(SAID, max_size=30).map(" ".join), max_size=3), st.integers(0, 12), st.integers(1, 30))
 def test_a_user_who_is_added_changes_the_sums_by_what_that_user_adds_alone(said, texts, at, most):
     """In the first round by the sums of everybody, in later ones by any weights of candidates' texts."""
@@ -234,7 +235,7 @@ def test_a_user_who_is_added_changes_the_sums_by_what_that_user_adds_alone(said,
     assert sorted(filter(None, lists_with)) == sorted(filter(None, [*lists, *listed(mine, most)[1]]))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(rows, st.randoms(use_true_random=False))
 def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, random):
     shuffled = random.sample(said, len(said))
@@ -249,7 +250,7 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
 
 
 @given(rows)
-@settings(max_examples=25)
+@examples(25)
 def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said):
     renamed = [(f"somebody {place % 3}", text) for place, (_, text) in enumerate(reversed(said))]
     for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
@@ -328,3 +329,25 @@ def test_exponentials_don_t_depend_on_their_place_in_an_array():
         for last in range(17):
             assert (np.exp(logs[first : logs.size - last]) == np.exp(logs)[first : logs.size - last]).all()
     assert (np.array([np.exp(np.array([log]))[0] for log in logs]) == np.exp(logs)).all()
+
+
+def test_compiled_weights_don_t_depend_on_their_place_either():
+    """The kernels of a discovery that use Numba's `exp` and `log1p`: weights of candidates, and what a user adds."""
+    steps = np.random.default_rng(3).uniform(-60, 0, (1, 400))
+
+    def weights(some):
+        found = np.zeros(some.shape[1])
+        weigh(np.ascontiguousarray(some), 1, np.zeros(some.shape[1], np.bool_), found, 0, LIKELY, EXPONENT, least(1))
+        return found
+
+    together = weights(steps)
+    assert together.tolist() == log_weights(steps[0], 1).tolist()
+    for first in range(17):
+        assert weights(steps[:, first:]).tolist() == together[first:].tolist()
+        assert weights(steps[:, : 400 - first]).tolist() == together[: 400 - first].tolist()
+    lists = [np.sort(together[first : first + size])[::-1] for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))]
+    alone = [one_round(np.array([some.size]), some.copy(), 1) for some in lists]
+    for order in permutations(range(4)):
+        sizes, logs = np.array([lists[user].size for user in order]), np.concatenate([lists[user] for user in order])
+        expected = np.concatenate([alone[user] for user in order])
+        assert one_round(sizes, logs, 1).tolist() == expected.tolist()

@@ -15,6 +15,7 @@ from bayesgram.kernels import AS_PYTHON
 from bayesgram.private.clip import UNITS, Coordinates, _enforce_norm_bound, clipped_sum
 from bayesgram.private.clip_counts import MAX_TOTAL, clip
 from elsewhere import Elsewhere
+from exploring import examples
 from reference import expanded, measured_of
 from strategies import matrices
 
@@ -91,7 +92,7 @@ rows = st.lists(st.tuples(st.integers(1, 2**31 - 1), st.floats(1e-6, 1e6)), min_
 norms = st.one_of(st.floats(1e-6, 1e9), st.sampled_from([1.0, 2.0, math.sqrt(2), 5.0]))
 
 
-@settings(deadline=None, max_examples=500)
+@examples(500)
 @given(rows, norms)
 def test_no_user_moves_the_fixed_point_sum_by_more_than_the_bound(row, clip_norm):
     counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])

@@ -12,6 +12,7 @@ import reference
 from bayesgram.errors import UsageError
 from bayesgram.private.clip import UNITS, Coordinates, LostWords, _lost_sum, clipped_sum, lost_sum
 from elsewhere import Elsewhere
+from exploring import examples
 from strategies import matrices
 
 norms = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 2.0, 5.0, 1e9]))
@@ -54,7 +55,7 @@ hostile = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@examples(300)
 @given(hostile, st.sampled_from([1e-6, 1.0, 5.0, 1e9]), st.sampled_from([1e-6, 0.25, 1.0, 5.0, 1e9]))
 def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, lost_norm):
     counts, shape, lost_shape, words = (np.array(column) for column in zip(*row, strict=True))

@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -20,6 +20,7 @@ from bayesgram.private import counts as counting
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.store import load_counts, load_user_counts, save_counts, segments_of
 from bayesgram.private.streaming import count_to_folder
+from exploring import examples
 
 SECRET = "zanzibar"
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
@@ -77,7 +78,7 @@ def test_a_user_of_several_segments_is_one_row():
     assert SECRET not in repr(counts)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(
     st.lists(
         st.tuples(

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -15,6 +15,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private import store
 from bayesgram.private.store import load_counts, save_counts
 from bayesgram.private.stored import open_counts
+from exploring import examples
 from strategies import matrices
 
 
@@ -26,7 +27,7 @@ def same(first, second):
     )
 
 
-@settings(deadline=None, max_examples=30)
+@examples(30)
 @given(matrices(users=(1, 6)), st.integers(1, 7))
 def test_round_trip(tmp_path_factory, matrix, rows_at_once):
     matrix = matrix[matrix.sum(axis=1) > 0]
@@ -175,7 +176,7 @@ def part_files(folder, matrix, vocabulary, parts, random):
     return rows
 
 
-@settings(deadline=None, max_examples=40)
+@examples(40)
 @given(matrices(users=(2, 6), ngrams=(2, 6), largest=9), st.integers(2, 5), st.randoms(use_true_random=False))
 def test_users_are_merged_across_the_part_files_of_a_folder(tmp_path_factory, matrix, parts, random):
     """Else one person would be clipped once for each file: k files, k times the contribution."""

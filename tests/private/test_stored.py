@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
@@ -25,6 +25,7 @@ from bayesgram.private.store import Batch, load_counts, save_counts
 from bayesgram.private.stored import StoredCounts, open_counts, whole_users
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokens import buffers
+from exploring import examples
 
 SIZE = 4
 NAMES = ["a", "b", "7", "77", "ß", "user-12", "user-0000000000000000000001", "user-0000000000000000000002"]
@@ -103,7 +104,7 @@ def small(monkeypatch):
     monkeypatch.setattr(stored, "BLOCK_ROWS", 3)
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(row_files(), st.integers(1, 7), st.integers(1, 7), st.integers(1, 5))
 def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(tmp_path_factory, made, group, batch, block):
     files, together = made
@@ -119,7 +120,7 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(tmp_path_factory
             assert found.tolist() == expected.tolist(), name
 
 
-@settings(deadline=None, max_examples=150)
+@examples(150)
 @given(st.lists(st.lists(st.integers(0, 7), max_size=6), max_size=8), st.integers(1, 6))
 def test_every_user_is_in_one_block(runs, block):
     """Whose rows are together; ids that come twice in a dictionary are one user."""

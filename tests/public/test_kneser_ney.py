@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
@@ -27,6 +27,7 @@ from bayesgram.released.pruning import pruned
 from bayesgram.released.trie import context_sums
 from bayesgram.text import ngrams as ngrams_module
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 KNOWN = ["a", "b", "c", "é", "𝒱"]
@@ -173,7 +174,7 @@ def agrees(trie, literal):
 
 
 @given(texts, st.integers(2, 6))
-@settings(max_examples=120)
+@examples(120)
 def test_the_literal_reference(rows, order):
     literal = Literal(rows, order)
     found = agrees(kneser_ney(counted(rows, order)), literal)
@@ -181,7 +182,7 @@ def test_the_literal_reference(rows, order):
 
 
 @given(texts, st.integers(2, 5), st.integers(1, 30))
-@settings(max_examples=80)
+@examples(80)
 def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     text = counted(rows, order)
     keep = len(text.words) + extra
@@ -192,7 +193,7 @@ def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
 
 
 @given(texts, st.integers(2, 6))
-@settings(max_examples=30)
+@examples(30)
 def test_a_size_that_all_fit_in_changes_nothing(rows, order):
     text = counted(rows, order)
     whole, same = kneser_ney(text), Pruning(text).model(text.size)
@@ -200,7 +201,7 @@ def test_a_size_that_all_fit_in_changes_nothing(rows, order):
 
 
 @given(texts, st.integers(2, 6))
-@settings(max_examples=20)
+@examples(20)
 def test_tokenizers_with_and_without_boundaries_count_alike(rows, order):
     plain = SimpleNamespace(ngrams=pa.array(KNOWN, pa.large_string()))
     inputs = pa.table({"text": [" ".join(row) for row in rows]})
@@ -242,7 +243,7 @@ def same(ours, theirs):
 
 
 @given(texts, st.integers(2, 6), st.integers(1, 5), st.integers(1, 30))
-@settings(max_examples=25)
+@examples(25)
 def test_some_rows_at_a_time_give_the_same_model(rows, order, few, extra):
     whole = Pruning(counted(rows, order))
     with pytest.MonkeyPatch.context() as patch:

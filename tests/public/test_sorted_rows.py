@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.public.sorted_rows import SortedRows
+from exploring import examples
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +25,7 @@ def folder():
     st.sampled_from([1, 7, 50, 1000]),
     st.integers(0, 100),
 )
-@settings(max_examples=60)
+@examples(60)
 def test_runs_are_merged(folder, order, words, size, rows, seed):
     rng = np.random.default_rng(seed)
     ngrams = np.unique(rng.integers(0, min(words, 10**9), (size, order)), axis=0).astype(np.int32)

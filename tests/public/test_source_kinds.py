@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
@@ -17,6 +17,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.arpa import write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import release_of
 from source_texts import chosen, several, stored, table, windows, words
 
@@ -101,7 +102,7 @@ def test_a_model_among_the_files_of_a_source_is_refused(tmp_path):
         Vocabulary.from_public({"x": [str(tmp_path / "a.txt"), str(tmp_path / "m.arpa")]}, order=1)
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(several, st.integers(1, 3), st.integers(1, 12), st.data())
 def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
     """Whether a source is text, or a list of all its n-grams."""
@@ -123,7 +124,7 @@ def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
 # A list that is there already
 
 
-@settings(deadline=None, max_examples=50)
+@examples(50)
 @given(several, st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=9))
 def test_a_list_is_counted_in_its_order(sources, listed):
     ngrams = sorted([" ".join(ngram) for ngram in listed], key=lambda ngram: ngram.count(" "))

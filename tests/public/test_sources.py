@@ -16,12 +16,13 @@ from bayesgram.public.sources import Source, mixture
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngrams as text_ngrams
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from source_texts import chosen, mixed, several, stored, table, windows
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 
 
-@settings(deadline=None, max_examples=60)
+@examples(60)
 @given(several, st.integers(1, 3), st.integers(1, 12), st.booleans(), st.sampled_from([0, 1000]), st.integers(0, 4))
 def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, boundaries, memory, ties):
     """Exactly, however few candidates are looked up at a time."""

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -15,6 +15,7 @@ from bayesgram.released.card import Card
 from bayesgram.released.release import Release
 from bayesgram.released.scoring import ModelScorer, perplexity
 from bayesgram.text.ngrams import START
+from exploring import examples
 from language_models import END, UNKNOWN, Literal, release_of, tables
 
 CUT = bg.Tokenizer("whitespace", boundaries=True)
@@ -96,7 +97,7 @@ def model_of(table):
     return None if table is None else bg.LanguageModel.from_release(release_of(table, tokenizer=CUT.name))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(worlds(), st.lists(st.sampled_from(NAMES[:-2]), max_size=3))
 def test_equals_the_definition_and_adds_up_to_one(world, context):
     vocabulary, release, scorer, table, strength, share = world
@@ -107,7 +108,7 @@ def test_equals_the_definition_and_adds_up_to_one(world, context):
     assert ours.tolist() == pytest.approx([expected[word] for word in scorer.words], rel=2e-5, abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(tables(), st.lists(st.sampled_from(["a", "b", "é", "none"]), max_size=3))
 def test_a_back_off_model_as_a_scorer(table, context):
     scorer = ModelScorer(bg.LanguageModel.from_release(release_of(table)))

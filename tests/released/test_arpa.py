@@ -4,12 +4,13 @@ import gzip
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from bayesgram.errors import BayesgramError
 from bayesgram.released.arpa import context_sums, read_arpa, write_arpa
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import plain_arrays, release_of, tables
 
 ALREADY = "this n-gram stands there already."
@@ -37,7 +38,7 @@ def arrays(model):
 
 
 @given(tables())
-@settings(max_examples=40)
+@examples(40)
 def test_round_trip_gives_the_same_model_bit_for_bit(tmp_path_factory, table):
     model = LanguageModel.from_release(release_of(table))
     folder = tmp_path_factory.mktemp("arpa")

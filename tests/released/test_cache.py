@@ -15,6 +15,7 @@ from bayesgram.released.cache import MOST_CACHED
 from bayesgram.released.casing import CaseCounter
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import END, WORDS, everything, release_of, tables
 
 FISH = {("red", "fish"): 8.0, ("blue", "fish"): 4.0, ("fish", "swim"): 6.0, ("don't", "swim"): 2.0}
@@ -25,7 +26,7 @@ def model_of(table, tokenizer="words"):
 
 
 @given(tables(), st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=8), st.floats(0, 0.9), st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
     model = model_of(table, "whitespace")
     names = [word.decode() for word in model.trie.words.all()]

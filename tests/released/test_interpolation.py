@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -17,6 +17,7 @@ from bayesgram.released.interpolation import interpolate, likeliest_weights, tun
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.packed import is_consistent
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import END, START, UNKNOWN, everything, release_of, tables
 
 WORDS_OF_ARPA = ("a", "b", END, UNKNOWN)
@@ -103,7 +104,7 @@ def check(models, weights):
 
 
 @given(st.lists(tables(), min_size=2, max_size=3), st.lists(st.floats(0.01, 1), min_size=3, max_size=3))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_mixed_is_what_the_definition_says(several, raw):
     models = [model_of(table) for table in several]
     assume(overlap(models))
@@ -149,7 +150,7 @@ def test_order_of_models_and_scale_of_weights_change_nothing():
 
 
 @given(tables())
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_a_model_mixed_with_itself_is_itself(table):
     model = model_of(table)
     assume(len(model.trie.words) > 3)

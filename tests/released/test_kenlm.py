@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from bayesgram.experiments.population import Population
 from bayesgram.public.public_model import PublicModel
@@ -13,6 +13,7 @@ from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokens import Tokenizer
 from catalogues import release as shaken
+from exploring import examples
 from language_models import release_of, tables
 
 kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not")
@@ -37,7 +38,7 @@ def judge(model, path, sentences):
 
 
 @given(tables())
-@settings(max_examples=25)
+@examples(25)
 def test_hostile_models(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("kenlm")
     release = release_of(table)

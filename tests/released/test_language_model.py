@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
@@ -15,6 +15,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.released.arpa import context_sums
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import END, START, UNKNOWN, WORDS, Literal, everything, release_of, save_format_1, tables
 
 FISH = {
@@ -38,7 +39,7 @@ def ids(model, words):
 
 
 @given(tables())
-@settings(max_examples=60)
+@examples(60)
 def test_every_context_adds_up_to_one(table):
     model = LanguageModel.from_release(release_of(table))
     assert np.abs(context_sums(model.trie) - 1).max() < 1e-6
@@ -49,7 +50,7 @@ def test_every_context_adds_up_to_one(table):
 
 
 @given(tables())
-@settings(max_examples=60)
+@examples(60)
 def test_scores_are_those_of_the_definition(table):
     model, literal = LanguageModel.from_release(release_of(table)), Literal(table)
     assert [word.decode() for word in model.trie.words.all()] == literal.words
@@ -60,7 +61,7 @@ def test_scores_are_those_of_the_definition(table):
 
 
 @given(tables(), st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=4), st.integers(1, 12))
-@settings(max_examples=60)
+@examples(60)
 def test_predictions_are_the_best_of_all_words(table, context, k):
     model = LanguageModel.from_release(release_of(table))
     numbers = [
@@ -180,7 +181,7 @@ def test_k_out_of_range(k):
 
 
 @given(tables())
-@settings(max_examples=15)
+@examples(15)
 def test_round_trip_through_a_folder(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("models") / "model"
     model = LanguageModel.from_release(release_of(table))

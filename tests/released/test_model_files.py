@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.model_files import ARRAYS, CASING, CONTENTS
+from exploring import examples
 from language_models import plain_arrays, release_of, save_format_1, tables
 
 FISH = {
@@ -39,7 +40,7 @@ def same(one, other):
 
 
 @given(tables(), st.sampled_from([None, 4, 8]))
-@settings(max_examples=25)
+@examples(25)
 def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     folder = tmp_path_factory.mktemp("model") / "model"
     model = LanguageModel.from_release(release_of(table))
@@ -79,7 +80,7 @@ def test_a_forged_casing(tmp_path, model, content):
 
 
 @given(tables())
-@settings(max_examples=15)
+@examples(15)
 def test_a_model_of_format_1_is_the_same_model(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("model") / "model"
     model = LanguageModel.from_release(release_of(table))
@@ -120,7 +121,7 @@ def change_array(folder, name, change):
 
 
 @given(st.data())
-@settings(max_examples=60)
+@examples(60)
 def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("model") / "model"
     model = LanguageModel.from_release(release_of(FISH, tokenizer="words"))

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
@@ -20,6 +20,7 @@ from bayesgram.released.trie import NEVER
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokens import Tokenizer
 from catalogues import release as shaken
+from exploring import examples
 
 WORDS = ["blue", "fish", "red", "sea", "the"]
 SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), min_size=2, max_size=8)
@@ -83,7 +84,7 @@ def _implied(listed, table, ngram):
     return _implied(listed, table, ngram[:-1]) + shorter
 
 
-@settings(deadline=None, max_examples=25)
+@examples(25)
 @given(SENTENCES, st.integers(0, 2**32 - 1))
 def test_every_word_after_every_context_is_moved_as_the_formula_says(texts, seed):
     model = public_of({"text": texts}).mixture

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
@@ -12,6 +12,7 @@ from bayesgram.released.arpa import context_sums
 from bayesgram.released.estimate import estimate
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.pruning import pruned, worth_of
+from exploring import examples
 from language_models import release_of, tables
 
 
@@ -41,7 +42,7 @@ def literal_worth(trie, node):
 
 
 @given(tables())
-@settings(max_examples=40)
+@examples(40)
 def test_worth_is_the_relative_entropy_that_is_lost(table):
     trie = trie_of(table)
     worth = worth_of(trie)
@@ -51,7 +52,7 @@ def test_worth_is_the_relative_entropy_that_is_lost(table):
 
 
 @given(tables(), st.integers(0, 30))
-@settings(max_examples=60)
+@examples(60)
 def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
     whole = trie_of(table)
     size = len(whole.words) + 1 + extra
@@ -63,7 +64,7 @@ def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
 
 
 @given(tables(), st.integers(0, 10))
-@settings(max_examples=40)
+@examples(40)
 def test_a_pruned_model_adds_up_to_one_and_knows_all_words(table, extra):
     release = release_of(table)
     whole = LanguageModel.from_release(release)

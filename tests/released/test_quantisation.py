@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import UsageError
@@ -14,6 +14,7 @@ from bayesgram.released.quantisation import codebook, is_exact, nearest, quantis
 from bayesgram.released.trie import context_sums
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 from language_models import release_of, tables
 
 
@@ -43,7 +44,7 @@ def model(table):
 
 
 @given(tables(), st.integers(7, 14))
-@settings(max_examples=40)
+@examples(40)
 def test_few_values_are_kept_as_they_are(table, bits):
     """A codebook that has room for every value has every value."""
     exact = LanguageModel.from_release(release_of(table)).trie

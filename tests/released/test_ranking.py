@@ -3,13 +3,14 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.released.estimate import words_of
 from bayesgram.released.quantisation import quantised
 from bayesgram.released.ranking import NEVER, rank_words
 from bayesgram.released.trie import LIKELIEST, RANKED, connect
+from exploring import examples
 from tries import closed, models, vocabulary
 
 NAMES = ["a", "ab", "abc", "abcd", "abé", "abéé", "b", "ba", "é", "éa", "ééé", "𝒱", "𝒱a", "𝒱ab", "z", "za", "zb", "zc"]
@@ -47,7 +48,7 @@ def small_model(seed, order, ngrams):
 
 
 @given(st.integers(0, 10**6), st.integers(2, 4), st.integers(1, 60), st.sampled_from([1, 2, 3, 5]))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_words_stand_where_the_lists_have_them_ties_included(seed, order, ngrams, most):
     trie = small_model(seed, order, ngrams)
     rng = np.random.default_rng(seed)
@@ -57,7 +58,7 @@ def test_words_stand_where_the_lists_have_them_ties_included(seed, order, ngrams
 
 
 @given(models, st.integers(0, 10**6))
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_any_model_exact_and_rounded(made, seed):
     trie = made[0]
     rng = np.random.default_rng(seed)

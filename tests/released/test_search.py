@@ -6,7 +6,7 @@ The plain side is dictionaries and loops over what `connect` was given.
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.released import next_words, search
@@ -16,11 +16,12 @@ from bayesgram.released.quantisation import quantised
 from bayesgram.released.search import SENTENCE_END
 from bayesgram.released.trie import RANKED, connect
 from bayesgram.released.words import Words
+from exploring import examples
 from tries import Plain, model_of, models, vocabulary
 
 
 @given(models)
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_what_is_unpacked_is_what_was_packed(made):
     trie, plain, levels = made
     for order, rows in enumerate(levels, start=1):
@@ -39,7 +40,7 @@ def test_what_is_unpacked_is_what_was_packed(made):
 
 
 @given(models, st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_walks_are_those_of_the_dictionaries(made, seed):
     trie, plain, levels = made
     rng = np.random.default_rng(seed)
@@ -69,7 +70,7 @@ def test_a_long_walk_is_that_of_its_sentences():
 
 
 @given(models, st.integers(0, 10**6), st.sampled_from([1, 3, 7, 1000]))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
     trie, plain, levels = made
     rng = np.random.default_rng(seed)
@@ -128,7 +129,7 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
 
 
 @given(models, st.integers(4, 14))
-@settings(max_examples=20, deadline=None)
+@examples(20)
 def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made, bits):
     trie, _, levels = made
     smaller = quantised(trie, bits)

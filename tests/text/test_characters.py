@@ -6,12 +6,13 @@ from functools import cache
 import numpy as np
 import pytest
 from hostile_text import hostile_text
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from reference_tokenizer import APOSTROPHES, class_of, is_assigned
 
 from bayesgram.text import characters
 from bayesgram.text.characters import NORMALISE, character_table
+from exploring import examples
 
 TABLE = character_table()
 CLASS_BITS = NORMALISE - 1
@@ -133,7 +134,7 @@ def test_a_pair_of_unflagged_code_points_is_never_changed():
         assert nfc(text) == text, ascii(first)
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.one_of(hostile_text, st.text(st.sampled_from(parts()[0] + parts()[1]), max_size=6)))
 def test_text_without_a_flagged_code_point_is_unchanged_by_nfc(text):
     text = "".join(character for character in text if not flagged(character))

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hostile_text import CASES, as_rows, hostile_text, plain_text
-from hypothesis import given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
@@ -16,6 +16,7 @@ from bayesgram.files.temporary import scratch_folder
 from bayesgram.text import ngrams, tokens
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokens import Tokenizer
+from exploring import examples
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 ORDERS = range(1, MAX_ORDER + 1)
@@ -68,8 +69,9 @@ def searched(ngrams, texts, order, case):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
+@example(batches=[[":| :\\"]], case=("messages", True), limit=1)  # both were counted as the second
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
     counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:
@@ -81,7 +83,7 @@ def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batch
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(texts=some_texts, case=st.sampled_from(CASES))
 def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     tokenizer = Tokenizer(*case)
@@ -92,7 +94,7 @@ def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
 
 
 @pytest.mark.parametrize("order", ORDERS)
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     data=st.data(),
     texts=st.lists(st.one_of(st.just(""), plain_text, hostile_text), max_size=8),
@@ -119,7 +121,7 @@ def marked(text, order, case):
     return [gram for gram in grams if gram != "<s>"]
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(texts=some_texts, case=st.sampled_from(CASES), limit=st.sampled_from([1, 30, 1 << 20]))
 def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limit):
     expected = {
@@ -138,7 +140,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         assert sum(counted(counter, order).values()) == len(expected[order]) + starts
 
 
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     batches=st.lists(some_texts, max_size=4),
     order=st.sampled_from([1, 2, 3]),

@@ -4,11 +4,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.text.sorted_windows import SortedWindows, are_sortable
 from bayesgram.text.windows import NARROW, WIDE, CountMinSketch, WindowTable
+from exploring import examples
 
 streams = st.lists(st.lists(st.integers(-2, 4), max_size=12).map(lambda ids: np.array(ids, np.int32)), max_size=4)
 
@@ -26,7 +27,7 @@ def as_dict(table, at_least=1):
     return {tuple(row): int(count) for row, count in pairs}
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(streams, st.integers(1, 3), st.integers(1, 4), st.integers(1, 9))
 def test_what_is_counted(streams, order, at_least, size):
     found, expected = SortedWindows(streams, order, tokens=5), counted(streams, order)
@@ -38,7 +39,7 @@ def test_what_is_counted(streams, order, at_least, size):
     assert found.count_reached_by(size) == hashed.count_reached_by(size)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(streams, st.lists(st.tuples(*[st.integers(0, 4)] * 2), max_size=8))
 def test_what_is_asked_for_and_only_the_first_of_equal_ones(streams, asked):
     expected, found = counted(streams, 2), SortedWindows(streams, 2, tokens=5)

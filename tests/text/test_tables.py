@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.text import strings as module
@@ -13,6 +13,7 @@ from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
 from bayesgram.text.window_index import WindowIndex
 from bayesgram.text.windows import NARROW, CountMinSketch, WindowTable
+from exploring import examples
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -67,7 +68,7 @@ def numbered(known, values, *, add):
     return [known.get(value, UNKNOWN) if value else EMPTY for value in values]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(batches)
 def test_strings_are_numbered_like_a_dict(batches):
     table, known = StringTable(), {}
@@ -174,7 +175,7 @@ def test_the_strings_of_a_table_do_not_change_when_it_does():
     assert before.to_pylist() == [b"a", b"bc"]
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(strings, max_size=20))
 def test_a_hash_depends_on_the_bytes_alone(values):
     hashes = hash_rows(*flat(values)).tolist()
@@ -209,7 +210,7 @@ streams = st.lists(
 
 
 @pytest.mark.parametrize("order", range(1, 7))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(batches=streams, cores=st.integers(1, 3), again=st.booleans())
 def test_windows_are_counted_like_a_counter(order, batches, cores, again):
     tokens = max((number for batch in batches for stream in batch for number in stream), default=0) + 1
@@ -229,7 +230,7 @@ def test_windows_are_counted_like_a_counter(order, batches, cores, again):
 
 
 @pytest.mark.parametrize("order", range(1, 7))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(
     batches=streams,
     cells=st.sampled_from([2, 8, 1 << 10]),
@@ -254,7 +255,7 @@ def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, ba
 
 
 @pytest.mark.parametrize("order", range(1, 7))
-@settings(max_examples=40, deadline=None)
+@examples(40)
 @given(data=st.data(), stream=st.lists(many_tokens, max_size=40))
 def test_windows_of_a_list_are_found_where_they_are(order, data, stream):
     present = [window for window, _ in windows_of(stream, order)]
@@ -286,7 +287,7 @@ def test_windows_keep_their_counts_while_the_table_grows(order):
     assert len(counts) > 600
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     numbers=st.lists(st.integers(1, 9) | st.sampled_from([2**16 - 1, 2**16, 2**40]), max_size=30),
     size=st.integers(1, 40),

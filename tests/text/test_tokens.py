@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from hostile_text import ALPHABETS, CASES, KINDS, as_rows, hostile_text
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_tokenizer import class_of, sentences
 
@@ -15,6 +15,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import tokens
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.tokens import Tokenizer, buffers
+from exploring import examples
 
 WORDS = Tokenizer("words")
 
@@ -78,6 +79,7 @@ def test_words_by_hand(text, expected):
             "Ha :-))) :’( :p ;D <333 </3 ok",
             [["ha", ":-)", ":'(", ":P", ";D", "<3", "</3", "ok"]],
         ),
+        (Tokenizer("messages"), ":| :\\ :/ :-|| :s", [[":|", ":\\", ":/", ":-|", ":S"]]),
         (Tokenizer("messages"), "^^ ^_^ -__- >.< >:( =] xD", [["^^", "^_^", "-_-", ">.<", ">:(", "=]", "xd"]]),
         (
             Tokenizer("messages"),
@@ -110,7 +112,7 @@ def test_other_tokenizers_by_hand(tokenizer, text, expected):
 
 
 @pytest.mark.parametrize(("kind", "lowercase"), CASES)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(text=hostile_text)
 def test_cuts_as_the_page_says(kind, lowercase, text):
     assert Tokenizer(kind, lowercase).sentences(text) == sentences(text, kind, lowercase)
@@ -127,7 +129,7 @@ def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lower
     assert cut(Tokenizer(kind, lowercase), as_rows(text)) == [sentences(row, kind, lowercase) for row in text]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(hostile_text, st.sampled_from(CASES))
 def test_tokens_hold_no_space_and_no_break(text, case):
     for sentence in Tokenizer(*case).sentences(text):
@@ -137,14 +139,14 @@ def test_tokens_hold_no_space_and_no_break(text, case):
             assert not {class_of(character) for character in token} & {"SPACE", "BREAK"}
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(hostile_text)
 def test_whitespace_with_case_kept_hands_on_the_very_bytes(text):
     found = [token for sentence in Tokenizer("whitespace").sentences(text) for token in sentence]
     assert "".join(found) == "".join(c for c in text if class_of(c) not in ("SPACE", "BREAK"))
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(hostile_text, st.booleans())
 @example("İ\u0301 H\u0331 a'\u0308 \u1100\u00ad\u1161", True)
 def test_words_stay_the_same_words_when_they_are_cut_again(text, lowercase):
@@ -179,7 +181,7 @@ def cut(tokenizer, rows):
 
 
 @pytest.mark.parametrize("limit", [1, 7, 64])
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(texts=st.lists(st.one_of(st.just(""), st.just("a"), hostile_text), max_size=12), case=st.sampled_from(CASES))
 def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     tokenizer = Tokenizer(*case)
@@ -191,7 +193,7 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     assert sum(row_ends.size for _, _, row_ends in chunks) == len(texts)
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(st.lists(st.integers(0, 12), max_size=20), st.integers(1, 12), st.integers(0, 5))
 def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
     rows = pa.array([b"y" * size for size in [start, *sizes]], pa.large_binary())[1:]
@@ -205,7 +207,7 @@ def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
         assert following is None or size + len(following[0]) > limit
 
 
-@settings(max_examples=100, deadline=None)
+@examples(100)
 @given(
     st.lists(st.one_of(st.just(""), st.just("e\u0301"), hostile_text), max_size=8),
     st.integers(0, 9),
@@ -301,7 +303,7 @@ def test_a_thousand_modifiers_and_an_endless_family():
         assert messages.sentences(lone) == []
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(st.sampled_from("aB é.\n日,!?"), max_size=30))
 def test_messages_are_cut_as_words_where_there_is_nothing_else(text):
     assert Tokenizer("messages").sentences(text) == Tokenizer("words").sentences(text)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.planning import planner
@@ -27,6 +27,7 @@ from catalogues import (
     releases_of_sources,
     weak_releases,
 )
+from exploring import examples
 
 FREE = RateLimiter(rate=1e9, burst=1e9)
 PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
@@ -287,7 +288,7 @@ def test_wrong_methods_and_bodies(ask):
 
 
 @given(st.text(max_size=60), st.integers(1, 10))
-@settings(max_examples=60)
+@examples(60)
 def test_any_text_is_answered(text, k):
     answer = cached_asker()(
         "/api/predict", content=json.dumps({"text": text, "k": k}), headers={"content-type": "application/json"}
@@ -301,7 +302,7 @@ def test_any_text_is_answered(text, k):
     st.text(st.characters(exclude_categories=["Cs"]), max_size=40),
     st.sampled_from(["moved", "probability", "alphabet"]),
 )
-@settings(max_examples=40)
+@examples(40)
 def test_any_search_is_answered(text, sort):
     told = cached_catalogue().items[0].tables[3].page(sort, text, 0, 10)
     assert all(not text or text in row.ngram or not text.isprintable() for row in told.rows)

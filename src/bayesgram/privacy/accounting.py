@@ -174,10 +174,11 @@ def composed_epsilon(spends: Iterable[Spend], delta: float) -> float:
     failures = may_fail(spends)
 
     def enough(epsilon: float) -> bool:
+        # A little stricter than `fits`, which rounds differently in the last digits: an ε that comes out fits.
         slack = largest_slack(epsilon, delta)
-        within = DISCRETENESS * total.total_variation * (1 + ROUNDING) <= slack
+        within = DISCRETENESS * total.total_variation * (1 + 2 * ROUNDING) <= slack
         for_noise, most = _beside_failures(epsilon, delta, failures=failures)
-        return within and delta_of(for_noise, mu_squared, slack) <= most
+        return within and delta_of(for_noise, mu_squared, slack) * (1 + ROUNDING) <= most
 
     too_many = len(spends) > MOST_RELEASES or total.failure > _set_aside(delta, failures=failures)
     if too_many or not enough(LARGEST):

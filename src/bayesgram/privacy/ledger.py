@@ -40,6 +40,7 @@ from bayesgram.privacy.ledger_tables import (
     insert,
     new_database,
 )
+from bayesgram.privacy.noise import check_opendp
 
 LONGEST_NAME = 200
 LONGEST_DESCRIPTION = 10_000
@@ -78,9 +79,11 @@ class Ledger:
     def reserve(self, spend: Spend, description: Mapping[str, Any]) -> int:
         """Spend, durably, before noise is drawn: the number of the new entry.
 
-        Refused if it would be too much, or if its unit (`description["unit"]`) is another than that of the ledger.
+        Refused if it would be too much, if its unit (`description["unit"]`) is another than that of the
+        ledger, or if the installed OpenDP can't draw the noise (`check_opendp`).
         """
         text = _description(description)
+        check_opendp()
         with writing(self.path) as connection:
             contents = self._current(connection)
             refused = refusal(contents, spend, description)

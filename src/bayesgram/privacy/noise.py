@@ -2,12 +2,15 @@
 
 `ExactNoise` is OpenDP's sampler: exact arithmetic on integers, randomness of OpenSSL's generator. `SeededNoise` repeats
 itself, for tests and figures; a release made with it is stamped and never PROVED.
+An OpenDP whose sampler is known to be biased is refused before anything is spent (`check_opendp`).
 Does not choose scales: mechanisms do, from public bounds. A scale of 0, which would hand out exact data, is refused.
 """
 
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import metadata
 from types import ModuleType
 
 import numpy as np
@@ -19,9 +22,44 @@ from bayesgram.errors import BayesgramError
 BLOCK = 1 << 12  # entries that a core takes at a time
 GRID = 1 << 20  # steps per scale when real numbers are noised: as fine as anyone can see
 
+# The first OpenDP whose samplers have the law that they state. Earlier ones divide fractions wrongly
+# (dashu#57, mended in opendp#2639): discrete Laplace noise of scale 1.5 is 0 with probability 0.304
+# instead of 0.3215 (measured in 0.14.1).
+OLDEST_OPENDP = (0, 14, 2)
+RELEASED_VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:\.post\d+)?(?:\+[\w.]+)?", re.ASCII)
+
+
+def check_opendp() -> None:
+    """Check that the installed OpenDP draws noise of the law that it states. Does not load it.
+
+    Development versions (`0.15.0.dev…`, `0.16.0a…`) are refused whatever their number, which does
+    not say whether they were made before the sampler was mended.
+
+    Raises:
+        BayesgramError: If OpenDP is older than 0.14.2, a development version, or not installed.
+
+    """
+    oldest = ".".join(map(str, OLDEST_OPENDP))
+    upgrade = f"nothing was released or spent. Run: pip install --upgrade 'opendp>={oldest}'"
+    try:
+        version = metadata.version("opendp")
+    except metadata.PackageNotFoundError:
+        raise BayesgramError(f"OpenDP, which draws the noise, is not installed; {upgrade}") from None
+    match = RELEASED_VERSION.fullmatch(version)
+    if match is None:
+        raise BayesgramError(
+            f"OpenDP {version} is not a released version, so that the law of its noise is not known; {upgrade}"
+        )
+    if tuple(map(int, match.groups())) < OLDEST_OPENDP:
+        raise BayesgramError(
+            f"OpenDP {version} draws noise that does not have the law it states (opendp#2638), so that"
+            f" no guarantee would hold; {upgrade}"
+        )
+
 
 def opendp() -> ModuleType:
     """OpenDP, loaded when it is needed (0.2 s). "contrib" is its switch for proofs that are still under review."""
+    check_opendp()
     import opendp.prelude as dp  # noqa: PLC0415
 
     dp.enable_features("contrib")
@@ -72,9 +110,19 @@ def _on_grid(values: Floats, step: float) -> Integers:
 
 
 class ExactNoise(NoiseSource):
-    """OpenDP's exact samplers; unpredictable."""
+    """OpenDP's exact samplers; unpredictable.
+
+    Mechanisms make their source of noise before they reserve a budget, so OpenDP is checked here.
+
+    Raises:
+        BayesgramError: If the installed OpenDP is refused (`check_opendp`).
+
+    """
 
     seeded = False
+
+    def __init__(self) -> None:
+        check_opendp()
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
         """OpenDP's discrete Laplace."""

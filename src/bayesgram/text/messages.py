@@ -185,7 +185,7 @@ def _sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[i
     if ahead >= stop or not PARTS[data[ahead]] & (MOUTH | CLOSE_MOUTH):
         return at, size, False
     mouth = data[ahead]
-    out[size] = mouth - 32 if mouth >= ord("a") else mouth
+    out[size] = mouth - 32 if ord("a") <= mouth <= ord("z") else mouth
     while ahead < stop and data[ahead] == mouth:
         ahead += 1
     return ahead, size + 1, PARTS[mouth] & CLOSE_MOUTH != 0

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.audit.utility import kl_divergence
@@ -14,6 +14,7 @@ from bayesgram.experiments import crowd as module
 from bayesgram.experiments.crowd import Crowd
 from bayesgram.experiments.population import Population
 from bayesgram.private.counts import count
+from exploring import examples
 
 SMALL = {"size": 400, "sentences": 20_000, "personas": 16, "pool": 8}
 
@@ -39,7 +40,7 @@ def rows(counts):
     }
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(1, 400), st.integers(1, 400))
 def test_a_user_is_the_same_for_any_number_of_users(few, many):
     few, many = sorted((few, many))
