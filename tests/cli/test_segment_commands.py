@@ -148,7 +148,7 @@ def prepared(folder, work, users=0, seed=0, rows=None):
 
 
 def test_the_same_answers_give_the_same_folders_and_words(work, tmp_path):
-    """Through the command line, unrelated populations and nobody: given the same noisy answers, nothing else comes out."""
+    """Through the command line, also where nobody wrote: the same noisy answers give the same."""
     people = [prepared(tmp_path / f"{users}", work, users, seed) for users, seed in ((300, 3), (2, 4))]
     rows = pa.table({"user": ["ann"], "text": ["!"], "country": ["de"]})
     people.append(prepared(tmp_path / "nobody", work, rows=rows))
@@ -159,5 +159,6 @@ def test_the_same_answers_give_the_same_folders_and_words(work, tmp_path):
         files = {str(path.relative_to(folder)): path.read_bytes() for path in (folder / "out").rglob("*.*")}
         seen.append((done.stdout, re.sub(r"\d:\d\d:\d\d", "", done.stderr), files))
     assert len(seen[0][2]) == 12
-    assert seen[0] == seen[1]
-    assert seen[0] == seen[2]
+    assert seen[0][0] == seen[1][0]
+    assert seen[0][2] == seen[1][2]
+    assert seen[1] == seen[2]  # the first may have said, too, that kernels were compiled

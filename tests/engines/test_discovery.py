@@ -76,15 +76,18 @@ def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer)
 def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary, monkeypatch):
     """The driver gets the sums of what many people wrote, and no text of a few."""
     seen, kind = [], type(spark.range(1))
-    for name in ("collect", "toArrow", "toPandas"):
 
-        def call(df, *arguments, ask=getattr(kind, name), **options):
+    def noting(ask):
+        def call(df, *arguments, **options):
             found = ask(df, *arguments, **options)
             if "ngram" in df.columns:
                 seen.append(found)
             return found
 
-        monkeypatch.setattr(kind, name, call)
+        return call
+
+    for name in ("collect", "toArrow", "toPandas"):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
     there = engine.SparkText([of_columns(frame, Columns("body", "who"))], skip_bad_rows=False)
     floor = 3 * UNITS
     found = there.sums(PublicText.of(vocabulary), [1, 2], Bound(7, int(0.02 * UNITS), floor))

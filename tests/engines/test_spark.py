@@ -277,31 +277,42 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
     assert found.sizes() == (len(local.users), local.ngrams.size)
     measured = Design.of(vocabulary).ngrams
-    assert same(clipped_sum(found, measured, clip_norm=0.5), clipped_sum(local, measured, clip_norm=0.5))
+    there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
+    assert same(there, here)
 
 
 @pytest.fixture
 def brought(spark, monkeypatch):
     """What comes to the driver: the columns of every frame that is collected."""
     seen, kind = [], type(spark.range(1))
-    for name in ("collect", "toArrow", "toPandas", "take", "toLocalIterator"):
 
-        def call(frame, *arguments, ask=getattr(kind, name), **options):
+    def noting(ask):
+        def call(frame, *arguments, **options):
             seen.append(frame.columns)
             return ask(frame, *arguments, **options)
 
-        monkeypatch.setattr(kind, name, call)
+        return call
+
+    for name in ("collect", "toArrow", "toPandas", "take", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
     return seen
 
 
 @pytest.mark.parametrize("partitions", [1, 3])
-def test_the_driver_gets_answers_about_all_users_and_no_rows(spark, brought, frame, local, vocabulary, partitions):
+def test_the_driver_gets_answers_about_all_users_and_no_rows(
+    spark,
+    brought,
+    frame,
+    local,
+    vocabulary,
+    partitions,
+):
     before = spark.conf.get("spark.sql.shuffle.partitions")
     spark.conf.set("spark.sql.shuffle.partitions", partitions)
     try:
         counts = engine.count(frame, vocabulary, user_column="who", text_column="body")
         assert counts._partitions == partitions
-        assert [columns[0] for columns in brought] == ["reason"]  # why rows were left out, and how many
+        assert [columns[0] for columns in brought] == ["reason"]  # why rows were left out
         brought.clear()
         assert same(counts.totals, local.totals)
         assert brought == [["answer"]]

@@ -229,9 +229,13 @@ def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monke
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077], ids=oct)
-@pytest.mark.parametrize("make", [scratch_folder, lambda place: unfinished_folder(place / "out")], ids=["spill", "out"])
+@pytest.mark.parametrize(
+    "make",
+    [scratch_folder, lambda place: unfinished_folder(place / "out")],
+    ids=["spill", "output"],
+)
 def test_nobody_else_can_look_into_a_hidden_folder(tmp_path, make, mask):
-    """It holds private text, or counts that are not finished: whatever others may do with new files by default."""
+    """It holds private text, or unfinished counts: whatever mode new files have by default."""
     before = os.umask(mask)
     try:
         with make(tmp_path) as folder:

@@ -203,7 +203,12 @@ def released(matrix, source, folder, budget):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 20.0])
-def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tmp_path, capsys, caplog):
+def test_the_same_answers_give_the_same_segments_of_unrelated_people(
+    epsilon,
+    tmp_path,
+    capsys,
+    caplog,
+):
     caplog.set_level(logging.INFO)
     source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
     first = released(PEOPLE["many"], source, tmp_path / "first", budget)
@@ -215,7 +220,7 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tm
         again = released(PEOPLE[name], replaying.GivenAgain(source.answers), tmp_path / name, budget)
         assert again == first, name
     assert first["de/measured.parquet"] != first["all/measured.parquet"]  # it is not always the same
-    assert (*capsys.readouterr(), caplog.text) == ("", "", "")  # nor does it say who is there on the way
+    assert (*capsys.readouterr(), caplog.text) == ("", "", "")  # nothing is said on the way
 
 
 def different_people(users, shares, spread, seed):

@@ -65,7 +65,7 @@ class Growing(list):
 
 
 def test_hashes_of_users_who_are_read_meanwhile_are_kept():
-    """Text is read ahead while earlier text is spilled: a user without a hash would have that of another user."""
+    """Text is read while earlier text is spilled: a user without a hash would get another's."""
     hashes = Growing([np.array([11], np.uint64), np.array([22], np.uint64)])
     assert streaming.joined(hashes).tolist() == [11, 22]
     assert np.concatenate(list(hashes)).tolist() == [11, 22, 33]

@@ -1,4 +1,4 @@
-"""Public weights: functions of a window alone, wherever it stands and whatever text was weighed before."""
+"""Public weights: functions of a window alone, wherever it stands and whatever came before."""
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,11 @@ def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monke
 
 @pytest.mark.parametrize("more_first", [False, True])
 def test_what_is_listed_does_not_depend_on_how_many_words_another_text_has(public, more_first):
-    """A task asks about one text after the other, of few words and of millions: keys are as wide as each needs."""
-    first, second = public.numbered().find(*buffers(pa.array([b"red", b"fish"], pa.large_binary()))).tolist()
+    """A task asks about texts of few words and of millions: keys are as wide as each needs."""
+    words = pa.array([b"red", b"fish"], pa.large_binary())
+    first, second = public.numbered().find(*buffers(words)).tolist()
     assert first > 0
-    unlisted = first << NARROW | second  # a token that a key of NARROW bits would take for both of them
+    unlisted = first << NARROW | second  # what a key of NARROW bits would take for both of them
     few, many = len(public.numbered()), unlisted + 1
     for size in (many, few, many) if more_first else (few, many, few):
         index = public._index(2, size)
@@ -52,7 +53,8 @@ def test_what_is_listed_does_not_depend_on_how_many_words_another_text_has(publi
 def test_words_of_one_text_are_not_kept_for_the_next(public):
     known = public.numbered().strings().to_pylist()
     list_candidates(discovering.records(SAID), public, [1, 2], 20, memory=1 << 28)
-    sum_candidates(discovering.records(SAID), public, [1, 2], Bound(20, UNITS // 50, 1), memory=1 << 28)
+    bound = Bound(20, UNITS // 50, 1)
+    sum_candidates(discovering.records(SAID), public, [1, 2], bound, memory=1 << 28)
     public.log_probabilities(pa.array(["zog swims"], pa.large_string()))
     assert b"hunter2" not in public.numbered().strings().to_pylist()
     assert public.numbered().strings().to_pylist() == known
