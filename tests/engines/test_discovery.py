@@ -73,6 +73,29 @@ def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer)
         same(there.sums(public, orders, bound), here)
 
 
+def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary, monkeypatch):
+    """The driver gets the sums of what many people wrote, and no text of a few."""
+    seen, kind = [], type(spark.range(1))
+
+    def noting(ask):
+        def call(df, *arguments, **options):
+            found = ask(df, *arguments, **options)
+            if "ngram" in df.columns:
+                seen.append(found)
+            return found
+
+        return call
+
+    for name in ("collect", "toArrow", "toPandas"):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
+    there = engine.SparkText([of_columns(frame, Columns("body", "who"))], skip_bad_rows=False)
+    floor = 3 * UNITS
+    found = there.sums(PublicText.of(vocabulary), [1, 2], Bound(7, int(0.02 * UNITS), floor))
+    (table,) = seen
+    assert len(table) == len(found.sums) > 5
+    assert min(table["sum"].to_pylist()) >= floor
+
+
 def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(frame, private, vocabulary, tmp_path):
     here = discover(private, vocabulary, BUDGET, rounds=1, seed=3, max_new=30, **COLUMNS)
     there = discover(engine.SparkText.of(frame, **COLUMNS), vocabulary, BUDGET, rounds=1, seed=3, max_new=30)

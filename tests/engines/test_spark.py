@@ -266,6 +266,61 @@ def test_counts_on_disk_are_read_by_both_engines(spark, counts, local, vocabular
         engine.save_counts(counts, vocabulary, tmp_path / "there")
 
 
+def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabulary, tmp_path):
+    save_counts(local, vocabulary, tmp_path / "c")
+    file = tmp_path / "c" / "counts.parquet"
+    rows = pq.read_table(file)
+    file.unlink()
+    file.mkdir()
+    for number in range(3):  # every third row of everybody
+        pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
+    found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
+    assert found.sizes() == (len(local.users), local.ngrams.size)
+    measured = Design.of(vocabulary).ngrams
+    there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
+    assert same(there, here)
+
+
+@pytest.fixture
+def brought(spark, monkeypatch):
+    """What comes to the driver: the columns of every frame that is collected."""
+    seen, kind = [], type(spark.range(1))
+
+    def noting(ask):
+        def call(frame, *arguments, **options):
+            seen.append(frame.columns)
+            return ask(frame, *arguments, **options)
+
+        return call
+
+    for name in ("collect", "toArrow", "toPandas", "take", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, noting(getattr(kind, name)))
+    return seen
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_the_driver_gets_answers_about_all_users_and_no_rows(
+    spark,
+    brought,
+    frame,
+    local,
+    vocabulary,
+    partitions,
+):
+    before = spark.conf.get("spark.sql.shuffle.partitions")
+    spark.conf.set("spark.sql.shuffle.partitions", partitions)
+    try:
+        counts = engine.count(frame, vocabulary, user_column="who", text_column="body")
+        assert counts._partitions == partitions
+        assert [columns[0] for columns in brought] == ["reason"]  # why rows were left out
+        brought.clear()
+        assert same(counts.totals, local.totals)
+        assert brought == [["answer"]]
+        counts.unpersist()
+    finally:
+        spark.conf.set("spark.sql.shuffle.partitions", before)
+
+
 def test_rows_made_elsewhere_are_merged_and_checked(spark):
     rows = [(7, 1, 2), (8, 0, 1), (7, 0, 1), (8, 0, 5), (7, 1, 1)]
     merged = engine.counts_of_rows(spark.createDataFrame(rows, "user int, ngram int, count int"), vocabulary_size=2)

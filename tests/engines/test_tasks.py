@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -184,7 +185,8 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
     public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
-    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), FOUND)
+    floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
+    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
@@ -248,3 +250,29 @@ def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
     assert max(block.ngrams.size for block in blocks) <= 4
     with pytest.raises(BayesgramError, match="the rows of a user are not together"):
         list(tasks.whole_users([*batches, batches[0]], 3))
+
+
+COMES_TWICE = [("b", 0), ("c", 0), ("c", 1), ("a", 2), ("b", 1), ("d", 0)]
+
+
+def test_whoever_comes_again_in_another_block_is_noticed(monkeypatch):
+    """Users ascend within each block, and not from one to the next: b would be two users."""
+    monkeypatch.setattr(tasks, "BLOCK_ROWS", 2)
+    rows = [{"user": user, "ngram": ngram, "count": 1} for user, ngram in COMES_TWICE]
+    batches = [pa.RecordBatch.from_pylist(rows[at : at + 3]) for at in (0, 3)]
+    with pytest.raises(BayesgramError, match="the counts: the rows of a user are not together"):
+        list(tasks.whole_users(batches, 3))
+    rows = [row for row in rows if row["user"] != "b"]
+    together = [row for user in "acd" for row in rows if row["user"] == user]
+    batches = [pa.RecordBatch.from_pylist(together[at : at + 2]) for at in (0, 2)]
+    found = list(tasks.whole_users(batches, 3))
+    assert [user for block in found for user in block.users.to_pylist()] == [b"a", b"c", b"d"]
+
+
+def test_whoever_s_text_comes_again_in_another_run_is_noticed(monkeypatch):
+    """The same of text: each table is a run by itself, but for its last user."""
+    monkeypatch.setattr(tasks, "RUN_BYTES", 1)
+    rows = [{"user": user.encode(), "text": b"text %d" % number} for user, number in COMES_TWICE]
+    tables = [pa.Table.from_pylist(rows[at : at + 3]) for at in (0, 3)]
+    with pytest.raises(BayesgramError, match="the text: the rows of a user are not together"):
+        list(tasks.whole_texts(tables))

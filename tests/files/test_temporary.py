@@ -3,6 +3,7 @@
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -225,3 +226,19 @@ def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monke
         BayesgramError, match=r"no: nothing can be spilled to disk there \(No such file or directory\); .*TMPDIR"
     ):
         scratch_folder().__enter__()
+
+
+@pytest.mark.parametrize("mask", [0o000, 0o022, 0o077], ids=oct)
+@pytest.mark.parametrize(
+    "make",
+    [scratch_folder, lambda place: unfinished_folder(place / "out")],
+    ids=["spill", "output"],
+)
+def test_nobody_else_can_look_into_a_hidden_folder(tmp_path, make, mask):
+    """It holds private text, or unfinished counts: whatever mode new files have by default."""
+    before = os.umask(mask)
+    try:
+        with make(tmp_path) as folder:
+            assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    finally:
+        os.umask(before)

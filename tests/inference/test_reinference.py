@@ -59,6 +59,13 @@ def test_the_card_keeps_what_was_spent_and_says_what_was_not(made):
     assert "seeded: not for publication" in str(again.card)
 
 
+def test_the_card_keeps_the_unit_that_the_measurements_were_made_in():
+    """Else (ε, δ) for a post would be promised to a person."""
+    made = release(crowd(triples()), triples(), Posterior(), BUDGET, seed=3, unit="a post")
+    again = bg.infer(made, Vocabulary(triples().ngrams, np.arange(1, SIZE + 1), 3, Tokenizer()))
+    assert again.card.unit == made.card.unit == "a post"
+
+
 def test_public_text_matters_where_noise_hides_people(made):
     """Another prior, another answer; a wrong one is overruled where counts are clear."""
     wrong = Vocabulary(triples().ngrams, np.arange(1, SIZE + 1), 3, Tokenizer())

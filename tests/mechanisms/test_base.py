@@ -7,13 +7,17 @@ import pytest
 
 import reference
 from bayesgram.errors import UsageError
+from bayesgram.files.segments import Segments
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.k_anonymity import KAnonymity
+from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.paper import Paper
+from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
+from bayesgram.private.counts import SegmentedCounts
 from recording import RecordingNoise
 
 BUDGET = Budget(0.5, 1e-7)
@@ -35,6 +39,35 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(tmp_p
     with pytest.raises(UsageError, match=message):
         base.release(COUNTS, VOCABULARY, mechanism, BUDGET, seed=seed, ledger=ledger)
     assert ledger.path.read_bytes() == before
+
+
+OTHERS = reference.user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
+NOBODY = reference.user_counts(np.zeros((0, 3), np.int64))
+PUBLIC = {"epsilon": 0.5, "output": "out", "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}
+
+
+@pytest.mark.parametrize("people", [COUNTS, OTHERS, NOBODY], ids=["some", "others", "nobody"])
+@pytest.mark.parametrize("make", [Posterior, Gaussian, Laplace, LaplacePublic])
+def test_an_entry_of_a_ledger_says_what_is_public_and_nothing_of_people(tmp_path, people, make):
+    """Everybody who publishes reads the ledger, and its last hash is written down elsewhere."""
+    ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
+    mechanism, options = make(), {"ledger": ledger, "output": "out", "unit": "a post"}
+    budget = Budget(0.5, BUDGET.delta if mechanism.usual_delta else 0.0)
+    base.release(people, VOCABULARY, mechanism, budget, **options)
+    (entry,) = ledger.read().reservations
+    assert entry.description == {**PUBLIC, "mechanism": mechanism.name, "delta": budget.delta}
+    assert entry.spend == mechanism.spend(VOCABULARY, budget)
+
+
+def test_so_does_an_entry_for_segments(tmp_path):
+    ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
+    for people in (COUNTS, OTHERS):
+        flat = reference.user_counts(np.eye(len(people.users), 6, 1, dtype=int))
+        counts = SegmentedCounts(flat, Segments("country", ("de", "fr")))
+        options = {"ledger": ledger, "output": "out", "unit": "a post"}
+        base.release(counts, VOCABULARY, Posterior(), BUDGET, **options)
+    expected = {**PUBLIC, "mechanism": "posterior", "delta": BUDGET.delta}
+    assert [entry.description for entry in ledger.read().reservations] == [expected] * 2
 
 
 @pytest.mark.parametrize("mechanism", [Paper(), KAnonymity(2)])

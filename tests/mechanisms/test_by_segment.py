@@ -1,5 +1,6 @@
 """Releases by segment: one vector over segments × n-grams, one clip, one budget, and answers that agree."""
 
+import logging
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -161,8 +162,9 @@ def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice,
     assert spent >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
     if choice and choice.lost_share:
         whole = Posterior().by_segment(THREE).calibrated(public, budget)
-        counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
-        assert sum(values.size for _, values, _ in asked) == round(counted)
+        for variation in (whole.total_variation, spend.total_variation):
+            counted = variation * 24 * (whole.multiplier * UNITS) ** 2
+            assert sum(values.size for _, values, _ in asked) == round(counted)
 
 
 def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monkeypatch):
@@ -203,7 +205,13 @@ def released(matrix, source, folder, budget):
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 20.0])
-def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tmp_path):
+def test_the_same_answers_give_the_same_segments_of_unrelated_people(
+    epsilon,
+    tmp_path,
+    capsys,
+    caplog,
+):
+    caplog.set_level(logging.INFO)
     source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
     first = released(PEOPLE["many"], source, tmp_path / "first", budget)
     folders = ("all", "de", "fr", "other")
@@ -214,6 +222,7 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(epsilon, tm
         again = released(PEOPLE[name], replaying.GivenAgain(source.answers), tmp_path / name, budget)
         assert again == first, name
     assert first["de/measured.parquet"] != first["all/measured.parquet"]  # it is not always the same
+    assert (*capsys.readouterr(), caplog.text) == ("", "", "")  # nothing is said on the way
 
 
 def different_people(users, shares, spread, seed):

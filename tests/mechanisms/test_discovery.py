@@ -1,5 +1,6 @@
 """The door for strings, line by line of its proof: what is asked of noise, what follows from it, what is charged."""
 
+import logging
 import re
 from fractions import Fraction
 
@@ -73,6 +74,25 @@ def test_everything_that_anybody_wrote_gets_noise_also_what_one_person_wrote(rou
     assert noise.sizes[0] == 2
     loud = Silent(lambda values: np.full(values.size, 1 << 50))
     assert set(measured(mechanism(rounds, orders=[1]), said, loud)) == {"zog", "blip"}
+
+
+@pytest.mark.parametrize("rounds", [2, 10])
+def test_what_passes_by_itself_gets_noise_in_every_round(rounds):
+    """Also where the answers so far are so high that nobody gives it weight any more."""
+    the_mechanism = mechanism(rounds, orders=[1])
+    loud, lowest = Silent(lambda values: np.full(values.size, 1 << 50)), []
+    plan_round = RoundSchedule.plan_round
+
+    def noting(self, *arguments):
+        logs, stays = plan_round(self, *arguments)
+        lowest.append(logs.max())
+        return logs, stays
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RoundSchedule, "plan_round", noting)
+        assert set(measured(the_mechanism, people(9, "zog blip"), loud)) == {"zog", "blip"}
+    assert lowest == [-300.0] * (rounds - 1)
+    assert loud.sizes == [2] * rounds
 
 
 @pytest.mark.parametrize("rounds", ROUNDS)
@@ -288,6 +308,43 @@ def test_so_do_those_of_what_is_published_whatever_else_people_wrote(tmp_path, m
     assert (*capsys.readouterr(), caplog.text) == ("", "", "")
 
 
+class Dropping(ByText):
+    """The same in several rounds: what is not told has no hope after the first."""
+
+    def discrete_gaussian(self, values, *, scale):
+        answer = super().discrete_gaussian(values, scale=scale)
+        self.texts = [text for text in self.texts if text in self.told]
+        return answer
+
+
+@pytest.mark.parametrize("rounds", [2, 4])
+def test_so_do_those_of_several_rounds_whatever_else_people_wrote(
+    rounds,
+    tmp_path,
+    monkeypatch,
+    capsys,
+    caplog,
+):
+    """Candidates that are dropped on the way, and how many there were, leave no trace either."""
+    caplog.set_level(logging.INFO)
+    list_all, asked = discovery.list_candidates, []
+    noise = Dropping({"zog": 90, "like zog": 70})
+
+    def noting(*arguments, **options):
+        lists = list_all(*arguments, **options)
+        noise.texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
+        asked.append(len(noise.texts))
+        return lists
+
+    monkeypatch.setattr(discovery, "list_candidates", noting)
+    few = people(9, "like zog")
+    many = people(70, "like zog") + people(20, "blip fizz. the wham", name="other")
+    first = saved(noise, few, tmp_path / "few", rounds)
+    assert saved(noise, many, tmp_path / "many", rounds) == first
+    assert asked[0] < asked[1]
+    assert (*capsys.readouterr(), caplog.text) == ("", "", "")
+
+
 def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
     ngrams = pa.array(["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string())
     assert of_known_words(ngrams, discovering.vocabulary()).tolist() == [True, True, False, True, False]
@@ -309,6 +366,8 @@ def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
     assert ledger.read().last_number == 0
     found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, seed=1, rounds=2)
     assert found.card.guarantee.name == "NONE"
+    (claim,) = found.vocabulary.origins.claims
+    assert claim.guarantee == "NONE"  # also where the vocabulary is used
 
 
 # With real noise, end to end

@@ -83,14 +83,18 @@ def test_a_folder_of_segments_is_inferred_again_to_the_last_bit(first, tmp_path)
     assert not np.array_equal(other["de"].probabilities, made["de"].probabilities)
 
 
-def test_the_same_answers_give_the_same_segments_after_others(first, tmp_path):
+CHANGED = Segments("country", ("de", "it"), other=True)  # "it" is new, and "fr" is gone
+
+
+@pytest.mark.parametrize("segments", [THREE, CHANGED], ids=["the same", "changed"])
+def test_the_same_answers_give_the_same_segments_after_others(first, segments, tmp_path):
     """The releases before are public: given them and the noisy answers, unrelated people give the same bytes."""
 
     def released(name, source):
         rows = PEOPLE[name][PEOPLE[name].sum(axis=1) > 0] if len(PEOPLE[name]) else PEOPLE[name]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
-            following(first, seed=None, matrix=rows).save(tmp_path / name)
+            following(first, seed=None, matrix=rows, segments=segments).save(tmp_path / name)
         folder = tmp_path / name
         return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 

@@ -192,6 +192,45 @@ def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
     assert found.users_per_ngram.tolist() == expected.users_per_ngram.tolist()
 
 
+def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_path, monkeypatch):
+    """Each user is a block here, so that equal hashes meet at the edges of blocks alone."""
+    monkeypatch.setattr(stored, "BLOCK_ROWS", 1)
+    monkeypatch.setattr(store, "ROWS_READ", 1)
+    monkeypatch.setattr(stored, "_hashes", lambda block: np.ones(len(block.users), np.uint64))
+    folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9), ("a", 2, 9)]], 1)
+    found = open_counts(folder)
+    assert not isinstance(found, StoredCounts)
+    assert sorted(found.users.to_pylist()) == [b"a", b"b"]
+    measured, expected = reference.measured_of(SIZE, 0), load_counts(folder)
+    assert clipped_sum(found, measured, clip_norm=1.0).tolist() == (
+        clipped_sum(expected, measured, clip_norm=1.0).tolist()
+    )
+
+
+@pytest.mark.parametrize("together", ["by hash", "by name"])
+def test_counts_that_change_while_they_are_checked_are_not_used(tmp_path, monkeypatch, together):
+    """Another file takes the place of the one that was read, once all ids were compared."""
+    names = sorted(NAMES, key=hash_of if together == "by hash" else None)
+    folder = write(tmp_path / "c", [[(name, 1, 1) for name in names]], 3)
+    other = write(tmp_path / "d", [[(name, 1, 1) for name in [*names[:-1], names[0]]]], 3)
+    part, replacement = (next((each / "counts.parquet").iterdir()) for each in (folder, other))
+    compare, check = stored._are_together, StoredCounts._check_unchanged
+
+    def replaced(check_first, *arguments):
+        found = check_first(*arguments)
+        part.write_bytes(replacement.read_bytes())
+        return found
+
+    monkeypatch.setattr(stored, "_are_together", partial(replaced, compare))
+    if together == "by hash":
+        monkeypatch.setattr(StoredCounts, "_check_unchanged", lambda self: replaced(check, self))
+    counts = open_counts(folder)
+    assert isinstance(counts, StoredCounts)
+    monkeypatch.undo()
+    with pytest.raises(BayesgramError, match=r"/c: the counts changed while they were read"):
+        _ = counts.users_per_ngram
+
+
 @pytest.mark.parametrize("together", ["by hash", "by name"])
 def test_counts_that_change_after_they_were_checked_are_not_used(tmp_path, together):
     """Else somebody's rows could come to lie in two places, and count as two users."""

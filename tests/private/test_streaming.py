@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -52,6 +53,23 @@ def test_what_waits_on_disk_gives_the_same_counts(
     assert (told.users, told.nonzeros) == (300, whole.num_rows)
     assert load_counts(tmp_path / "streamed", vocabulary_size=len(vocabulary)).vocabulary_fingerprint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["more", "streamed"]  # no scratch is left
+
+
+class Growing(list):
+    """A list to which another thread adds as soon as it was copied."""
+
+    def copy(self):
+        found = list(self)
+        self.append(np.array([33], np.uint64))
+        return found
+
+
+def test_hashes_of_users_who_are_read_meanwhile_are_kept():
+    """Text is read while earlier text is spilled: a user without a hash would get another's."""
+    hashes = Growing([np.array([11], np.uint64), np.array([22], np.uint64)])
+    assert streaming.joined(hashes).tolist() == [11, 22]
+    assert np.concatenate(list(hashes)).tolist() == [11, 22, 33]
+    assert streaming.joined(hashes).tolist() == [11, 22, 33]
 
 
 def test_a_run_that_fails_leaves_nothing(tmp_path, vocabulary):

@@ -1,0 +1,61 @@
+"""Public weights: functions of a window alone, wherever it stands and whatever came before."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import discovering
+from bayesgram.private.candidate_lists import list_candidates
+from bayesgram.private.candidate_sums import Bound, sum_candidates
+from bayesgram.private.clip import UNITS
+from bayesgram.public import novelty
+from bayesgram.public.novelty import PublicText
+from bayesgram.text.tokens import buffers
+from bayesgram.text.windows import NARROW
+
+SAID = [("ann", "the red fish likes hunter2. zog swims"), ("bob", "hunter2 and zog")]
+
+
+@pytest.fixture
+def public():
+    return PublicText.of(discovering.vocabulary())
+
+
+@pytest.mark.parametrize("orders", [[1], [2], [3], [1, 3], [2, 3], [1, 2, 3]], ids=str)
+def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monkeypatch, orders):
+    tokens, rng = public.numbered(), np.random.default_rng(5)
+    tokens.add(*buffers(pa.array([b"zog", b"blip"], pa.large_binary())))
+    stream = rng.integers(-1, len(tokens), 60).astype(np.int32)
+    weights = public.novelty(tokens, orders)
+    whole = weights.weights(stream)
+    assert np.isfinite(whole).sum() > 5
+    assert np.isinf(whole).sum() > 5
+    for size in range(1, 8):
+        monkeypatch.setattr(novelty, "BATCH_SIZE", size)
+        assert weights.weights(stream).tobytes() == whole.tobytes(), size
+
+
+@pytest.mark.parametrize("more_first", [False, True])
+def test_what_is_listed_does_not_depend_on_how_many_words_another_text_has(public, more_first):
+    """A task asks about texts of few words and of millions: keys are as wide as each needs."""
+    words = pa.array([b"red", b"fish"], pa.large_binary())
+    first, second = public.numbered().find(*buffers(words)).tolist()
+    assert first > 0
+    unlisted = first << NARROW | second  # what a key of NARROW bits would take for both of them
+    few, many = len(public.numbered()), unlisted + 1
+    for size in (many, few, many) if more_first else (few, many, few):
+        index = public._index(2, size)
+        assert index.marks(np.array([first, second, -1], np.int32)).tolist() == [False, True, False]
+        if size == many:
+            assert not index.marks(np.array([0, unlisted, -1], np.int32)).any()
+
+
+def test_words_of_one_text_are_not_kept_for_the_next(public):
+    known = public.numbered().strings().to_pylist()
+    list_candidates(discovering.records(SAID), public, [1, 2], 20, memory=1 << 28)
+    bound = Bound(20, UNITS // 50, 1)
+    sum_candidates(discovering.records(SAID), public, [1, 2], bound, memory=1 << 28)
+    public.log_probabilities(pa.array(["zog swims"], pa.large_string()))
+    assert b"hunter2" not in public.numbered().strings().to_pylist()
+    assert public.numbered().strings().to_pylist() == known
+    assert public.to_broadcast().numbered().strings().to_pylist() == known
