@@ -233,7 +233,9 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
         code = """if True:
             import os, sys
             import scipy.special  # while the folder of Python's packages may be read
+            from bayesgram.privacy import ledger as module
             from bayesgram.privacy.ledger import *
+            module.check_opendp = lambda: None  # looks into that folder, too
             os.setuid(65534)
             ledger = Ledger.open(sys.argv[1])
             print(ledger.read().last_number)

@@ -1,7 +1,9 @@
 """An OpenDP whose noise does not have its law is refused, before anything is spent or written."""
 
 import os
+import tomllib
 from importlib import metadata
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +18,7 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.noise import ExactNoise, check_opendp, opendp
+from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, opendp
 from bayesgram.private.counts import count
 from bayesgram.private.store import save_counts
 from discovering import BUDGET, MANY
@@ -44,6 +46,12 @@ def installed(monkeypatch):
 
 def test_what_is_installed_will_do():
     check_opendp()
+
+
+def test_the_package_asks_for_what_a_run_asks_for():
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = ".".join(map(str, OLDEST_OPENDP))
+    assert [name for name in project["dependencies"] if name.startswith("opendp")] == [f"opendp>={oldest}"]
 
 
 @pytest.mark.parametrize(
