@@ -62,10 +62,12 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
     assert ledger.read().spends[0].failure > 0
 
 
-def test_a_discovery_that_can_t_be_read_spends_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_discovery_that_can_t_be_read_spends_nothing(rounds, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    with pytest.raises(BayesgramError, match="more than `memory` holds"):
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, memory=1)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1, but no more")
+    with pytest.raises(BayesgramError):
+        discover(tmp_path / "broken.parquet", discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
     assert ledger.read().last_number == 0
 
 

@@ -10,14 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.errors import BayesgramError
 from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
-from bayesgram.private.candidate_lists import list_candidates, round_sums
+from bayesgram.private.candidate_lists import list_candidates, round_units, without_dropped
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
 from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
 from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
-from discovering import PUBLIC, records
+from discovering import PUBLIC, candidates_of, records, users_of
 
 WORDS = 6
 HASHES = np.random.default_rng(3).integers(0, 2**64, WORDS, np.uint64)
@@ -138,18 +137,32 @@ def rounds(draw):
 @given(rounds())
 def test_in_every_round_users_add_vectors_of_norm_b_at_most_and_of_nobody_else(round_of):
     lists, weights = round_of
-    starts = np.append(0, np.cumsum([len(own) for own in lists])).astype(np.int64)
-    pairs = np.concatenate([np.zeros(0, np.int64), *lists]).astype(np.int32)
-    together = round_sums(starts, pairs, weights)
-    alone = [round_sums(np.array([0, len(own)]), own.astype(np.int32), weights) for own in lists]
-    assert together.tolist() == sum(alone, np.zeros(weights.size, np.int64)).tolist()
+    sizes = np.array([len(own) for own in lists], np.int64)
+    pairs = np.concatenate([np.zeros(0, np.int64), *lists])
+    together = round_units(sizes, weights[pairs])
+    alone = [round_units(np.array([len(own)]), weights[own]) for own in lists]
+    assert together.tolist() == [unit for z in alone for unit in z.tolist()]
     for z, own in zip(alone, lists, strict=True):
         assert sum(value * value for value in z.tolist()) <= B_SQUARED
         assert (z >= 0).all()
-        assert not z[np.setdiff1d(np.arange(z.size), own)].any()
         norm = math.sqrt((weights[own] ** 2).sum())
         if norm:
-            assert np.abs(z[own] - weights[own] / norm * UNITS).max() <= 2
+            assert np.abs(z - weights[own] / norm * UNITS).max() <= 2
+
+
+@settings(max_examples=150)
+@given(rounds())
+def test_what_users_give_does_not_depend_on_candidates_that_were_dropped(round_of):
+    """Those of weight 0 leave the lists: others get the same, to the last unit."""
+    lists, weights = round_of
+    sizes = np.array([len(own) for own in lists], np.int64)
+    pairs = np.concatenate([np.zeros(0, np.int64), *lists])
+    left, candidates, own = without_dropped(sizes, pairs, weights[pairs])
+    stays = weights[pairs] > 0
+    assert candidates.tolist() == pairs[stays].tolist()
+    assert round_units(left, own).tolist() == round_units(sizes, weights[pairs])[stays].tolist()
+    assert own.tolist() == weights[candidates].tolist()
+    assert left.sum() == candidates.size
 
 
 @given(st.lists(st.integers(1, UNITS), min_size=1, max_size=40))
@@ -176,10 +189,10 @@ rows = st.lists(
 
 def listed(said, most=20, memory=1 << 28):
     """Every candidate's log weight, by its text, and every user's list of texts in its order."""
-    lists = list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory)
-    texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
-    own = [[texts[at] for at in lists.candidates[first:last]] for first, last in pairwise(lists.starts)]
-    return dict(zip(texts, lists.logs.tolist(), strict=True)), own
+    with list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory) as lists:
+        texts, logs = candidates_of(lists)
+        own = [[texts[at] for at in candidates] for candidates in users_of(lists)]
+    return dict(zip(texts, logs.tolist(), strict=True)), own
 
 
 def added(said, most=20, memory=1 << 28):
@@ -243,9 +256,11 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
         patch.setattr(user_text, "SMALLEST", 3)
         patch.setattr(candidate_sums, "SMALLEST_TABLE", 1)
+        patch.setattr(candidate_lists, "FEWEST_CANDIDATES", 1)
+        patch.setattr(candidate_lists, "PAIRS_AT_ONCE", 5)
         assert added(shuffled, memory=0) == before[0]
-        patch.setattr(candidate_lists, "_check_room", lambda *_: None)
         assert sorted(listed(shuffled, memory=0)[1]) == before[1]
+        assert list(listed(shuffled, memory=0)[0].items()) == list(listed(said)[0].items())  # in the same order, too
 
 
 @given(rows)
@@ -253,8 +268,8 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
 def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said):
     renamed = [(f"somebody {place % 3}", text) for place, (_, text) in enumerate(reversed(said))]
     for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
-        ours = list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28)
-        assert list(texts) == ours.ngrams(np.arange(ours.logs.size)).to_pylist()
+        with list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28) as ours:
+            assert list(texts) == ours.ngrams(np.arange(len(ours))).to_pylist()
     assert list(added(said, most=10**6)) == sorted(added(said, most=10**6), key=lambda text: (text.count(" "), text))
 
 
@@ -270,18 +285,11 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
-def test_lists_that_memory_does_not_hold_are_refused_without_a_number():
-    said = [(f"user {i}", f"zog{i} blip{i}") for i in range(300)]
-    with pytest.raises(BayesgramError, match=r"more than `memory` holds; give more, or ask in one round") as error:
-        list_candidates(records(said), PUBLIC, ORDERS, 20, memory=1000)
-    assert not any(letter.isdigit() for letter in str(error.value).replace("rounds=1", ""))
-
-
 def test_private_things_don_t_show_themselves():
     found = sum_candidates(records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28)
-    lists = list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28)
     assert repr(found) == "Candidates(private)"
-    assert repr(lists) == "CandidateLists(private)"
+    with list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
+        assert repr(lists) == "CandidateLists(private)"
 
 
 @given(st.lists(st.integers(1, 5), max_size=9), st.integers(1, 4))
