@@ -15,7 +15,10 @@ from bayesgram.private.candidate_lists import list_candidates, round_units, with
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
 from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
+from bayesgram.public import novelty as public_weights
 from bayesgram.public.novelty import Spelling, log_weights, sums_up_to
+from bayesgram.text import tokens as tokens_of_text
+from bayesgram.text.tokens import buffers
 from discovering import PUBLIC, candidates_of, records, users_of
 
 WORDS = 6
@@ -72,6 +75,29 @@ def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
         kept = [tuple(tokens[ends[at] - orders[which[at]] + 1 : ends[at] + 1].tolist()) for at in mine]
         assert kept == expected(text, orders, table, most)
         assert all(starts[user] <= ends[at] < starts[user + 1] for at in mine)
+
+
+MANY_WORDS = 60
+MANY_HASHES = np.random.default_rng(4).integers(0, 2**64, MANY_WORDS, np.uint64)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("order", ["heaviest first", "lightest first", "alike"])
+def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, order):
+    """There is room for a few times `most`; what stays when it is full is written again, before and after others."""
+    words = list(range(MANY_WORDS))
+    user = [*words, *words[::-1], *words]
+    weight = {"heaviest first": -1.0, "lightest first": 1.0, "alike": 0.0}[order]
+    logs = np.array([[weight * word for word in user]])
+    which, ends, sizes = heaviest(
+        np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
+    )
+    heavy = sorted(words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True)
+    assert [user[end] for end in ends] == heavy[:most]
+    assert sizes.tolist() == [most]
+
+
+MANY_HASHES_OF_WINDOWS = hash_windows(np.arange(MANY_WORDS, dtype=np.int32)[:, None], MANY_HASHES)
 
 
 # What a user gives: Σ z² ≤ B² in integers, nothing below the smallest
@@ -278,6 +304,17 @@ def test_a_candidate_counts_once_however_often_it_is_written():
     assert once == often == {"zog": UNITS}
 
 
+@pytest.mark.parametrize("most", [3, 20])
+def test_who_writes_the_same_again_after_much_else_moves_no_sum_by_more(most):
+    """A candidate that is listed twice would be given √2 times as much as a user has."""
+    words = [f"zog{letter}{other}" for letter in "abcdefghijklmn" for other in "abcdefghij"]
+    text = " . ".join([*words, *words[::-1]])
+    sums = added([("ann", text)], most)
+    assert sum(value**2 for value in sums.values()) <= B_SQUARED
+    weights, lists = listed([("ann", text)], most)
+    assert [len(own) for own in lists] == [len(weights)] == [most]
+
+
 def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
     said = [(f"user {i}", "zog") for i in range(3)] + [("ann", "blip")]
     for floor, found in ((UNITS, {"zog": 3 * UNITS, "blip": UNITS}), (UNITS + 1, {"zog": 3 * UNITS})):
@@ -314,6 +351,53 @@ def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own
     ends = np.array([len(before), len(values)])
     assert sums_up_to(values, ends)[1] == sums_up_to(np.array(own), np.array([len(own)]))[0]
     assert sums_up_to(values, ends) == pytest.approx([sum(before), sum(own)])
+
+
+@pytest.fixture(scope="module")
+def weighed():
+    """A text of some thousand tokens, what is known of any text, and its weights in one piece."""
+    rng, tokens = np.random.default_rng(8), PUBLIC.numbered()
+    new = pa.array([f"zog{at}".encode() for at in range(30)], pa.large_binary())
+    tokens.add(*buffers(new))
+    text = np.where(rng.random(3000) < 0.1, -1, rng.integers(0, len(tokens), 3000)).astype(np.int32)
+    novelty = PUBLIC.novelty(tokens, ORDERS)
+    return text, novelty, novelty.weights(text)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
+def test_weights_don_t_depend_on_the_pieces_in_which_text_is_weighed(weighed, size, monkeypatch):
+    text, novelty, weights = weighed
+    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
+    assert novelty.weights(text).tobytes() == weights.tobytes()
+
+
+@pytest.mark.parametrize("size", [50, 1 << 15])
+def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeypatch):
+    """In the same piece, in pieces before it, and in calls before it: a user's weights are those of the user alone."""
+    text, novelty, weights = weighed
+    own = np.append(np.int32(-1), text[2000:])  # a sentence begins here
+    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
+    alone = novelty.weights(own)
+    for others in (text[:0], text[:1], text[:700], text[:1999]):
+        behind = novelty.weights(np.concatenate([others, own]))[:, others.size :]
+        assert behind.tobytes() == alone.tobytes()
+    assert novelty.weights(text).tobytes() == weights.tobytes()
+
+
+def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
+    rng = np.random.default_rng(5)
+    words = np.array([*(f"zog{at}" for at in range(40)), "the", "red", "fish", "in", "cold", "it", "."])
+    said = [(f"user {at % 50}", " ".join(rng.choice(words, 20))) for at in range(200)]
+    before = listed(said), added(said)
+    for module, name, size in (
+        (public_weights, "BATCH_SIZE", 16),
+        (streaming, "PIECE", 100),
+        (tokens_of_text, "CHUNK_BYTES", 500),
+        (user_text, "SMALLEST", 300),
+    ):
+        monkeypatch.setattr(module, name, size)
+        assert (listed(said), added(said)) == before
+        assert added(said, memory=0) == before[1]
 
 
 def test_how_likely_a_spelling_is_does_not_depend_on_other_words():

@@ -271,6 +271,7 @@ def discover(
     """
     whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
+    settings.calibrated(whole)  # a budget that won't do is refused before anything is read
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
