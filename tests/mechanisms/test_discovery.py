@@ -314,7 +314,9 @@ def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or_spent(rounds, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 0.5))
-    with pytest.raises(UsageError, match=r"^epsilon=0\.001: a discovery with delta=0\.001 needs an epsilon above 2·delta"):
+    with pytest.raises(
+        UsageError, match=r"^epsilon=0\.001: a discovery with delta=0\.001 needs an epsilon above 2·delta"
+    ):
         discover(tmp_path / "not there", discovering.vocabulary(), Budget(1e-3, 1e-3), rounds=rounds, ledger=ledger)
     assert ledger.read().last_number == 0
 

@@ -89,7 +89,7 @@ def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, o
     user = [*words, *words[::-1], *words]
     weight = {"heaviest first": -1.0, "lightest first": 1.0, "alike": 0.0}[order]
     logs = np.array([[weight * word for word in user]])
-    which, ends, sizes = heaviest(
+    _, ends, sizes = heaviest(
         np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
     )
     heavy = sorted(words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True)

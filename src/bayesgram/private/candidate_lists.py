@@ -1,20 +1,21 @@
-"""Several rounds: the lists of all users are kept, as every round asks them again with other weights.
+"""Several rounds: all users' lists are kept, as every round asks them again with other weights.
 
-In:  users' candidates.   Out: `CandidateLists`, whose `Rounds` add up what all users give, by any weights.
+In:  users' candidates.   Out: `CandidateLists`, whose `Rounds` add up what all users give.
 What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a
 function of that user's text, of public weights, and of noisy answers if there were any before.
 
-Lists that `memory` does not hold go to disk, with all that grows with them: nothing is refused for what
-people wrote. Candidates have the same numbers, in the same order, and the same sums then, to the last bit:
+Lists that `memory` does not hold go to disk, with all that grows with them: nothing is refused for
+what people wrote. Candidates have the same numbers, order and sums there, to the last bit:
 
-- To be numbered, windows are dealt out to BUCKETS files by the upper bits of the hash of their text. Equal
-  windows meet in one file, where they are compared token by token, and files follow one another in the
-  order of hashes. So candidates are numbered file by file.
-- In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate ask the
-  blocks for weights, and bring them units, through files (`looked_up` and `combined` in `files.scratch`).
+- To be numbered, windows are dealt out to BUCKETS files by the upper bits of the hash of their
+  text. Equal windows meet in one file, where they are compared token by token, and files follow
+  one another in the order of hashes. So candidates are numbered file by file.
+- In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
+  ask the blocks for weights, and bring them units, through files (`looked_up` and `combined` in
+  `files.scratch`).
 
-Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of all
-candidates, beside distinct tokens and users' ids (`user_text`).
+Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
+all candidates, beside distinct tokens and users' ids (`user_text`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,24 +50,27 @@ from bayesgram.text.window_index import WindowNumbers
 BUCKETS_LOG2 = 7
 BUCKETS = 1 << BUCKETS_LOG2  # also the most blocks: so many files are open at a time
 PAIRS_AT_ONCE = 1 << 18  # pairs of a user and a candidate in a chunk
-CANDIDATE_BYTES = 96  # that a candidate takes, at the most, while it is numbered and while rounds go on
-PAIR_BYTES = 20  # that a pair takes
+# Bytes that a candidate takes at the most: in a table a third full and a copy of its windows while
+# it is numbered; in weights, sums, noise and what a schedule makes of them while rounds go on.
+CANDIDATE_BYTES = 96
+PAIR_BYTES = 20  # its number before and after a round, and what a chunk of them takes
 FEWEST_CANDIDATES = 1 << 14  # in a block
 
 
 class CandidateLists:
     """Every user's list of candidates, and how much public text expects of each. Private.
 
-    Candidates are numbered in order of the hashes of their texts, whoever wrote them; what there is for
-    each of them is in blocks of successive numbers, one or several.
+    Candidates are numbered in order of the hashes of their texts, whoever wrote them. What there is
+    for each of them is in blocks of successive numbers, one or several.
 
     Args:
-        users: Chunks of two columns: how many candidates each user has, and the candidates of all of them.
+        users: Chunks of two columns: how many candidates each user has, and their numbers, one user
+            after the other.
         logs: The log weight of each candidate, by public text.
         windows: The tokens of each candidate, plus 1; 0 is after the last.
         tokens: The text of each token.
         scratch: A folder for what rounds write to disk.
-        block_size: How many candidates a block has; None for lists that stay in memory, in one block.
+        block_size: How many candidates a block has; None for lists in memory, in one block.
     """
 
     def __init__(
@@ -120,7 +124,7 @@ class CandidateLists:
 
 
 class Rounds:
-    """Everybody's lists while rounds go on: who is asked again is asked about what has not been dropped."""
+    """Everybody's lists while rounds go on, without the candidates that were dropped on the way."""
 
     def __init__(self, lists: CandidateLists) -> None:
         self._lists = lists
@@ -130,12 +134,12 @@ class Rounds:
     def sums(self, weights: ArrayBlocks) -> Iterator[Integers]:
         """One round: what all users give to the candidates, block by block.
 
-        Every user gives what these weights make of the own list, with a norm of B at the most. All weights
-        have been read when the first sums come, so they may be replaced then.
+        Every user gives what these weights make of the own list, with a norm of B at the most. All
+        weights have been read when the first sums come, so they may be replaced then.
 
         Args:
-            weights: Of the candidates of each block. One of weight 0 is dropped from all lists: it gets
-                nothing in this round and in those that follow.
+            weights: Of the candidates of each block. One of weight 0 is dropped from all lists: it
+                gets nothing in this round and in those that follow.
         """
         lists = self._lists
         return combined(
@@ -204,7 +208,7 @@ def _read(
 
 
 def _windows_of(kept: Kept, orders: Sequence[int]) -> Ids:
-    """The tokens of candidates, plus 1, and 0 after the last: windows of several orders are rows of one table."""
+    """The tokens of candidates, plus 1, and 0 after the last: windows of all orders fit one table."""
     windows = np.zeros((kept.which.size, max(orders)), np.int32)
     for number, order in enumerate(orders):
         places, rows = kept.rows(number, order)
@@ -215,8 +219,8 @@ def _windows_of(kept: Kept, orders: Sequence[int]) -> Ids:
 class WindowLists:
     """Users' lists of windows, whose numbers as candidates follow when all of them are there.
 
-    As long as memory holds them, windows are numbered in order of appearance. Then they are dealt out to
-    buckets by the hashes of their texts, and all that come later with them.
+    As long as memory holds them, windows are numbered in order of appearance. Beyond that they are
+    dealt out to buckets by the hashes of their texts, and so are all that come later.
     """
 
     def __init__(
@@ -229,7 +233,7 @@ class WindowLists:
         self._memory = memory
         self._table = self._new_table()
         self._pairs = 0
-        self._waiting = Chunks(None, columns=3)  # how many of each user, numbers in the table, log weights
+        self._waiting = Chunks(None, columns=3)  # sizes of lists, numbers in the table, log weights
         self._buckets: SpillBuckets | None = None
 
     def add(self, sizes: Integers, windows: Ids, logs: Singles) -> None:
@@ -338,7 +342,7 @@ class WindowLists:
 
 
 def without_dropped(sizes: Integers, candidates: Integers, weights: Floats) -> tuple[Integers, Integers, Floats]:
-    """Users' lists, and the weights of their candidates, without those of weight 0 and who has no others."""
+    """Users' lists and weights without candidates of weight 0, and without users who have no others."""
     stays = weights > 0
     if stays.all():
         return sizes, candidates, weights
@@ -349,7 +353,7 @@ def without_dropped(sizes: Integers, candidates: Integers, weights: Floats) -> t
 
 @kernel
 def round_units(sizes: Integers, weights: Floats) -> Integers:
-    """What every user gives to the own candidates: weights over their norm, in units, Σ units² ≤ B² for each."""
+    """What every user gives: weights over their norm, in units, so that Σ units² ≤ B² for each user."""
     units = np.zeros(weights.size, np.int64)
     first = np.int64(0)
     for size in sizes:
@@ -367,6 +371,6 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
 
 @kernel
 def add_units(sums: Integers, candidates: Integers, units: Integers) -> None:
-    """Add units to the sums of candidates, which may come several times. `np.add.at` takes three times as long."""
+    """Add units to the sums of candidates, which may come several times; faster than `np.add.at`."""
     for at in range(candidates.size):
         sums[candidates[at]] += units[at]
