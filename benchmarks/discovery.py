@@ -24,8 +24,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from partition_selection import PEERS, CountMinSketch, Lists
 
-from bayesgram.arrays import Floats, Hashes, Ids, Integers
+from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.files import Records, read_records
+from bayesgram.files.scratch import Chunks, Column
 from bayesgram.files.temporary import scratch_folder
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
@@ -43,7 +44,17 @@ from bayesgram.text.window_index import WindowNumbers
 DELTA = 1e-7
 MEMORY = 4 << 30
 EVERYTHING = 1 << 30  # candidates of a user
-Listed = tuple[CandidateLists, Integers]  # and the numbers that its candidates have among all
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """Lists as `discover` makes them, in memory."""
+
+    lists: CandidateLists
+    sizes: Integers  # how many candidates each user has
+    candidates: Integers  # of all users
+    logs: Singles  # log weight of each candidate
+    numbers: Integers  # of each candidate among those of all lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,15 +77,33 @@ class People:
         return found
 
     def heaviest(self, weights: Floats, most: int) -> Listed:
-        """Lists as `discover` makes them, and the numbers that their candidates have here."""
+        """Lists as `discover` makes them."""
         ranks = np.empty(weights.size)
         ranks[np.lexsort((self.hashes, weights))[::-1]] = np.arange(weights.size)
         kept = self.lists.cut(ranks[self.lists.candidates], most)
         some = np.flatnonzero(np.bincount(kept.candidates, minlength=kept.size))
-        numbers = np.zeros(kept.size, np.int32)
+        numbers = np.zeros(kept.size, np.int64)
         numbers[some] = np.arange(some.size)
-        logs = weights[some].astype(np.float32)
-        return CandidateLists(kept.starts, numbers[kept.candidates], logs, self.rows, some, self.tokens), some
+        logs, candidates = weights[some].astype(np.float32), numbers[kept.candidates]
+        users = Chunks(None, columns=2)
+        users.add([kept.lengths, candidates])
+        columns = [in_memory(logs), in_memory(self.windows[some])]
+        lists = CandidateLists(users, *columns, self.tokens, scratch=Path())
+        return Listed(lists, kept.lengths, candidates, logs, some)
+
+    @property
+    def windows(self) -> Ids:
+        """The tokens of candidates of all orders, as `CandidateLists` has them."""
+        widest = max(rows.shape[1] for rows in self.rows)
+        return np.concatenate([np.pad(rows + 1, ((0, 0), (0, widest - rows.shape[1]))) for rows in self.rows])
+
+
+def in_memory(values: Singles | Ids) -> Column:
+    """A column that needs no file."""
+    width = None if values.ndim == 1 else values.shape[1]
+    column = Column(Path(), values.dtype, width=width, kept_bytes=values.nbytes)
+    column.add(values)
+    return column
 
 
 def read_users(private: str | Path | pa.Table, user_column: str | None) -> Iterable[Records]:
@@ -152,21 +181,19 @@ def ours(
     """`discover` with so many rounds: from a seed to what comes out. `known` are the words of public text."""
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
     door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
-    lists, numbers = listed or people.heaviest(people.weights(), mechanism.MOST)
+    own = listed or people.heaviest(people.weights(), mechanism.MOST)
 
     def find(seed: int) -> Integers:
         noise = SeededNoise(seed)
         if rounds > 1:
-            above, _ = door._above(door._all_rounds(lists, noise))  # noqa: SLF001 - what `measure` does after reading
+            above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
-            pairs = one_round(
-                np.diff(lists.starts), lists.logs[lists.candidates].astype(np.float64), door.bound.smallest
-            )
-            sums = np.bincount(lists.candidates, pairs, numbers.size).astype(np.int64)
+            units = one_round(own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest)
+            sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
             some = np.flatnonzero(sums >= door.bound.floor)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
             above = some[door._above(noisy)[0]]  # noqa: SLF001 - as there
-        return numbers[above[of_known_words(lists.ngrams(above), known)]]
+        return own.numbers[above[of_known_words(own.lists.ngrams(above), known)]]
 
     return find
 

@@ -6,6 +6,7 @@ import pyarrow as pa
 from bayesgram.files import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
+from bayesgram.private.candidate_lists import Rounds
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -52,6 +53,28 @@ def measured(the_mechanism, said, noise, reserve=nothing):
     """What comes through the door: n-grams and their noisy weights."""
     ngrams, weights = the_mechanism.measure(LocalText(records(said), MEMORY), PUBLIC, noise, reserve)
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))
+
+
+def candidates_of(lists):
+    """The texts and public log weights of all candidates, by their numbers."""
+    texts = lists.ngrams(np.arange(len(lists))).to_pylist()
+    return texts, np.concatenate([lists.logs(block) for block in range(len(lists.blocks))])
+
+
+def users_of(lists):
+    """The numbers of every user's candidates, for users who have any."""
+    found = []
+    for sizes, candidates in lists.users:
+        found += np.split(candidates, np.cumsum(sizes)[:-1])
+    return [own.tolist() for own in found if own.size]
+
+
+def sums_of(lists, weights):
+    """One round by any weights of all candidates."""
+    blocks = lists.values("some weights")
+    for number, (first, last) in enumerate(lists.blocks):
+        blocks[number] = weights[first:last]
+    return np.concatenate(list(Rounds(lists).sums(blocks)))
 
 
 MANY = people(400, "people like zog", "the red zog. very much zog") + people(60, "blip it", name="other")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import discovering
 from bayesgram.files import read_records
 from bayesgram.privacy.accounting import delta_of
 from bayesgram.private.candidate_lists import list_candidates
@@ -83,18 +84,17 @@ def test_lists_are_those_of_a_discovery(texts, most):
     ngrams = pa.array(["rain", "sun", "wind", "rain wind", "sun rain", "rain sun wind"], pa.large_string())
     public = PublicText.of(Vocabulary(ngrams, np.array([9, 7, 5, 4, 3, 2]), 3, Tokenizer()))
     table = pa.table({"user": [str(at) for at in range(len(texts))], "text": [" ".join(text) for text in texts]})
-    theirs = list_candidates(
-        read_records(table, text_column="text", user_column="user"), public, [1, 2, 3], most, memory=1 << 30
-    )
     people = read_people(table, public, [1, 2, 3], "user")
-    ours, numbers = people.heaviest(people.weights(), most)
-    assert len(numbers) == len(ours.logs)
+    ours = people.heaviest(people.weights(), most)
+    assert len(ours.numbers) == len(ours.lists)
 
     def summed(lists):
-        every = np.arange(len(lists.logs))
-        return dict(zip(lists.ngrams(every).to_pylist(), lists.sums(np.exp(lists.logs)).tolist(), strict=True))
+        ngrams, logs = discovering.candidates_of(lists)
+        return dict(zip(ngrams, discovering.sums_of(lists, np.exp(logs)).tolist(), strict=True))
 
-    assert summed(ours) == pytest.approx(summed(theirs), rel=1e-5)
+    records = read_records(table, text_column="text", user_column="user")
+    with list_candidates(records, public, [1, 2, 3], most, memory=1 << 30) as theirs:
+        assert summed(ours.lists) == pytest.approx(summed(theirs), rel=1e-5)
     windows = sum(len(text) - order + 1 for text in texts for order in (1, 2, 3) if len(text) >= order)
     listed = set(ngrams.to_pylist())
     old = sum(

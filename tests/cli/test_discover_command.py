@@ -175,6 +175,14 @@ def test_nothing_found_says_what_it_would_take(work):
     ("options", "message"),
     [
         (("--delta", 0), "--delta 0: a discovery needs a delta above 0; 1e-7 is usual."),
+        (
+            ("--epsilon", 0.02, "--delta", 0.01),
+            "--epsilon 0.02: a discovery with delta=0.01 needs an epsilon above 2·delta = 0.02; give a larger epsilon",
+        ),
+        (
+            ("--epsilon", 0.001, "--delta", 0.01, "--rounds", 1),
+            "--epsilon 0.001: a discovery with delta=0.01 needs an epsilon above 2·delta = 0.02",
+        ),
         (("--max-new", 0), "--max-new 0: the most n-grams that may come out is a whole number from 1 to 10,000,000."),
         (
             ("--at-least", 0),
@@ -262,3 +270,14 @@ def test_help_has_an_example(work, command):
     said = bayesgram(work, command, "--help").stdout
     assert f"Example: bayesgram {command} " in said
     assert "--drop" in said
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_where_nobody_writes_anything_new_the_command_succeeds(work, rounds):
+    """An exit code that follows from private text would tell about it."""
+    write_private(work / "nothing-new.parquet", 20, ["the cat", "the dog"])
+    out = f"nothing-{rounds}"
+    budget = ("--epsilon", 8, "--delta", 1e-6, "--rounds", rounds)
+    said = bayesgram(work, "discover", "nothing-new.parquet", "--vocab", "vocab.parquet", *budget, "-o", out)
+    assert "Found:      0 new n-grams" in said.stdout
+    assert len(Discovery.load(work / out)) == 0

@@ -179,6 +179,31 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
 FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
 
 
+ROWS_OF_USERS = [
+    [("ann", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "zog")],  # who comes last goes on twice
+    [("ann", "zog"), ("ann", "blip"), ("bob", "zog"), ("bob", "fizz"), ("cy", "zog")],
+    [("bob", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "wham")],  # nobody else
+]
+
+
+@pytest.mark.parametrize("rows", ROWS_OF_USERS, ids=["last", "all", "alone"])
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("run", [1, 30, 60, 1 << 25])
+def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, monkeypatch):
+    """Two halves would each be given all that a user has."""
+    public = PublicText.of(vocabulary())
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    here = sum_candidates(read(table), public, (1,), FOUND, memory=1 << 24)
+    monkeypatch.setattr(tasks, "RUN_BYTES", run)
+    texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
+    found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)))
+    summed = {}
+    for order, ngram, units in found:
+        assert order == 1
+        summed[ngram] = summed.get(ngram, 0) + units
+    assert summed == dict(zip(here.ngrams.to_pylist(), here.sums.tolist(), strict=True))
+
+
 @examples(30)
 @given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS), st.randoms())
 def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):

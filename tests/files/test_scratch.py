@@ -75,7 +75,7 @@ def test_what_is_brought_in_parts_adds_up(folder, brought, rows):
     for places, amounts in pairs:
         np.add.at(sums, places, amounts)
         np.maximum.at(most, places, amounts)
-    for right, combine, nothing in ((sums, np.add, np.zeros(1, np.int64)), (most, np.maximum, np.full(1, -5))):
+    for right, combine, nothing in ((sums, np.add.at, np.zeros(1, np.int64)), (most, np.maximum.at, np.full(1, -5))):
         found = list(combined(iter(pairs), 40, rows, combine=combine, nothing=nothing, folder=folder))
         assert np.array_equal(np.concatenate(found), right)
         assert all(part.size <= rows for part in found)

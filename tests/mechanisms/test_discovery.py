@@ -23,7 +23,7 @@ from bayesgram.mechanisms.discovery import MOST, discover, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.candidate_lists import CandidateLists
+from bayesgram.private.candidate_lists import Rounds
 from bayesgram.private.clip import UNITS
 from discovering import BUDGET, MANY, PUBLIC, measured, mechanism, people
 from exploring import examples
@@ -155,18 +155,18 @@ def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_w
 def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights(monkeypatch):
     """All that a round is told of the data is the answers that noise gave before: also where these are lies."""
     told, given_weights = [], []
-    plan_round, sums = RoundSchedule.plan_round, CandidateLists.sums
+    plan_round, sums = RoundSchedule.plan_round, Rounds.sums
 
     def noting(self, mean, part, public):
         told.append((mean.copy(), part))
         return plan_round(self, mean, part, public)
 
     def weighing(self, weights):
-        given_weights.append(weights.copy())
+        given_weights.append(weights[0].copy())
         return sums(self, weights)
 
     monkeypatch.setattr(RoundSchedule, "plan_round", noting)
-    monkeypatch.setattr(CandidateLists, "sums", weighing)
+    monkeypatch.setattr(Rounds, "sums", weighing)
     rng, answers = np.random.default_rng(4), []
 
     def lies(values):
@@ -202,16 +202,18 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
     whole, without = RecordingNoise(), RecordingNoise()
     sums = [{}, {}]
     for place, (rows, noise) in enumerate([(said + eve, whole), (said, without)]):
-        lists = discovery.list_candidates(discovering.records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28)
-        texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
+        with (
+            discovery.list_candidates(discovering.records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28) as lists,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            texts, _ = discovering.candidates_of(lists)
 
-        def answer(values, *, scale, noise=noise, texts=texts):
-            noise.asked.append(values)
-            noisy = [int.from_bytes(text.encode()[:4], "big") % 7 * UNITS for text in texts]  # by the text alone
-            return np.array(noisy, np.int64)
+            def answer(values, *, scale, noise=noise, texts=texts):
+                noise.asked.append(values)
+                noisy = [int.from_bytes(text.encode()[:4], "big") % 7 * UNITS for text in texts]  # by the text alone
+                return np.array(noisy, np.int64)
 
-        noise.discrete_gaussian = answer
-        with pytest.MonkeyPatch.context() as patch:
+            noise.discrete_gaussian = answer
             patch.setattr(RoundSchedule, "plan_round", bent)
             the_mechanism._all_rounds(lists, noise)
         sums[place] = [dict(zip(texts, values.tolist(), strict=True)) for values in noise.asked]
@@ -370,6 +372,16 @@ def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
     assert claim.guarantee == "NONE"  # also where the vocabulary is used
 
 
+@pytest.mark.parametrize("rounds", [1, 10])
+def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or_spent(rounds, tmp_path):
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 0.5))
+    with pytest.raises(
+        UsageError, match=r"^epsilon=0\.001: a discovery with delta=0\.001 needs an epsilon above 2·delta"
+    ):
+        discover(tmp_path / "not there", discovering.vocabulary(), Budget(1e-3, 1e-3), rounds=rounds, ledger=ledger)
+    assert ledger.read().last_number == 0
+
+
 # With real noise, end to end
 
 
@@ -395,10 +407,12 @@ def test_noise_of_a_round_is_as_large_as_it_says():
     """The door's own noise on nothing: the spread of the mean of all rounds is σ."""
     the_mechanism = mechanism(4, orders=[1])
     said = [(f"user {i}", f"zog{i}") for i in range(1500)]
-    lists = discovery.list_candidates(discovering.records(said), PUBLIC, [1], MOST, memory=1 << 28)
-    with pytest.MonkeyPatch.context() as patch:
+    with (
+        discovery.list_candidates(discovering.records(said), PUBLIC, [1], MOST, memory=1 << 28) as lists,
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(RoundSchedule, "plan_round", staying)
-        noisy = the_mechanism._all_rounds(lists, SeededNoise(5)) / (4 * UNITS)
+        noisy = np.concatenate(list(the_mechanism._all_rounds(lists, SeededNoise(5)))) / (4 * UNITS)
     assert noisy.mean() == pytest.approx(1, abs=0.6)
     assert noisy.std() == pytest.approx(the_mechanism.threshold.multiplier, rel=0.1)
 

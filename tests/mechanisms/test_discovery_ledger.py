@@ -3,7 +3,7 @@
 import pytest
 
 import discovering
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.discovery import Settings, discover
 from bayesgram.privacy.accounting import Spend, fits
@@ -11,8 +11,9 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_contents import read_ledger
 from bayesgram.privacy.noise import ExactNoise
+from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.public.discovery import Discovery
-from discovering import BUDGET, MANY
+from discovering import BUDGET, MANY, people
 
 
 class Watching(ExactNoise):
@@ -73,10 +74,12 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
     assert ledger.read().spends[0].failure > 0
 
 
-def test_a_discovery_that_can_t_be_read_spends_nothing(tmp_path, monkeypatch):
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_a_discovery_that_can_t_be_read_spends_nothing(rounds, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    with pytest.raises(BayesgramError, match="more than `memory` holds"):
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, memory=1)
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1, but no more")
+    with pytest.raises(BayesgramError):
+        discover(tmp_path / "broken.parquet", discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
     assert ledger.read().last_number == 0
 
 
@@ -90,3 +93,38 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
         discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.1, 1e-8), ledger=ledger, output=out)
     assert noise.seen == []
     assert ledger.read().last_number == 1
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+@pytest.mark.parametrize(("unit", "noted"), [(None, THESE_DATA), ("a user's week", "a user's week")])
+def test_an_entry_says_for_which_unit_it_is(rounds, unit, noted, tmp_path):
+    """So that what is charged for another unit later is refused: (ε, δ) of both don't add up."""
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
+    half = Budget(BUDGET.epsilon / 2, BUDGET.delta / 2)
+    options = {"rounds": rounds, "ledger": ledger}
+    found = discover(
+        discovering.table(MANY), discovering.vocabulary(), half, unit=unit, **options, output=tmp_path / "a"
+    )
+    assert [entry.unit for entry in ledger.read().reservations] == [noted]
+    assert ledger.read().unit == noted
+    assert found.card.unit == unit
+    with pytest.raises(UsageError, match="unit"):
+        other = tmp_path / "b"
+        discover(discovering.table(MANY), discovering.vocabulary(), half, unit="a post", **options, output=other)
+    assert ledger.read().last_number == 1
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize("memory", [1, 1 << 28])
+@pytest.mark.parametrize("text", ["the red fish", "", ". . ."])
+def test_where_nobody_has_a_candidate_nothing_is_found_and_the_price_is_the_same(text, memory, rounds, tmp_path):
+    """Whether anybody wrote anything new is what a discovery must not tell: not by an error, either."""
+    ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
+    said, options = people(30, text), {"rounds": rounds, "memory": memory, "ledger": ledger}
+    found = discover(discovering.table(said), discovering.vocabulary(), BUDGET, **options, output=tmp_path / "a")
+    assert (len(found), found.card.guarantee.name) == (0, "PROVED")
+    assert found.vocabulary.ngrams.to_pylist() == discovering.vocabulary().ngrams.to_pylist()
+    other = Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET)
+    options |= {"ledger": other, "output": tmp_path / "b"}
+    discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, **options)
+    assert ledger.read().spends == other.read().spends

@@ -1,6 +1,7 @@
 """From where on strings are published: σ, S and T against slow, literal references."""
 
 import math
+import re
 from fractions import Fraction
 
 import mpmath
@@ -171,6 +172,65 @@ def test_rounds_are_within_their_budget(budget, rounds):
     assert chance <= threshold.failure
     assert chance >= threshold.failure * 0.99999
     assert gaussian_delta(budget.epsilon, sigma) + threshold.failure <= budget.delta
+
+
+# Budgets that leave nothing
+
+
+@pytest.mark.parametrize("calibrate", [one, several])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.002, 0.001), (0.001, 0.001), (1e-5, 0.999), (0.5, 0.9), (math.nextafter(1e-3, 0), 5e-4)]
+)
+def test_an_epsilon_that_is_not_above_two_delta_is_refused_by_name(calibrate, epsilon, delta):
+    asked = re.escape(f"epsilon={epsilon:g}: a discovery with delta={delta:g} needs an epsilon above 2·delta")
+    with pytest.raises(UsageError, match=f"^{asked} = .*; give a larger epsilon or a smaller delta"):
+        calibrate(Budget(epsilon, delta))
+
+
+@pytest.mark.parametrize("rounds", [1, 10, 100])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [
+        (math.nextafter(1e-3, 1), 5e-4),  # just above 2δ
+        (1e-3 * (1 + 1e-9), 5e-4),
+        (1e-5, 1e-30),
+        (1e-5, 4.9999e-6),
+        (100.0, 0.999),
+        (100.0, 1e-30),
+        (2.0, 0.999),
+        (1.5, 0.999),
+    ],
+)
+def test_at_the_edges_there_is_a_threshold_or_a_clear_refusal(rounds, epsilon, delta):
+    there_is_a_threshold_or_a_refusal(Budget(epsilon, delta), rounds)
+
+
+def there_is_a_threshold_or_a_refusal(budget, rounds):
+    try:
+        threshold = one(budget) if rounds == 1 else several(budget, rounds)
+    except UsageError as refused:
+        assert re.match(r"(epsilon|delta)=.*; give a ", str(refused))  # noqa: PT017 - either will do
+        return
+    assert budget.epsilon > 2 * budget.delta
+    assert 0 < threshold.failure < budget.delta
+    assert 0 <= threshold.floor < threshold.level < math.inf
+    assert threshold.scale * math.sqrt(rounds) * 40 <= 2**62 * (1 + 1e-3)  # noisy sums have 64 bits
+
+
+@examples(60)
+@given(st.floats(math.log(1e-5), math.log(100)), st.floats(0.01, 40), st.sampled_from([2, 10, 100]))
+def test_of_any_epsilon_and_delta_there_is_a_threshold_or_a_clear_refusal(log_epsilon, ratio, rounds):
+    """Never another error: ε from far below 2δ to far above."""
+    epsilon = min(max(math.exp(log_epsilon), 1e-5), 100.0)
+    there_is_a_threshold_or_a_refusal(Budget(epsilon, min(epsilon / 2 * ratio, 0.999)), rounds)
+    there_is_a_threshold_or_a_refusal(Budget(epsilon, min(max(epsilon / 2 / 10**ratio, 1e-30), 0.999)), rounds)
+
+
+@examples(8)
+@given(st.floats(math.log(1e-5), math.log(100)), st.floats(0.5, 1.5))
+def test_of_one_round_too(log_epsilon, ratio):
+    epsilon = min(max(math.exp(log_epsilon), 1e-5), 100.0)
+    there_is_a_threshold_or_a_refusal(Budget(epsilon, min(epsilon / 2 * ratio, 0.999)), 1)
 
 
 # Two rounds by numerical integration: u's weight follows the noise on what is u's alone

@@ -1,22 +1,27 @@
 """Discovery within little memory: the same candidates, sums and lists, whether they are spilled to disk or not."""
 
+import tempfile
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from bayesgram.errors import BayesgramError
 from bayesgram.files import read_records
+from bayesgram.files.scratch import Column
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private import candidate_sums, streaming, user_text
-from bayesgram.private.candidate_lists import list_candidates
+from bayesgram.privacy.noise import SeededNoise
+from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
+from bayesgram.private.candidate_lists import Rounds, list_candidates
 from bayesgram.private.candidate_sums import Bound, sum_candidates
 from bayesgram.private.clip import UNITS
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text import ngrams, tokens
+from bayesgram.text import ngrams, tokens, window_index
 from bayesgram.text.tokens import Tokenizer
+from discovering import candidates_of, sums_of, users_of
 
 FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
@@ -78,25 +83,139 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
     )
 
 
+def all_of(lists):
+    """Candidates, weights and everybody's lists, in their order."""
+    texts, logs = candidates_of(lists)
+    return texts, logs.tobytes(), users_of(lists)
+
+
 def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded):
     public = PublicText.of(vocabulary)
-    here = list_candidates(read(private), public, ORDERS, 20, memory=1 << 30)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
+        here = all_of(lists)
     assert not crowded["text"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(user_text, "BYTES_PER_ROW", 1 << 20)
-        there = list_candidates(read(private), public, ORDERS, 20, memory=1 << 30)
+        with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
+            there = all_of(lists)
     assert crowded["text"] > 3
-    everything = np.arange(here.logs.size)
-    assert there.ngrams(everything).to_pylist() == here.ngrams(everything).to_pylist()
-    for name in ("starts", "candidates", "logs"):
-        assert getattr(there, name).tobytes() == getattr(here, name).tobytes(), name
+    assert there == here
 
 
-def test_lists_that_memory_does_not_hold_are_refused_before_anything_is_spent(private, vocabulary, tmp_path):
+@pytest.fixture
+def many_blocks(monkeypatch):
+    """Lists on disk are in small chunks, and their candidates in many blocks."""
+    monkeypatch.setattr(candidate_lists, "PAIRS_AT_ONCE", 700)
+    monkeypatch.setattr(candidate_lists, "FEWEST_CANDIDATES", 300)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.4, 0.95])
+def test_lists_that_memory_does_not_hold_are_the_same_on_disk(private, vocabulary, many_blocks, share):
+    """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
+    public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
+        pairs = sum(map(len, users_of(here)))
+        needed = candidate_lists.CANDIDATE_BYTES * len(here) + candidate_lists.PAIR_BYTES * pairs
+        memory = int(share * needed)
+    with (
+        list_candidates(read(private), public, ORDERS, 20, memory=needed) as here,
+        list_candidates(read(private), public, ORDERS, 20, memory=memory) as there,
+    ):
+        assert all_of(there) == all_of(here)
+        assert (len(here.blocks), here.on_disk) == (1, False)
+        assert there.on_disk
+        assert len(there.blocks) > 3 or share > 0  # on disk there may be one block, too
+        asked = Rounds(here), Rounds(there)
+        weights = rng.random(len(here))
+        for _ in range(4):
+            sums = []
+            for lists, rounds in zip((here, there), asked, strict=True):
+                blocks = lists.values("weights")
+                for number, (first, last) in enumerate(lists.blocks):
+                    blocks[number] = weights[first:last]
+                sums.append(np.concatenate(list(rounds.sums(blocks))))
+            assert sums[0].any()
+            assert (sums[0] == sums[1]).all()
+            assert not sums[0][weights == 0].any()
+            weights = np.where(rng.random(weights.size) < 0.4, 0.0, weights * rng.random(weights.size))
+        everything = np.ones(len(here))
+        assert (sums_of(there, everything) == sums_of(here, everything)).all()  # others may begin again
+
+
+class Noted(SeededNoise):
+    """Notes what it is asked for, one number after the other."""
+
+    def __init__(self):
+        super().__init__(9)
+        self.asked = []
+
+    def discrete_gaussian(self, values, *, scale):
+        self.asked += values.tolist()
+        return super().discrete_gaussian(values, scale=scale)
+
+
+def test_a_discovery_finds_the_same_on_disk_with_the_same_noise_for_each_candidate(
+    private, vocabulary, many_blocks, monkeypatch
+):
+    found = []
+    for memory in (1 << 30, 1):
+        noise = Noted()
+        monkeypatch.setattr(Randomness, "make", classmethod(lambda cls, _seed, noise=noise: cls(noise, 5)))
+        discovery = discover(private, vocabulary, Budget(8.0, 1e-3), rounds=4, memory=memory, open=True)
+        found.append((noise.asked, discovery.ngrams.to_pylist(), discovery.weights.tolist()))
+    assert len(found[0][1]) > 20
+    assert found[0] == found[1]
+
+
+def test_lists_that_memory_does_not_hold_are_no_reason_to_refuse(private, vocabulary, tmp_path):
+    """A refusal would say how much people wrote that nobody has published."""
     book = Ledger.create(tmp_path / "book", population="people", budget=Budget(8.0, 1e-3))
-    with pytest.raises(BayesgramError, match=r"more than `memory` holds; give more, or ask in one round: rounds=1\."):
-        discover(private, vocabulary, Budget(1.0, 1e-5), memory=1 << 20, ledger=book)
-    assert not book.read().spends
+    discover(private, vocabulary, Budget(1.0, 1e-5), memory=1, ledger=book)
+    assert len(book.read().spends) == 1
+
+
+def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for memory in (1 << 30, 1):
+        with list_candidates(read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory) as lists:
+            sums_of(lists, np.ones(len(lists)))
+            assert list(tmp_path.iterdir())
+        assert not list(tmp_path.iterdir())
+
+
+def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_blocks, monkeypatch):
+    """Windows are compared token by token: a hash says in which order they are numbered, and no more."""
+    monkeypatch.setattr(candidate_lists, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64))
+    public = PublicText.of(vocabulary)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
+        here = all_of(lists)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
+        assert all_of(lists) == here
+    assert len(set(here[0])) == len(here[0]) > 1000
+
+
+class Far(Column):
+    """Numbers its rows as if there had been 2³² before them."""
+
+    def __init__(self, *arguments, **options):
+        super().__init__(*arguments, **options)
+        self.size = 1 << 32
+
+
+def test_there_may_be_more_candidates_than_32_bits_can_number(private, vocabulary, many_blocks, monkeypatch):
+    """None gets another's number, in the table of windows and in users' lists."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(window_index, "with_capacity", lambda slots, _entries: slots)  # no room for those before
+        numbers = window_index.WindowNumbers(2, tokens=100)
+        numbers._size = 1 << 32
+        added = numbers.add(np.array([[1, 2], [3, 4], [1, 2]], np.int32))
+    assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
+    public = PublicText.of(vocabulary)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
+        near = users_of(lists)
+    monkeypatch.setattr(candidate_lists, "Column", Far)
+    with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
+        assert users_of(lists) == [[number + (1 << 32) for number in own] for own in near]
 
 
 def test_one_user_with_very_many_ngrams(vocabulary):

@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.errors import BayesgramError
 from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
-from bayesgram.private.candidate_lists import list_candidates, round_sums
+from bayesgram.private.candidate_lists import list_candidates, round_units, without_dropped
 from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
 from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
 from bayesgram.private.clip import UNITS
+from bayesgram.public import novelty as public_weights
 from bayesgram.public.novelty import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
-from discovering import PUBLIC, records
+from bayesgram.text import tokens as tokens_of_text
+from bayesgram.text.tokens import buffers
+from discovering import PUBLIC, candidates_of, records, users_of
 from exploring import examples
 
 WORDS = 6
@@ -74,6 +76,29 @@ def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
         kept = [tuple(tokens[ends[at] - orders[which[at]] + 1 : ends[at] + 1].tolist()) for at in mine]
         assert kept == expected(text, orders, table, most)
         assert all(starts[user] <= ends[at] < starts[user + 1] for at in mine)
+
+
+MANY_WORDS = 60
+MANY_HASHES = np.random.default_rng(4).integers(0, 2**64, MANY_WORDS, np.uint64)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 12])
+@pytest.mark.parametrize("order", ["heaviest first", "lightest first", "alike"])
+def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, order):
+    """There is room for a few times `most`; what stays when it is full is written again, before and after others."""
+    words = list(range(MANY_WORDS))
+    user = [*words, *words[::-1], *words]
+    weight = {"heaviest first": -1.0, "lightest first": 1.0, "alike": 0.0}[order]
+    logs = np.array([[weight * word for word in user]])
+    _, ends, sizes = heaviest(
+        np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
+    )
+    heavy = sorted(words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True)
+    assert [user[end] for end in ends] == heavy[:most]
+    assert sizes.tolist() == [most]
+
+
+MANY_HASHES_OF_WINDOWS = hash_windows(np.arange(MANY_WORDS, dtype=np.int32)[:, None], MANY_HASHES)
 
 
 # What a user gives: Σ z² ≤ B² in integers, nothing below the smallest
@@ -139,18 +164,32 @@ def rounds(draw):
 @given(rounds())
 def test_in_every_round_users_add_vectors_of_norm_b_at_most_and_of_nobody_else(round_of):
     lists, weights = round_of
-    starts = np.append(0, np.cumsum([len(own) for own in lists])).astype(np.int64)
-    pairs = np.concatenate([np.zeros(0, np.int64), *lists]).astype(np.int32)
-    together = round_sums(starts, pairs, weights)
-    alone = [round_sums(np.array([0, len(own)]), own.astype(np.int32), weights) for own in lists]
-    assert together.tolist() == sum(alone, np.zeros(weights.size, np.int64)).tolist()
+    sizes = np.array([len(own) for own in lists], np.int64)
+    pairs = np.concatenate([np.zeros(0, np.int64), *lists])
+    together = round_units(sizes, weights[pairs])
+    alone = [round_units(np.array([len(own)]), weights[own]) for own in lists]
+    assert together.tolist() == [unit for z in alone for unit in z.tolist()]
     for z, own in zip(alone, lists, strict=True):
         assert sum(value * value for value in z.tolist()) <= B_SQUARED
         assert (z >= 0).all()
-        assert not z[np.setdiff1d(np.arange(z.size), own)].any()
         norm = math.sqrt((weights[own] ** 2).sum())
         if norm:
-            assert np.abs(z[own] - weights[own] / norm * UNITS).max() <= 2
+            assert np.abs(z - weights[own] / norm * UNITS).max() <= 2
+
+
+@examples(150)
+@given(rounds())
+def test_what_users_give_does_not_depend_on_candidates_that_were_dropped(round_of):
+    """Those of weight 0 leave the lists: others get the same, to the last unit."""
+    lists, weights = round_of
+    sizes = np.array([len(own) for own in lists], np.int64)
+    pairs = np.concatenate([np.zeros(0, np.int64), *lists])
+    left, candidates, own = without_dropped(sizes, pairs, weights[pairs])
+    stays = weights[pairs] > 0
+    assert candidates.tolist() == pairs[stays].tolist()
+    assert round_units(left, own).tolist() == round_units(sizes, weights[pairs])[stays].tolist()
+    assert own.tolist() == weights[candidates].tolist()
+    assert left.sum() == candidates.size
 
 
 @given(st.lists(st.integers(1, UNITS), min_size=1, max_size=40))
@@ -177,10 +216,10 @@ rows = st.lists(
 
 def listed(said, most=20, memory=1 << 28):
     """Every candidate's log weight, by its text, and every user's list of texts in its order."""
-    lists = list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory)
-    texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
-    own = [[texts[at] for at in lists.candidates[first:last]] for first, last in pairwise(lists.starts)]
-    return dict(zip(texts, lists.logs.tolist(), strict=True)), own
+    with list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory) as lists:
+        texts, logs = candidates_of(lists)
+        own = [[texts[at] for at in candidates] for candidates in users_of(lists)]
+    return dict(zip(texts, logs.tolist(), strict=True)), own
 
 
 def added(said, most=20, memory=1 << 28):
@@ -244,9 +283,11 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
         patch.setattr(user_text, "SMALLEST", 3)
         patch.setattr(candidate_sums, "SMALLEST_TABLE", 1)
+        patch.setattr(candidate_lists, "FEWEST_CANDIDATES", 1)
+        patch.setattr(candidate_lists, "PAIRS_AT_ONCE", 5)
         assert added(shuffled, memory=0) == before[0]
-        patch.setattr(candidate_lists, "_check_room", lambda *_: None)
         assert sorted(listed(shuffled, memory=0)[1]) == before[1]
+        assert list(listed(shuffled, memory=0)[0].items()) == list(listed(said)[0].items())  # in the same order, too
 
 
 @given(rows)
@@ -254,14 +295,25 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
 def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said):
     renamed = [(f"somebody {place % 3}", text) for place, (_, text) in enumerate(reversed(said))]
     for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
-        ours = list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28)
-        assert list(texts) == ours.ngrams(np.arange(ours.logs.size)).to_pylist()
+        with list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28) as ours:
+            assert list(texts) == ours.ngrams(np.arange(len(ours))).to_pylist()
     assert list(added(said, most=10**6)) == sorted(added(said, most=10**6), key=lambda text: (text.count(" "), text))
 
 
 def test_a_candidate_counts_once_however_often_it_is_written():
     once, often = added([("ann", "zog")]), added([("ann", " . ".join(["zog"] * 5000))] * 3)
     assert once == often == {"zog": UNITS}
+
+
+@pytest.mark.parametrize("most", [3, 20])
+def test_who_writes_the_same_again_after_much_else_moves_no_sum_by_more(most):
+    """A candidate that is listed twice would be given √2 times as much as a user has."""
+    words = [f"zog{letter}{other}" for letter in "abcdefghijklmn" for other in "abcdefghij"]
+    text = " . ".join([*words, *words[::-1]])
+    sums = added([("ann", text)], most)
+    assert sum(value**2 for value in sums.values()) <= B_SQUARED
+    weights, lists = listed([("ann", text)], most)
+    assert [len(own) for own in lists] == [len(weights)] == [most]
 
 
 def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
@@ -271,18 +323,11 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
-def test_lists_that_memory_does_not_hold_are_refused_without_a_number():
-    said = [(f"user {i}", f"zog{i} blip{i}") for i in range(300)]
-    with pytest.raises(BayesgramError, match=r"more than `memory` holds; give more, or ask in one round") as error:
-        list_candidates(records(said), PUBLIC, ORDERS, 20, memory=1000)
-    assert not any(letter.isdigit() for letter in str(error.value).replace("rounds=1", ""))
-
-
 def test_private_things_don_t_show_themselves():
     found = sum_candidates(records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28)
-    lists = list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28)
     assert repr(found) == "Candidates(private)"
-    assert repr(lists) == "CandidateLists(private)"
+    with list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
+        assert repr(lists) == "CandidateLists(private)"
 
 
 @given(st.lists(st.integers(1, 5), max_size=9), st.integers(1, 4))
@@ -307,6 +352,53 @@ def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own
     ends = np.array([len(before), len(values)])
     assert sums_up_to(values, ends)[1] == sums_up_to(np.array(own), np.array([len(own)]))[0]
     assert sums_up_to(values, ends) == pytest.approx([sum(before), sum(own)])
+
+
+@pytest.fixture(scope="module")
+def weighed():
+    """A text of some thousand tokens, what is known of any text, and its weights in one piece."""
+    rng, tokens = np.random.default_rng(8), PUBLIC.numbered()
+    new = pa.array([f"zog{at}".encode() for at in range(30)], pa.large_binary())
+    tokens.add(*buffers(new))
+    text = np.where(rng.random(3000) < 0.1, -1, rng.integers(0, len(tokens), 3000)).astype(np.int32)
+    novelty = PUBLIC.novelty(tokens, ORDERS)
+    return text, novelty, novelty.weights(text)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
+def test_weights_don_t_depend_on_the_pieces_in_which_text_is_weighed(weighed, size, monkeypatch):
+    text, novelty, weights = weighed
+    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
+    assert novelty.weights(text).tobytes() == weights.tobytes()
+
+
+@pytest.mark.parametrize("size", [50, 1 << 15])
+def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeypatch):
+    """In the same piece, in pieces before it, and in calls before it: a user's weights are those of the user alone."""
+    text, novelty, weights = weighed
+    own = np.append(np.int32(-1), text[2000:])  # a sentence begins here
+    monkeypatch.setattr(public_weights, "BATCH_SIZE", size)
+    alone = novelty.weights(own)
+    for others in (text[:0], text[:1], text[:700], text[:1999]):
+        behind = novelty.weights(np.concatenate([others, own]))[:, others.size :]
+        assert behind.tobytes() == alone.tobytes()
+    assert novelty.weights(text).tobytes() == weights.tobytes()
+
+
+def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
+    rng = np.random.default_rng(5)
+    words = np.array([*(f"zog{at}" for at in range(40)), "the", "red", "fish", "in", "cold", "it", "."])
+    said = [(f"user {at % 50}", " ".join(rng.choice(words, 20))) for at in range(200)]
+    before = listed(said), added(said)
+    for module, name, size in (
+        (public_weights, "BATCH_SIZE", 16),
+        (streaming, "PIECE", 100),
+        (tokens_of_text, "CHUNK_BYTES", 500),
+        (user_text, "SMALLEST", 300),
+    ):
+        monkeypatch.setattr(module, name, size)
+        assert (listed(said), added(said)) == before
+        assert added(said, memory=0) == before[1]
 
 
 def test_how_likely_a_spelling_is_does_not_depend_on_other_words():

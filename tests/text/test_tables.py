@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayesgram.errors import BayesgramError
 from bayesgram.text import strings as module
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokens import buffers
@@ -319,3 +320,12 @@ def test_a_window_does_not_run_from_one_stream_into_the_next():
     table.add([one, two], CountMinSketch.none())
     table.add([two], CountMinSketch.none())
     assert len(table) == 0
+
+
+def test_more_strings_than_32_bits_can_number_are_refused(monkeypatch):
+    """They would wrap around, and two users or two tokens would become one."""
+    table = StringTable()
+    monkeypatch.setattr(module, "MOST_STRINGS", 3)
+    table.add(*buffers(pa.array([b"a", b"b", b"a", b"c"], pa.large_binary())))
+    with pytest.raises(BayesgramError, match=r"^more than 3 distinct tokens or user ids: cut the input into parts"):
+        table.add(*buffers(pa.array([b"d"], pa.large_binary())))

@@ -55,7 +55,7 @@ def discover(
         int | None, typer.Option(help="Publish at most so many, the heaviest.", show_default=False)
     ] = None,
     rounds: Annotated[
-        int, typer.Option(help="Of asking, in one budget: more find more; 1 is for text that memory does not hold.")
+        int, typer.Option(help="How often users are asked, within one budget: more rounds find more. On Spark, 1.")
     ] = 10,
     open_: Annotated[
         bool, typer.Option("--open", help="Let words out that are neither public nor found by themselves.")

@@ -8,6 +8,7 @@ Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -61,7 +62,12 @@ class SparkText:
         ngrams = found["ngram"].cast(pa.large_string()).combine_chunks()
         return in_order([(ngrams, found["sum"].to_numpy())])
 
-    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> CandidateLists:  # noqa: ARG002
+    def lists(
+        self,
+        public: PublicText,  # noqa: ARG002
+        orders: Sequence[int],  # noqa: ARG002
+        most: int,  # noqa: ARG002
+    ) -> AbstractContextManager[CandidateLists]:
         """Several rounds: not on a cluster."""
         raise _only_one_round()
 

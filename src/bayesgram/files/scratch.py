@@ -2,14 +2,13 @@
 
 A scratch folder (`files/temporary.py`) is private, and goes away with the process or with a later run. Where a table is
 too large to be asked at any place, `looked_up` and `combined` deal out what is asked, or brought, to parts of it, and
-take one part at a time.
+take one part at a time. `Chunks` and `ArrayBlocks` are for what is either in memory or on disk as a whole.
 """
 
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from itertools import accumulate, pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +23,7 @@ from bayesgram.cores import read_ahead
 
 Columns = Sequence[NDArray[Any]]
 Answering = Callable[[Integers], NDArray[Any]]
+Combining = Callable[[NDArray[Any], Integers, NDArray[Any]], None]
 
 ARRAYS_AT_ONCE = 32
 
@@ -31,9 +31,13 @@ ARRAYS_AT_ONCE = 32
 def append_columns(path: Path, columns: Columns) -> None:
     """Add columns to the end of a file."""
     with path.open("ab") as file:
-        for column in columns:
-            write_array_header_1_0(file, header_data_from_array_1_0(column))
-            file.write(np.ascontiguousarray(column).data)  # np.save would not say why it fails
+        _write_columns(file, columns)
+
+
+def _write_columns(file: BufferedWriter, columns: Columns) -> None:
+    for column in columns:
+        write_array_header_1_0(file, header_data_from_array_1_0(column))
+        file.write(np.ascontiguousarray(column).data)  # np.save would not say why it fails
 
 
 def read_columns(path: Path, number: int) -> Iterator[list[NDArray[Any]]]:
@@ -82,6 +86,79 @@ class SpillBuckets:
         if self._paths[number].exists():
             yield from read_columns(self._paths[number], self._columns)
             self._paths[number].unlink()
+
+
+class Chunks:
+    """Rows of a few columns, added a chunk at a time and read in that order: in memory, or in a file.
+
+    Args:
+        path: The file that holds them, which need not exist; None keeps them in memory.
+        columns: How many columns a chunk has.
+    """
+
+    def __init__(self, path: Path | None, *, columns: int) -> None:
+        self._path, self._columns = path, columns
+        self._kept: list[Columns] = []
+
+    def add(self, columns: Columns) -> None:
+        """Add a chunk at the end."""
+        if self._path is None:
+            self._kept.append(columns)
+        else:
+            append_columns(self._path, columns)
+
+    def __iter__(self) -> Iterator[Columns]:
+        """All chunks, in the order in which they were added."""
+        if self._path is None:
+            yield from self._kept
+        elif self._path.exists():
+            yield from read_columns(self._path, self._columns)
+
+    def taken(self) -> Iterator[Columns]:
+        """The same; memory holds no chunk any longer than its reader, and at the end there is none."""
+        self._kept.reverse()
+        while self._kept:
+            yield self._kept.pop()
+        if self._path is not None:
+            yield from self
+            self.remove()
+
+    def remove(self) -> None:
+        """Forget all chunks."""
+        self._kept = []
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+
+class ArrayBlocks:
+    """Arrays numbered from 0 that may be replaced one by one: in memory, or each in a file.
+
+    An array that was read from a file is the caller's own; one in memory is not copied.
+
+    Args:
+        path: What the names of the files begin with; None keeps the arrays in memory.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._kept: dict[int, NDArray[Any]] = {}
+
+    def __setitem__(self, number: int, array: NDArray[Any]) -> None:
+        if self._path is None:
+            self._kept[number] = array
+            return
+        with self._file(self._path, number).open("wb") as file:
+            _write_columns(file, [array])
+
+    def __getitem__(self, number: int) -> NDArray[Any]:
+        if self._path is None:
+            return self._kept[number]
+        with self._file(self._path, number).open("rb") as file:
+            return _read_column(file)
+
+    @staticmethod
+    def _file(path: Path, number: int) -> Path:
+        return path.with_name(f"{path.name}-{number}")
 
 
 class Column:
@@ -146,13 +223,13 @@ def looked_up(
         yield from map(opened(0), asked)
         return
     with TemporaryDirectory(dir=folder) as name:
-        parts, order_of = Path(name, "parts"), partial(np.argsort, kind="stable")
+        parts = Path(name, "parts")
         questions, answers = (
             SpillBuckets(Path(name), kind, buckets=edges.size, columns=1) for kind in ("asked", "told")
         )
         for keys in asked:
             part = (np.searchsorted(edges, keys, side="right") - 1).astype(np.uint16)
-            order = order_of(part)
+            order = np.argsort(part, kind="stable")
             questions.add(np.searchsorted(part[order], np.arange(edges.size + 1)), [keys[order]])
             append_columns(parts, [part])
         for number in range(edges.size):
@@ -161,12 +238,25 @@ def looked_up(
                 answers.add_to(number, [answer(keys)])
             nothing = answer(np.zeros(0, np.int64))
             del answer
-        told = [answers.taken(number) for number in range(edges.size)]
-        for (part,) in read_columns(parts, 1):
-            found = np.concatenate([nothing, *(next(told[number])[0] for number in np.unique(part))])
-            block = np.empty_like(found)
-            block[order_of(part)] = found
-            yield block
+        yield from in_asked_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
+
+
+def in_asked_order(
+    asked: Iterable[NDArray[Any]], answers: SpillBuckets, nothing: NDArray[Any]
+) -> Iterator[NDArray[Any]]:
+    """Answers that were found part by part, back in the order of the questions, block by block.
+
+    Args:
+        asked: For each block of questions, the part of the table that each question went to.
+        answers: A bucket for each part; its chunks are those of the blocks that asked this part, in order.
+        nothing: The answers to no questions, which say what kind of numbers answers are.
+    """
+    told = [answers.taken(number) for number in range(len(answers))]
+    for part in asked:
+        found = np.concatenate([nothing, *(next(told[number])[0] for number in np.unique(part))])
+        block = np.empty_like(found)
+        block[np.argsort(part, kind="stable")] = found
+        yield block
 
 
 def combined(
@@ -174,15 +264,18 @@ def combined(
     size: int,
     rows: int,
     *,
-    combine: np.ufunc,
+    combine: Combining,
     nothing: NDArray[Any],
     folder: Path,
 ) -> Iterator[NDArray[Any]]:
-    """What each of `size` places has, some places at a time: `combine` of `nothing` and all that is brought to it."""
+    """What each of `size` places has, some places at a time: `nothing`, combined with all that is brought to it.
+
+    `combine` changes an array at places, of which some may be equal, by amounts: as `np.add.at` does.
+    """
     if size <= rows:
         found = np.repeat(nothing, size)
         for places, amounts in brought:
-            combine.at(found, places, amounts)
+            combine(found, places, amounts)
         yield found
         return
     with TemporaryDirectory(dir=folder) as name:
@@ -195,7 +288,7 @@ def combined(
         for number, (first, last) in enumerate(spans(size, rows)):
             found = np.repeat(nothing, last - first)
             for places, amounts in waiting.taken(number):
-                combine.at(found, places - first, amounts)
+                combine(found, places - first, amounts)
             yield found
 
 

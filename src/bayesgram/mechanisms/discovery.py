@@ -10,7 +10,8 @@ noisy sums so far say that it helps (`inference.scheduling`). One round: sums be
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -32,7 +33,7 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.threshold import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
 from bayesgram.privacy.unit import THESE_DATA, check_unit
-from bayesgram.private.candidate_lists import CandidateLists, list_candidates
+from bayesgram.private.candidate_lists import CandidateLists, Rounds, list_candidates
 from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
 from bayesgram.private.clip import UNITS
 from bayesgram.public.discovery import CONTENTS, MECHANISM, Discovery
@@ -103,8 +104,8 @@ class PrivateText(Protocol):
     def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
-    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> CandidateLists:
-        """Several rounds: all users' lists."""
+    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> AbstractContextManager[CandidateLists]:
+        """Several rounds: all users' lists, which are there as long as the block lasts."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +119,7 @@ class LocalText:
         """One round."""
         return sum_candidates(self.records, public, orders, bound, memory=self.memory)
 
-    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> CandidateLists:
+    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> AbstractContextManager[CandidateLists]:
         """Several rounds."""
         return list_candidates(self.records, public, orders, most, memory=self.memory)
 
@@ -149,10 +150,10 @@ class DiscoveryMechanism:
         """
         rounds, orders = self.settings.rounds, self.settings.orders
         if rounds > 1:
-            lists = text.lists(public, orders, MOST)
-            reserve()
-            above, weights = self._above(self._all_rounds(lists, noise))
-            return lists.ngrams(above), weights
+            with text.lists(public, orders, MOST) as lists:
+                reserve()
+                above, weights = self._all_above(self._all_rounds(lists, noise))
+                return lists.ngrams(above), weights
         candidates = text.sums(public, orders, self.bound)
         reserve()
         above, weights = self._above(noise.discrete_gaussian(candidates.sums, scale=self.threshold.scale))
@@ -164,19 +165,39 @@ class DiscoveryMechanism:
         above = np.flatnonzero(noisy > int(self.threshold.level * whole) + 1)
         return above, noisy[above] / whole
 
-    def _all_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Integers:
-        """The noisy sums of all rounds together; of what was dropped on the way, the lowest number there is."""
-        rounds, course = self.settings.rounds, RoundSchedule(self.threshold.multiplier, self.threshold.level)
-        noisy, logs = np.zeros(lists.logs.size, np.int64), lists.logs.astype(np.float64)
-        stays = np.ones(noisy.size, bool)
+    def _all_above(self, noisy: Iterable[Integers]) -> tuple[Integers, Floats]:
+        """The same of blocks of candidates, one after the other."""
+        above, weights = [np.zeros(0, np.int64)], [np.zeros(0)]
+        first = 0
+        for block in noisy:
+            places, own_weights = self._above(block)
+            above.append(first + places)
+            weights.append(own_weights)
+            first += block.size
+        return np.concatenate(above), np.concatenate(weights)
+
+    def _all_rounds(self, lists: CandidateLists, noise: NoiseSource) -> Iterator[Integers]:
+        """The noisy sums of all rounds together, block by block; of what was dropped, the lowest number there is."""
+        rounds = self.settings.rounds
+        course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
+        users = Rounds(lists)
+        noisy = lists.values("noisy")
+        weights = lists.values("weights")
+        for block, (first, last) in enumerate(lists.blocks):
+            noisy[block] = np.zeros(last - first, np.int64)
+            weights[block] = np.exp(lists.logs(block).astype(np.float64))
         for over in range(1, rounds + 1):
-            sums = lists.sums(np.where(stays, np.exp(logs), 0.0))  # every user within B
-            noisy[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
-            if over < rounds:  # noisy sums and public weights alone say how it goes on
-                logs, hopeful = course.plan_round(noisy / (rounds * UNITS), over / rounds, lists.logs)
-                stays &= hopeful
-                noisy[~stays] = LOWEST
-        return noisy
+            for block, sums in enumerate(users.sums(weights)):  # every user within B
+                so_far = noisy[block]
+                stays = so_far > LOWEST
+                so_far[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
+                if over < rounds:  # noisy sums and public weights alone say how it goes on
+                    logs, hopeful = course.plan_round(so_far / (rounds * UNITS), over / rounds, lists.logs(block))
+                    stays &= hopeful
+                    so_far[~stays] = LOWEST
+                    weights[block] = np.where(stays, np.exp(logs), 0.0)
+                noisy[block] = so_far
+        return (noisy[block] for block in range(len(lists.blocks)))
 
     def found(
         self,
@@ -305,6 +326,7 @@ def discover(
     """
     whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
     settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
+    settings.calibrated(whole)  # a budget that won't do is refused before anything is read
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
         records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)

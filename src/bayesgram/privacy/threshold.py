@@ -34,6 +34,9 @@ FLOOR_PART = 0.02  # S over T − S: sums that small can hardly be published, an
 ANYTHING = Allowance(math.inf, math.inf, 1.0)  # without a ledger
 TAIL = 1 + 1e-9  # the tail of discrete noise over that of continuous noise, far more than it is
 DIGITS = 12  # binary, of the scale: the sampler is twice as quick with those
+# Noisy sums of all rounds have 64 bits: noise so many standard deviations from 0 must fit in half of them.
+DEVIATIONS_THAT_FIT = 40
+LARGEST_SUM = 1 << 62
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,11 @@ def calibrate_threshold(
     """The lowest T for users of at most `most` candidates (m), each of weight `smallest` (w₀) or more.
 
     `at_least`: T is no lower than what one fewer than so many people can add up to. `left`: what a ledger still allows.
+
+    Raises:
+        UsageError: If the budget is too small for any T; `check_epsilon` says when it is.
     """
+    check_epsilon(budget)
     slack = largest_slack(budget.epsilon, budget.delta)
     found = [
         threshold
@@ -81,7 +88,11 @@ def calibrate_rounds(
 
     R rounds of noise σ√R are 1/σ-Gaussian DP together, and the noise of their mean is σ. Of what is u's alone, at most
     m candidates, u adds at most 1 to each in every round, wherever the noise leads u: p = m Q((T − 1)/σ).
+
+    Raises:
+        UsageError: If the budget is too small for any T; `check_epsilon` says when it is.
     """
+    check_epsilon(budget)
     slack = largest_slack(budget.epsilon, budget.delta)
     epsilon, allowed = budget.epsilon - 2 * budget.delta, budget.delta * (1 - 3 * ROUNDING)
     found = []
@@ -99,9 +110,23 @@ def calibrate_rounds(
     return replace(best, level=max(best.level, at_least - 1.0))
 
 
+def check_epsilon(budget: Budget) -> None:
+    """Refuse an ε of which nothing is left for noise, as 2δ of it are set aside for failures.
+
+    Raises:
+        UsageError: If ε is not above 2δ.
+    """
+    if budget.epsilon <= 2 * budget.delta:
+        raise UsageError(
+            f"epsilon={budget.epsilon:g}: a discovery with delta={budget.delta:g} needs an epsilon above 2·delta ="
+            f" {2 * budget.delta:g}; give a larger epsilon or a smaller delta (1e-7 is usual)."
+        )
+
+
 def _no_threshold(budget: Budget, most: int) -> UsageError:
     return UsageError(
-        f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user; give a larger delta or ledger."
+        f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user at epsilon={budget.epsilon:g};"
+        " give a larger epsilon, delta or ledger."
     )
 
 
@@ -134,9 +159,12 @@ def _with_split(
 
 
 def _drawn(needed: float, rounds: int, units: int) -> tuple[float, float]:
-    """The σ that noise has when it is drawn, to the last digits, and its scale: short, and not below what is needed."""
-    if math.isinf(needed):
-        return needed, needed
+    """The σ that noise has when it is drawn, to the last digits, and its scale: short, and not below what is needed.
+
+    Infinite where noisy sums of all rounds would leave 64 bits: one that wraps around could exceed any level.
+    """
+    if not needed * rounds * units * DEVIATIONS_THAT_FIT <= LARGEST_SUM:
+        return math.inf, math.inf
     unit = math.sqrt(rounds) * units
     part, power = math.frexp(needed * unit * ROUNDED_UP)
     scale = math.ldexp(math.ceil(math.ldexp(part, DIGITS)), power - DIGITS)
@@ -149,10 +177,12 @@ def _least_multiplier(left: Allowance) -> float:
 
 
 def _multiplier(epsilon: float, delta: float, slack: float) -> float:
-    """The smallest σ whose curve is at most δ at ε, rounded up."""
+    """The smallest σ whose curve is at most δ at ε, rounded up; infinite if there is none."""
     low, high = 1e-6, 1.0
     while delta_of(epsilon, 1 / high**2 * ROUNDED_UP, slack) > delta:
         high *= 2
+        if high > LARGEST_SUM:  # no noise is enough where ε is below 0 by more than δ
+            return math.inf
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if delta_of(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta else (middle, high)

@@ -1,140 +1,376 @@
-"""Several rounds: the lists of all users stay in memory, as every round asks them again with other weights.
+"""Several rounds: all users' lists are kept, as every round asks them again with other weights.
 
-In:  users' candidates.   Out: `CandidateLists`, which adds up what all users give, by any weights.
-What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a function of that user's
-text, of public weights, and of noisy answers if there were any before.
+In:  users' candidates.   Out: `CandidateLists`, whose `Rounds` add up what all users give.
+What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a
+function of that user's text, of public weights, and of noisy answers if there were any before.
+
+Lists that `memory` does not hold go to disk, with all that grows with them: nothing is refused for
+what people wrote. Candidates have the same numbers, order and sums there, to the last bit:
+
+- To be numbered, windows are dealt out to BUCKETS files by the upper bits of the hash of their
+  text. Equal windows meet in one file, where they are compared token by token, and files follow
+  one another in the order of hashes. So candidates are numbered file by file.
+- In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
+  ask the blocks for weights, and bring them units, through files (`looked_up` and `combined` in
+  `files.scratch`).
+
+Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
+all candidates, beside distinct tokens and users' ids (`user_text`).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arrays import Floats, Ids, Integers, Singles
-from bayesgram.cores import CORES, parallel_map
-from bayesgram.errors import BayesgramError
+from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.files import Records
-from bayesgram.kernels import kernel, longest_row
-from bayesgram.private.candidates import collect_candidates, enforce_bound, hash_windows
+from bayesgram.files.scratch import (
+    Answering,
+    ArrayBlocks,
+    Chunks,
+    Column,
+    SpillBuckets,
+    combined,
+    in_asked_order,
+    looked_up,
+    spans,
+)
+from bayesgram.files.temporary import scratch_folder
+from bayesgram.kernels import kernel
+from bayesgram.private.candidates import Kept, collect_candidates, enforce_bound, hash_windows
 from bayesgram.private.clip import UNITS
+from bayesgram.private.over_users import user_blocks
 from bayesgram.public.choosing import joined_tokens
 from bayesgram.public.novelty import PublicText
-from bayesgram.text.strings import StringTable
 from bayesgram.text.window_index import WindowNumbers
 
-PER_CANDIDATE = 40  # bytes that a candidate takes beside its place in a table, while rounds go on
-PER_PAIR = 16  # bytes that a candidate takes in a user's list
+BUCKETS_LOG2 = 7
+BUCKETS = 1 << BUCKETS_LOG2  # also the most blocks: so many files are open at a time
+PAIRS_AT_ONCE = 1 << 18  # pairs of a user and a candidate in a chunk
+# Bytes that a candidate takes at the most: in a table a third full and a copy of its windows while
+# it is numbered; in weights, sums, noise and what a schedule makes of them while rounds go on.
+CANDIDATE_BYTES = 96
+PAIR_BYTES = 20  # its number before and after a round, and what a chunk of them takes
+FEWEST_CANDIDATES = 1 << 14  # in a block
 
-Listed = tuple[Ids, Ids, Integers, Singles]  # which order, number there, how many each user has, log weights
 
-
-@dataclass(frozen=True, eq=False, repr=False)
 class CandidateLists:
     """Every user's list of candidates, and how much public text expects of each. Private.
 
-    Candidates are in order of the hashes of their text, whoever wrote them.
+    Candidates are numbered in order of the hashes of their texts, whoever wrote them. What there is
+    for each of them is in blocks of successive numbers, one or several.
+
+    Args:
+        users: Chunks of two columns: how many candidates each user has, and their numbers, one user
+            after the other.
+        logs: The log weight of each candidate, by public text.
+        windows: The tokens of each candidate, plus 1; 0 is after the last.
+        tokens: The text of each token.
+        scratch: A folder for what rounds write to disk.
+        block_size: How many candidates a block has; None for lists in memory, in one block.
     """
 
-    starts: Integers  # user u has candidates[starts[u] : starts[u + 1]]
-    candidates: Ids
-    logs: Singles  # log weight of each candidate, by public text
-    rows: Sequence[Ids]  # the tokens of candidates of each order, in order of appearance
-    places: Integers  # of each candidate among all rows
-    tokens: pa.LargeBinaryArray
+    def __init__(
+        self,
+        users: Chunks,
+        logs: Column,
+        windows: Column,
+        tokens: pa.LargeBinaryArray,
+        scratch: Path,
+        block_size: int | None = None,
+    ) -> None:
+        self.users = users
+        self.scratch = scratch
+        self.on_disk = block_size is not None
+        self.block_size = block_size or max(logs.size, 1)
+        self.blocks = list(spans(logs.size, self.block_size)) or [(0, 0)]  # first number, and last plus 1
+        self._logs = logs
+        self._windows = windows
+        self._tokens = tokens
 
     def __repr__(self) -> str:
         return "CandidateLists(private)"
 
-    def sums(self, weights: Floats) -> Integers:
-        """One round: every user gives what these weights make of the own list, with a norm of B at the most."""
-        edges = np.linspace(0, self.starts.size - 1, CORES + 1).astype(np.int64)
-        parts = parallel_map(
-            lambda edge: round_sums(self.starts[edge[0] : edge[1] + 1], self.candidates, weights), pairwise(edges)
-        )
-        total: Integers = np.add.reduce(parts)
-        return total
+    def __len__(self) -> int:
+        """How many candidates there are."""
+        return self._logs.size
+
+    def logs(self, block: int) -> Singles:
+        """The log weights of a block's candidates, by public text."""
+        logs: Singles = self._logs.read(*self.blocks[block])
+        return logs
+
+    def values(self, name: str) -> ArrayBlocks:
+        """Room for one array a block, where the lists are: in memory, or on disk."""
+        return ArrayBlocks(self.scratch / name if self.on_disk else None)
 
     def ngrams(self, chosen: Integers) -> pa.LargeStringArray:
-        """The texts of some candidates."""
-        ends = np.cumsum([len(rows) for rows in self.rows])
-        places = self.places[chosen]
+        """The texts of some candidates, whose numbers are in ascending order."""
+        parts = [self._windows.read(0, 0)]
+        for first, last in self.blocks:
+            inside = chosen[(chosen >= first) & (chosen < last)]
+            if inside.size:
+                parts.append(self._windows.read(first, last)[inside - first])
+        windows = np.concatenate(parts)
+        orders = np.count_nonzero(windows, axis=1)
         texts = [pa.array([], pa.large_string())]
-        order = np.argsort(places, kind="stable")
-        for rows, first, last in zip(self.rows, [0, *ends[:-1]], ends, strict=True):
-            mine = places[order][(places[order] >= first) & (places[order] < last)] - first
-            texts.append(joined_tokens(rows[mine], self.tokens))
-        back = np.empty(order.size, np.int64)
-        back[order] = np.arange(order.size)
+        texts += [joined_tokens(windows[orders == order, :order] - 1, self._tokens) for order in np.unique(orders)]
+        back = np.empty(orders.size, np.int64)
+        back[np.argsort(orders, kind="stable")] = np.arange(orders.size)
         return pa.concat_arrays(texts).take(pa.array(back))
 
 
+class Rounds:
+    """Everybody's lists while rounds go on, without the candidates that were dropped on the way."""
+
+    def __init__(self, lists: CandidateLists) -> None:
+        self._lists = lists
+        self._users = lists.users
+        self._begun = 0  # rounds
+
+    def sums(self, weights: ArrayBlocks) -> Iterator[Integers]:
+        """One round: what all users give to the candidates, block by block.
+
+        Every user gives what these weights make of the own list, with a norm of B at the most. All
+        weights have been read when the first sums come, so they may be replaced then.
+
+        Args:
+            weights: Of the candidates of each block. One of weight 0 is dropped from all lists: it
+                gets nothing in this round and in those that follow.
+        """
+        lists = self._lists
+        return combined(
+            self._contributions(weights),
+            len(lists),
+            lists.block_size,
+            combine=add_units,
+            nothing=np.zeros(1, np.int64),
+            folder=lists.scratch,
+        )
+
+    def _contributions(self, weights: ArrayBlocks) -> Iterator[tuple[Integers, Integers]]:
+        """Candidates and units of all pairs, chunk by chunk; shortens the lists on the way."""
+        lists = self._lists
+        edges = np.array([first for first, _ in lists.blocks])
+
+        def opened(block: int) -> Answering:
+            values = weights[block]
+            first = edges[block]
+            return lambda candidates: values[candidates - first]
+
+        self._begun += 1
+        kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
+        asked = (candidates for _, candidates in self._users)
+        for (sizes, candidates), own in zip(self._users, looked_up(asked, edges, opened, lists.scratch), strict=True):
+            left_sizes, left, left_weights = without_dropped(sizes, candidates, own)
+            kept.add([left_sizes, left])
+            yield left, round_units(left_sizes, left_weights)
+        if self._begun > 1:  # the first are those of the lists, which may be asked by others
+            self._users.remove()
+        self._users = kept
+
+
+@contextmanager
 def list_candidates(
     records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, *, memory: int
-) -> CandidateLists:
-    """All users' lists."""
-    numbers: list[WindowNumbers] = []
-    lists: list[Listed] = []
+) -> Iterator[CandidateLists]:
+    """Read all text and list what each user has.
+
+    Args:
+        records: The text of all users.
+        public: What public text says of any n-gram.
+        orders: The lengths of n-grams that are candidates.
+        most: How many candidates a user has at the most.
+        memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
+    """
+    with scratch_folder() as scratch:
+        yield _read(records, public, orders, most, scratch, memory).numbered(memory)
+
+
+def _read(
+    records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, scratch: Path, memory: int
+) -> "WindowLists":
+    """All users' lists; the text itself is forgotten."""
     with collect_candidates(records, public, orders, most, memory=memory // 2) as found:
-        numbers += [WindowNumbers(order, tokens=len(found.tokens)) for order in orders]
-        pairs = 0
+        lists = WindowLists(orders, found.tokens.strings(), found.tokens.hashes(), scratch, memory)
         for kept in found.kept:
-            own = np.empty(kept.which.size, np.int32)
-            for number, known in enumerate(numbers):
-                places, rows = kept.rows(number, known.order)
-                own[places] = known.add(rows)
-            lists.append((kept.which, own, kept.sizes, kept.logs.astype(np.float32)))
-            pairs += own.size
-            _check_room(numbers, pairs, memory)
-        return _lists(numbers, lists, found.tokens)
+            windows = _windows_of(kept, orders)
+            logs = kept.logs.astype(np.float32)
+            starts = np.append(0, np.cumsum(kept.sizes))
+            for first, last in user_blocks(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
+                pairs = slice(starts[first], starts[last])
+                if starts[last] > starts[first]:
+                    lists.add(kept.sizes[first:last], windows[pairs], logs[pairs])
+    return lists
 
 
-def _check_room(numbers: Sequence[WindowNumbers], pairs: int, memory: int) -> None:
-    """Refuse lists that memory does not hold, before anything is spent."""
-    taken = sum(known.nbytes + PER_CANDIDATE * len(known) for known in numbers) + PER_PAIR * pairs
-    if taken > memory:
-        raise BayesgramError(
-            "the candidates of all users are more than `memory` holds; give more, or ask in one round: rounds=1."
+def _windows_of(kept: Kept, orders: Sequence[int]) -> Ids:
+    """The tokens of candidates, plus 1, and 0 after the last: windows of all orders fit one table."""
+    windows = np.zeros((kept.which.size, max(orders)), np.int32)
+    for number, order in enumerate(orders):
+        places, rows = kept.rows(number, order)
+        windows[places, :order] = rows + 1
+    return windows
+
+
+class WindowLists:
+    """Users' lists of windows, whose numbers as candidates follow when all of them are there.
+
+    As long as memory holds them, windows are numbered in order of appearance. Beyond that they are
+    dealt out to buckets by the hashes of their texts, and so are all that come later.
+    """
+
+    def __init__(
+        self, orders: Sequence[int], tokens: pa.LargeBinaryArray, hashes: Hashes, scratch: Path, memory: int
+    ) -> None:
+        self._orders = orders
+        self._tokens = tokens
+        self._hashes = hashes
+        self._scratch = scratch
+        self._memory = memory
+        self._table = self._new_table()
+        self._pairs = 0
+        self._waiting = Chunks(None, columns=3)  # sizes of lists, numbers in the table, log weights
+        self._buckets: SpillBuckets | None = None
+
+    def add(self, sizes: Integers, windows: Ids, logs: Singles) -> None:
+        """Add the lists of some users: user u has the next sizes[u] windows."""
+        if self._buckets is not None:
+            self._deal_out(self._buckets, sizes, windows, logs)
+            return
+        self._waiting.add([sizes, self._table.add(windows), logs])
+        self._pairs += logs.size
+        if CANDIDATE_BYTES * len(self._table) + PAIR_BYTES * self._pairs > self._memory:
+            self._spill()
+
+    def numbered(self, memory: int) -> CandidateLists:
+        """Number the candidates; used up by it."""
+        if self._buckets is None:
+            return self._numbered_in_memory()
+        return self._numbered_on_disk(self._buckets, memory)
+
+    def _new_table(self) -> WindowNumbers:
+        return WindowNumbers(max(self._orders), tokens=len(self._tokens) + 1)
+
+    def _spill(self) -> None:
+        """Move all lists to disk."""
+        rows = self._table.rows()
+        self._table = self._new_table()
+        self._buckets = SpillBuckets(self._scratch, "windows", buckets=BUCKETS, columns=2)
+        for sizes, numbers, logs in self._waiting.taken():
+            self._deal_out(self._buckets, sizes, rows[numbers], logs)
+
+    def _deal_out(self, buckets: SpillBuckets, sizes: Integers, windows: Ids, logs: Singles) -> None:
+        """Write windows to their buckets, and which buckets these are, in order of the lists."""
+        parts = (self._hash(windows) >> np.uint64(64 - BUCKETS_LOG2)).astype(np.uint8)
+        order = np.argsort(parts, kind="stable")
+        edges = np.searchsorted(parts[order], np.arange(BUCKETS + 1))
+        buckets.add(edges, [windows[order], logs[order]])
+        self._parts.add([sizes, parts])
+
+    @property
+    def _parts(self) -> Chunks:
+        return Chunks(self._scratch / "parts", columns=2)
+
+    def _hash(self, windows: Ids) -> Hashes:
+        """The hashes of the texts of windows."""
+        found = np.empty(len(windows), np.uint64)
+        orders = np.count_nonzero(windows, axis=1)
+        for order in self._orders:
+            found[orders == order] = hash_windows(windows[orders == order, :order] - 1, self._hashes)
+        return found
+
+    def _in_order(self, table: WindowNumbers) -> tuple[Ids, Integers]:
+        """The windows of a table in order of their hashes, and the place of each by its number there."""
+        rows = table.rows()
+        order = np.argsort(self._hash(rows), kind="stable")
+        places = np.empty(order.size, np.int64)
+        places[order] = np.arange(order.size)
+        return rows[order], places
+
+    def _numbered_in_memory(self) -> CandidateLists:
+        rows, places = self._in_order(self._table)
+        del self._table
+        users = Chunks(None, columns=2)
+        weights = np.zeros(places.size, np.float32)
+        for sizes, numbers, logs in self._waiting.taken():
+            candidates = places[numbers]
+            weights[candidates] = logs
+            users.add([sizes, candidates])
+        windows, log_weights = self._columns(kept_bytes=rows.nbytes)
+        windows.add(rows)
+        log_weights.add(weights)
+        return CandidateLists(users, log_weights, windows, self._tokens, self._scratch)
+
+    def _numbered_on_disk(self, buckets: SpillBuckets, memory: int) -> CandidateLists:
+        """Number bucket by bucket; then put the numbers back in the order of the lists."""
+        answers = SpillBuckets(self._scratch, "numbers", buckets=BUCKETS, columns=1)
+        windows, log_weights = self._columns(kept_bytes=0)
+        for bucket in range(BUCKETS):
+            table = self._new_table()
+            numbered = Chunks(self._scratch / "numbered", columns=2)
+            for bucket_windows, logs in buckets.taken(bucket):
+                numbered.add([table.add(bucket_windows), logs])
+            rows, places = self._in_order(table)
+            del table
+            weights = np.zeros(places.size, np.float32)
+            first = windows.size
+            for numbers, logs in numbered.taken():
+                weights[places[numbers]] = logs
+                answers.add_to(bucket, [first + places[numbers]])
+            windows.add(rows)
+            log_weights.add(weights)
+        users = Chunks(self._scratch / "users", columns=2)
+        asked = (parts for _, parts in self._parts)
+        found = in_asked_order(asked, answers, np.zeros(0, np.int64))
+        for (sizes, _), candidates in zip(self._parts, found, strict=True):
+            users.add([sizes, candidates])
+        self._parts.remove()
+        block_size = max(memory // CANDIDATE_BYTES, FEWEST_CANDIDATES, -(-windows.size // BUCKETS))
+        return CandidateLists(users, log_weights, windows, self._tokens, self._scratch, block_size)
+
+    def _columns(self, *, kept_bytes: int) -> tuple[Column, Column]:
+        """For the windows and log weights of candidates, by their numbers."""
+        width = max(self._orders)
+        return (
+            Column(self._scratch / "candidates", np.int32, width=width, kept_bytes=kept_bytes),
+            Column(self._scratch / "logs", np.float32, kept_bytes=kept_bytes),
         )
 
 
-def _lists(numbers: list[WindowNumbers], lists: list[Listed], tokens: StringTable) -> CandidateLists:
-    """Candidates in order of the hashes of their texts. Takes the lists, so that memory does not hold them twice."""
-    rows = [known.rows() for known in numbers]
-    numbers.clear()
-    first = np.cumsum([0, *map(len, rows)])
-    hashes = np.concatenate([hash_windows(own, tokens.hashes()) for own in rows])
-    places = np.argsort(hashes, kind="stable")
-    ranks = np.empty(places.size, np.int32)
-    ranks[places] = np.arange(places.size)
-    starts = np.append(0, np.cumsum(np.concatenate([np.zeros(0, np.int64), *(sizes for _, _, sizes, _ in lists)])))
-    pairs, weights = np.empty(int(starts[-1]), np.int32), np.zeros(places.size, np.float32)
-    at = pairs.size
-    while lists:
-        which, own, _, logs = lists.pop()
-        at -= own.size
-        pairs[at : at + own.size] = ranks[first[which] + own]
-        weights[pairs[at : at + own.size]] = logs
-    return CandidateLists(starts, pairs, weights, rows, places, tokens.strings())
+def without_dropped(sizes: Integers, candidates: Integers, weights: Floats) -> tuple[Integers, Integers, Floats]:
+    """Users' lists and weights without candidates of weight 0, and without users who have no others."""
+    stays = weights > 0
+    if stays.all():
+        return sizes, candidates, weights
+    owners = np.repeat(np.arange(sizes.size), sizes)
+    left = np.bincount(owners[stays], minlength=sizes.size)
+    return left[left > 0], candidates[stays], weights[stays]
 
 
 @kernel
-def round_sums(starts: Integers, candidates: Ids, weights: Floats) -> Integers:
-    """Σ over users of what they give: weights over their norm, in units, Σ units² ≤ B² for each."""
-    total = np.zeros(weights.size, np.int64)
-    units = np.empty(longest_row(starts), np.int64)
-    for user in range(starts.size - 1):
-        first, size = starts[user], starts[user + 1] - starts[user]
+def round_units(sizes: Integers, weights: Floats) -> Integers:
+    """What every user gives: weights over their norm, in units, so that Σ units² ≤ B² for each user."""
+    units = np.zeros(weights.size, np.int64)
+    first = np.int64(0)
+    for size in sizes:
         squares = 0.0
         for at in range(first, first + size):
-            squares += weights[candidates[at]] * weights[candidates[at]]
-        if squares == 0.0:
-            continue
-        scale = UNITS / np.sqrt(squares)
-        for at in range(size):
-            units[at] = np.int64(weights[candidates[first + at]] * scale)
-        enforce_bound(units[:size])
-        for at in range(size):
-            total[candidates[first + at]] += units[at]
-    return total
+            squares += weights[at] * weights[at]
+        if squares > 0.0:
+            scale = UNITS / np.sqrt(squares)
+            for at in range(first, first + size):
+                units[at] = np.int64(weights[at] * scale)
+            enforce_bound(units[first : first + size])
+        first += size
+    return units
+
+
+@kernel
+def add_units(sums: Integers, candidates: Integers, units: Integers) -> None:
+    """Add units to the sums of candidates, which may come several times; faster than `np.add.at`."""
+    for at in range(candidates.size):
+        sums[candidates[at]] += units[at]

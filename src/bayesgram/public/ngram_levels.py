@@ -158,7 +158,7 @@ class Counts:
         below, suffix = self.levels[order - 2].size, self.levels[order - 1].suffix
         pairs = zip(suffix.spans(self.rows), brought, strict=True)
         rows = self.part_rows(order - 1)
-        return combined(pairs, below, rows, combine=combine, nothing=nothing, folder=self.folder)
+        return combined(pairs, below, rows, combine=combine.at, nothing=nothing, folder=self.folder)
 
     def _add_words(self, parts: Iterable[Part], rows: Column) -> None:
         """Order 1: all words, in their order, and how often they occur."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
+from bayesgram.errors import BayesgramError
 from bayesgram.kernels import copy_part, eight_bytes, inlined, kernel, mix, prefetch, step
 from bayesgram.text.slots import AHEAD, BATCH_SIZE, Slots, with_capacity
 from bayesgram.text.tokens import buffers
@@ -20,6 +21,7 @@ Offsets = Integers | Ids
 
 EMPTY = -1  # the number of an empty string: the end of a sentence
 UNKNOWN = -2  # of a string that is not in the table
+MOST_STRINGS = (1 << 31) - 2  # numbers have 32 bits, and windows of them need one more number
 LONG = np.uint64(0xFF << 56)
 SHORT = 15  # bytes that fit in a key
 
@@ -231,6 +233,10 @@ class StringTable:
             self._reserve(some.size - 1, int(some[-1] - some[0]))
             arrays = self._bytes, self._ends, self._slots
             self._size = _add_strings(data, some, numbers[first:], *arrays, self._size)
+            if self._size > MOST_STRINGS:  # two users, or two tokens, would become one
+                raise BayesgramError(
+                    f"more than {MOST_STRINGS:,} distinct tokens or user ids: cut the input into parts with fewer."
+                )
         return numbers
 
     def strings(self) -> pa.LargeBinaryArray:

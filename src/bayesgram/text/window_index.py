@@ -39,7 +39,7 @@ def _index_rows(rows: Ids, bits: int, slots: Slots) -> int:
 
 
 @kernel
-def _number_rows(rows: Ids, bits: int, slots: Slots, size: int, numbers: Ids) -> int:
+def _number_rows(rows: Ids, bits: int, slots: Slots, size: int, numbers: Integers) -> int:
     """Write each row's number; new ones get the next, from `size` on. The new size."""
     key = np.empty((1, slots.shape[1] - 1), np.uint64)
     last = np.uint64(slots.shape[0] - 1)
@@ -54,7 +54,10 @@ def _number_rows(rows: Ids, bits: int, slots: Slots, size: int, numbers: Ids) ->
 
 
 class WindowNumbers:
-    """Numbers for distinct windows of `order` numbers below `tokens`, in order of appearance."""
+    """Numbers for distinct windows of `order` numbers below `tokens`, in order of appearance.
+
+    Numbers have 64 bits: there may be more windows than 2³¹.
+    """
 
     def __init__(self, order: int, *, tokens: int) -> None:
         self.order, self._bits = order, bits_of(tokens)
@@ -63,14 +66,9 @@ class WindowNumbers:
     def __len__(self) -> int:
         return self._size
 
-    @property
-    def nbytes(self) -> int:
-        """Memory that is taken."""
-        return int(self._slots.nbytes)
-
-    def add(self, rows: Ids) -> Ids:
+    def add(self, rows: Ids) -> Integers:
         """The numbers of these windows; new ones get the next."""
-        numbers = np.empty(len(rows), np.int32)
+        numbers = np.empty(len(rows), np.int64)
         for first in range(0, len(rows), BATCH_SIZE):
             some = slice(first, first + BATCH_SIZE)
             self._slots = with_capacity(self._slots, self._size + len(rows[some]))
