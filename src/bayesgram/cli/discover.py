@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from bayesgram.cli.typed import typed_command
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.arrays import Bools
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
     from bayesgram.public.discovery import Discovery
@@ -26,7 +28,10 @@ KEEP, NGRAM, WEIGHT, WHY = "keep", "ngram", "weight", "looks_like"
 
 Drop = Annotated[
     list[str] | None,
-    typer.Option(help="Keep back what matches this pattern (regular expression); may be repeated.", show_default=False),
+    typer.Option(
+        help="Drop what matches this pattern (regular expression), and what contains it; may be repeated.",
+        show_default=False,
+    ),
 ]
 
 
@@ -130,7 +135,7 @@ def discover(
             records = bar.records(private, refuse_nothing=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
     found = replace(found, card=replace(found.card, command=typed_command(context)))
-    found = _without(found, patterns)
+    found, dropped = _without(found, patterns)
     found.save(output, force=force)
     if book is not None and charged is not None and charged.entry is not None:
         book.complete(charged.entry)
@@ -138,9 +143,10 @@ def discover(
     if plot is not None:
         _draw(found, plot, force=force)
     if json:
-        console.print_json({"output": str(output), "card": found.card.to_json(), "found": _rows(found)})
+        told = {"output": str(output), "card": found.card.to_json(), "found": _rows(found)}
+        console.print_json({**told, **(dropped.described if patterns else {})})
     else:
-        _show(found, settings, budget, output)
+        _show(found, settings, budget, output, dropped.sentence if patterns else "")
 
 
 def review(
@@ -158,7 +164,9 @@ def review(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Keep back some of what a discovery FOUND, before it is published. Costs nothing.
+    """Drop some of what a discovery FOUND, before it is published. Costs nothing.
+
+    What contains a dropped n-gram is dropped as well: with "typos" goes "fix typos".
 
     Without --output, what looks like a secret is listed. With --file, all of it is written to a table; say "no" in its
     column "keep" where a string must not be published, and run the command again with --output.
@@ -178,12 +186,13 @@ def review(
         _write_table(discovery, file)
         console.report({"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"}, json=json)
         return
-    kept = _without(discovery if file is None else _decided(discovery, file), patterns)
+    stays = None if file is None else _decided(discovery, file)
+    kept, dropped = _without(discovery, patterns, stays)
     if output is None:
         _list_suspicious(discovery, json=json)
         return
     kept.save(output, force=force)
-    console.report({"output": str(output), "kept": len(kept), "kept_back": len(discovery) - len(kept)}, json=json)
+    console.report({"output": str(output), "kept": len(kept), **dropped.described}, json=json)
 
 
 def _budget(epsilon: float | None, delta: float | None) -> "Budget":
@@ -218,12 +227,39 @@ def _language_model(path: Path | None) -> "LanguageModel | None":
     return PublicModel.load(path).mixture
 
 
-def _without(found: "Discovery", patterns: list[re.Pattern[str]]) -> "Discovery":
+@dataclass(frozen=True)
+class _Dropped:
+    """How many n-grams were dropped, and how many more because they contain one of these."""
+
+    chosen: int
+    containing: int
+
+    @property
+    def described(self) -> dict[str, int]:
+        return {"kept_back": self.chosen + self.containing, "contain_a_dropped_one": self.containing}
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"Dropped {self.chosen:,} n-grams that match --drop, and {self.containing:,} more because"
+            " they contain one of them."
+        )
+
+
+def _without(
+    found: "Discovery", patterns: list[re.Pattern[str]], stays: "Bools | None" = None
+) -> "tuple[Discovery, _Dropped]":
+    """What is left of a discovery; `stays` says what a person keeps."""
     import numpy as np
 
     from bayesgram.public.suspicious import matching
 
-    return found.kept(~np.array(matching(found.ngrams, patterns), bool)) if patterns else found
+    rows = ~np.array(matching(found.ngrams, patterns), bool)
+    if stays is not None:
+        rows &= stays
+    chosen = int(np.count_nonzero(~rows))
+    kept = found.kept(rows) if chosen else found
+    return kept, _Dropped(chosen, len(found) - len(kept) - chosen)
 
 
 def _rows(found: "Discovery") -> list[dict[str, Any]]:
@@ -236,8 +272,10 @@ def _rows(found: "Discovery") -> list[dict[str, Any]]:
     ]
 
 
-def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path) -> None:
+def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path, dropped: str) -> None:
     """The card, a table with bars, and what a person should know."""
+    if dropped:
+        console.say(dropped)
     by_order = ", ".join(f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders)
     told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
     console.write(f"{found.card}\n{told}\nWritten to: {output}")
@@ -312,8 +350,8 @@ def _write_table(found: "Discovery", file: Path) -> None:
         writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))
 
 
-def _decided(found: "Discovery", file: Path) -> "Discovery":
-    """What a person keeps: every string of the discovery must be decided on."""
+def _decided(found: "Discovery", file: Path) -> "Bools":
+    """Which n-grams a person keeps: every string of the discovery must be decided on."""
     import numpy as np
 
     try:
@@ -327,4 +365,5 @@ def _decided(found: "Discovery", file: Path) -> "Discovery":
         raise UsageError(
             f"--file {file}: {found.ngrams[place].as_py()!r} has neither yes nor no in the column {KEEP!r}; decide."
         )
-    return found.kept(np.array(answers) == "yes")
+    stays: Bools = np.array(answers) == "yes"
+    return stays
