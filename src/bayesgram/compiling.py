@@ -28,6 +28,7 @@ TOKENS = {
     "text.strings._find_strings": "bytes ids bytes integers table",
     "text.strings._add_strings": "bytes! integers! ids bytes integers table int",
     "text.slots._spread": "table int",
+    "text.row_hashes.hash_long_rows": "bytes ids integers hashes int",
 }
 SCANNERS = {
     kind: {f"text.{module}.scan_{kind}": "bytes! integers! bytes ids bytes ids"}

@@ -39,7 +39,8 @@ def test_what_was_written_before_the_end_is_named(work):
     )
     done = starting.run_code(code, cwd=work)
     assert done.returncode == 128 + signal.SIGTERM
-    assert f"error: stopped by SIGTERM; {work}/early.parquet was written before." in done.stderr
+    written = f"{work}/early.parquet.rows, {work}/early.parquet"
+    assert f"error: stopped by SIGTERM; {written} was written before." in done.stderr
     assert (work / "early.parquet").exists()
 
 

@@ -141,7 +141,13 @@ def test_strings_that_look_like_secrets_are_pointed_at_and_can_be_kept_back(work
         bayesgram(work, "review", "found", "--file", "review.csv", "--drop", "^my ", "-o", "kept", "--json").stdout
     )
     kept = Discovery.load(work / "kept")
-    assert told == {"output": "kept", "kept": len(kept), "kept_back": len(rows) - len(kept)}
+    refused_rows = {row["ngram"] for row in rows if row["keep"] == "no" or row["ngram"].startswith("my ")}
+    assert told == {
+        "output": "kept",
+        "kept": len(kept),
+        "kept_back": len(rows) - len(kept),
+        "contain_a_dropped_one": len(rows) - len(kept) - len(refused_rows),
+    }
     assert not any("0123" in ngram or ngram.startswith("my ") for ngram in kept.ngrams.to_pylist())
     assert set(kept.ngrams.to_pylist()) <= set(kept.vocabulary.ngrams.to_pylist())
     assert "0123" not in " ".join(kept.vocabulary.ngrams.to_pylist())
@@ -153,6 +159,22 @@ def test_what_a_pattern_finds_is_never_written(work):
     found = Discovery.load(work / "dropped")
     assert "lumora" in found.ngrams.to_pylist()
     assert not any("flumpy" in ngram or "555" in ngram for ngram in found.vocabulary.ngrams.to_pylist())
+
+
+def test_what_contains_a_dropped_word_is_dropped_with_it_and_the_command_says_so(work):
+    found = set(Discovery.load(work / "found").ngrams.to_pylist())
+    with_lumora = {ngram for ngram in found if "lumora" in ngram.split()}
+    assert len(with_lumora) > 2
+    said = bayesgram(work, "review", "found", "--drop", "^lumora$", "-o", "no lumora").stdout
+    assert f"kept back:             {len(with_lumora)}\n" in said
+    assert f"contain a dropped one: {len(with_lumora) - 1}\n" in said
+    left = Discovery.load(work / "no lumora")
+    assert set(left.ngrams.to_pylist()) == found - with_lumora
+    assert not any("lumora" in ngram for ngram in left.vocabulary.ngrams.to_pylist())
+    done = bayesgram(work, "discover", *COMMON, *BUDGET, "--drop", "^lumora$", "-o", "never lumora")
+    assert "Dropped 1 n-grams that match --drop, and " in " ".join(done.stderr.split())
+    never = Discovery.load(work / "never lumora")
+    assert not any("lumora" in ngram for ngram in never.vocabulary.ngrams.to_pylist())
 
 
 def test_nothing_found_says_what_it_would_take(work):

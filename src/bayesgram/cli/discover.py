@@ -2,6 +2,7 @@
 
 import csv
 import re
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,6 +15,7 @@ from bayesgram.cli.typed import typed_command
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
+    from bayesgram.arrays import Bools
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
     from bayesgram.public.discovery import Discovery
@@ -26,7 +28,10 @@ KEEP, NGRAM, WEIGHT, WHY = "keep", "ngram", "weight", "looks_like"
 
 Drop = Annotated[
     list[str] | None,
-    typer.Option(help="Keep back what matches this pattern (regular expression); may be repeated.", show_default=False),
+    typer.Option(
+        help="Drop what matches this pattern (regular expression), and what contains it; may be repeated.",
+        show_default=False,
+    ),
 ]
 
 
@@ -115,6 +120,7 @@ def discover(
         dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
         return
     charged = None if ledger is None else charge.begin(ledger, budget, output)
+    drop_matches = _DropMatches(patterns)
     told: dict[str, Any] = {
         "seed": seed,
         "ledger": book,
@@ -122,7 +128,7 @@ def discover(
         "force": force,
         "unit": unit,
         "command": typed_command(context),
-        "edit": lambda discovery: _without(discovery, patterns),
+        "edit": drop_matches,
         "on_reserved": None if charged is None else charged.reserved,
     }
     if on_spark:
@@ -135,9 +141,10 @@ def discover(
     if plot is not None:
         _draw(found, plot, force=force)
     if json:
-        console.print_json({"output": str(output), "card": found.card.to_json(), "found": _rows(found)})
+        told = {"output": str(output), "card": found.card.to_json(), "found": _rows(found)}
+        console.print_json({**told, **(drop_matches.dropped.described if patterns else {})})
     else:
-        _show(found, settings, budget, output)
+        _show(found, settings, budget, output, drop_matches.dropped.sentence if patterns else "")
 
 
 def review(
@@ -155,10 +162,13 @@ def review(
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
-    """Keep back some of what a discovery FOUND, before it is published. Costs nothing.
+    """Drop some of what a discovery FOUND, before it is published. Costs nothing.
+
+    What contains a dropped n-gram is dropped as well: with "typos" goes "fix typos".
 
     Without --output, what looks like a secret is listed. With --file, all of it is written to a table; say "no" in its
-    column "keep" where a string must not be published, and run the command again with --output.
+    column "keep" where a string must not be published, and run the command again with --output. Only then is the
+    discovery called reviewed: --drop alone does not read the strings.
 
     Example: bayesgram review found --file review.csv
     """
@@ -175,12 +185,15 @@ def review(
         _write_table(discovery, file)
         console.report({"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"}, json=json)
         return
-    kept = _without(discovery if file is None else _decided(discovery, file), patterns)
+    stays = None if file is None else _decided(discovery, file)
+    kept, dropped = _without(discovery, patterns, stays)
     if output is None:
         _list_suspicious(discovery, json=json)
         return
+    if stays is not None:  # a person has decided about each string
+        kept = kept.reviewed()
     kept.save(output, force=force)
-    console.report({"output": str(output), "kept": len(kept), "kept_back": len(discovery) - len(kept)}, json=json)
+    console.report({"output": str(output), "kept": len(kept), **dropped.described}, json=json)
 
 
 def _budget(epsilon: float | None, delta: float | None) -> "Budget":
@@ -215,12 +228,51 @@ def _language_model(path: Path | None) -> "LanguageModel | None":
     return PublicModel.load(path).mixture
 
 
-def _without(found: "Discovery", patterns: list[re.Pattern[str]]) -> "Discovery":
+@dataclass(frozen=True)
+class _Dropped:
+    """How many n-grams were dropped, and how many more because they contain one of these."""
+
+    chosen: int
+    containing: int
+
+    @property
+    def described(self) -> dict[str, int]:
+        return {"kept_back": self.chosen + self.containing, "contain_a_dropped_one": self.containing}
+
+    @property
+    def sentence(self) -> str:
+        return (
+            f"Dropped {self.chosen:,} n-grams that match --drop, and {self.containing:,} more because"
+            " they contain one of them."
+        )
+
+
+class _DropMatches:
+    """Drops what matches some patterns before a discovery is saved, and remembers how much that was."""
+
+    def __init__(self, patterns: list[re.Pattern[str]]) -> None:
+        self.patterns = patterns
+        self.dropped = _Dropped(0, 0)
+
+    def __call__(self, found: "Discovery") -> "Discovery":
+        kept, self.dropped = _without(found, self.patterns)
+        return kept
+
+
+def _without(
+    found: "Discovery", patterns: list[re.Pattern[str]], stays: "Bools | None" = None
+) -> "tuple[Discovery, _Dropped]":
+    """What is left of a discovery; `stays` says what a person keeps."""
     import numpy as np
 
     from bayesgram.public.suspicious import matching
 
-    return found.kept(~np.array(matching(found.ngrams, patterns), bool)) if patterns else found
+    rows = ~np.array(matching(found.ngrams, patterns), bool)
+    if stays is not None:
+        rows &= stays
+    chosen = int(np.count_nonzero(~rows))
+    kept = found.kept(rows) if chosen else found
+    return kept, _Dropped(chosen, len(found) - len(kept) - chosen)
 
 
 def _rows(found: "Discovery") -> list[dict[str, Any]]:
@@ -233,8 +285,10 @@ def _rows(found: "Discovery") -> list[dict[str, Any]]:
     ]
 
 
-def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path) -> None:
+def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path, dropped: str) -> None:
     """The card, a table with bars, and what a person should know."""
+    if dropped:
+        console.say(dropped)
     by_order = ", ".join(f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders)
     told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
     console.write(f"{found.card}\n{told}\nWritten to: {output}")
@@ -309,8 +363,8 @@ def _write_table(found: "Discovery", file: Path) -> None:
         writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))
 
 
-def _decided(found: "Discovery", file: Path) -> "Discovery":
-    """What a person keeps: every string of the discovery must be decided on."""
+def _decided(found: "Discovery", file: Path) -> "Bools":
+    """Which n-grams a person keeps: every string of the discovery must be decided on."""
     import numpy as np
 
     try:
@@ -324,4 +378,5 @@ def _decided(found: "Discovery", file: Path) -> "Discovery":
         raise UsageError(
             f"--file {file}: {found.ngrams[place].as_py()!r} has neither yes nor no in the column {KEEP!r}; decide."
         )
-    return found.kept(np.array(answers) == "yes")
+    stays: Bools = np.array(answers) == "yes"
+    return stays

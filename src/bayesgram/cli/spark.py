@@ -59,7 +59,7 @@ def vocabulary(
     from bayesgram.files.columns import Columns
 
     with session(master) as spark, console.step("Reading public text on Spark"):
-        opened = open_sources(spark, given, Columns(text_column, None), tokenizer)
+        opened = open_sources(spark, given, Columns(text_column, None, warn_of_users=True), tokenizer)
         make = list_of if "ngrams" in choice else vocabulary_of
         made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
     return made, bad.by_reason
@@ -75,6 +75,7 @@ def count_to_folder(
     text_column: str,
     skip_bad_rows: bool,
     force: bool,
+    allow_public_rows: bool,
 ) -> "tuple[CountSummary, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
     from bayesgram.engines.session import session
@@ -86,7 +87,7 @@ def count_to_folder(
 
     with session(master) as spark, console.step("Counting private text on Spark"):
         texts = of_inputs(spark, private, Columns(text_column, user_column))
-        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows)
+        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public_rows=allow_public_rows)
         if not counts.rows_read:
             raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)

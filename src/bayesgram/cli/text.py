@@ -119,6 +119,8 @@ def vocab(
     Several sources have names (wiki=folder talk=lines.txt) and weigh alike: n-grams are chosen by the mean of their
     frequencies, and the counts of each source are kept. A source is text, an ARPA file, a release, or a vocabulary.
 
+    OUTPUT.rows, beside the output, has hashes of the public rows: `count` stops if private text was among them.
+
     --model keeps what the list of n-grams leaves out: all n-grams of each source (text only), as a language model over
     the words of the vocabulary.
 
@@ -128,6 +130,7 @@ def vocab(
     from bayesgram.files.writing import check_writable
     from bayesgram.public.lists import list_provenance, read_list
     from bayesgram.public.opening import is_text
+    from bayesgram.public.public_rows import check_rows_place
     from bayesgram.public.sources import alike
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.released.origins import Provenance
@@ -135,6 +138,7 @@ def vocab(
     given = sources.by_name(public)
     inputs = [*sources.paths(given), *([str(listed)] if listed else [])]
     check_writable(output, force=force, inputs=inputs)
+    check_rows_place(output)
     on_spark = spark.chosen(work.engine, work.master)
     request = ModelRequest(model, model_order, model_size, work.room)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
@@ -218,6 +222,7 @@ def _made(
     from bayesgram.public.opening import Listed, open_sources, text_of
 
     rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
+    rows["warn_of_users"] = True
     then = "Choosing n-grams" if request.output is None else "Making the model"
     with console.reading("Reading public text", then=then) as bar:
         times = 1 if request.output is None else 2
@@ -240,20 +245,20 @@ def _save(
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
-    from bayesgram.files.writing import published, write_file_atomically, write_folder_atomically
+    from bayesgram.files.writing import published, write_folder_atomically
     from bayesgram.public.public_model import CONTENTS
 
     before = len(published)
     try:
         with ExitStack() as places:
-            made.write(places.enter_context(write_file_atomically(output, force=force)))
+            places.enter_context(made.staged(output, force=force))
             modelled.write(
                 places.enter_context(
                     write_folder_atomically(model_output, contents=CONTENTS, force=force, option="`model`")
                 )
             )
     except BayesgramError as error:
-        if len(published) == before + 1:
+        if len(published) > before and published[-1].resolve() != output.resolve():
             raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
         raise
 
@@ -295,6 +300,13 @@ def count(
     other: options.Other = False,
     cut: options.Cut = options.AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
+    allow_public_rows: Annotated[
+        bool,
+        typer.Option(
+            "--allow-public-rows",
+            help="Go on where many private rows were rows of the public text, with a warning.",
+        ),
+    ] = False,
     work: options.Work = options.HERE,
     force: options.Force = False,
     json: options.Json = False,
@@ -305,6 +317,8 @@ def count(
     may be in several segments. The list of them is public: name it, don't read it from the data.
 
     --tokenizer is needed only for a vocabulary made elsewhere, which doesn't say how its text was cut.
+
+    Private text that was given to `vocab` as public text is refused: vocab.parquet.rows knows its rows.
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
@@ -333,11 +347,21 @@ def count(
         )
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if spark.chosen(work.engine, work.master):
-        counted, bad_rows = spark.count_to_folder(private, vocabulary, output, work.master, force=force, **rows)
+        counted, bad_rows = spark.count_to_folder(
+            private, vocabulary, output, work.master, force=force, allow_public_rows=allow_public_rows, **rows
+        )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
             records = bar.records(private, refuse_nothing=True, segments=listed, **rows)
-            counted = count_to_folder(records, vocabulary, output, memory=room, force=force, segments=listed)
+            counted = count_to_folder(
+                records,
+                vocabulary,
+                output,
+                memory=room,
+                force=force,
+                segments=listed,
+                allow_public_rows=allow_public_rows,
+            )
         bad_rows = records.bad_rows.by_reason
     if not counted.nonzeros:
         console.say(
@@ -349,6 +373,7 @@ def count(
     if json:
         told = {**{name: console.rounded(size) for name, size in sizes.items()}, "rounded": console.ROUNDING}
         told |= {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0}
+        told |= {"public_rows_checked": vocabulary.public_rows is not None}
     console.report(
         {
             "output": str(output),

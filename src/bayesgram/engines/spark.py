@@ -25,6 +25,7 @@ from bayesgram.files import BadRows
 from bayesgram.files.columns import Columns
 from bayesgram.private import store
 from bayesgram.private.over_users import NOBODY, Array, PrivateCounts, Rows
+from bayesgram.private.public_row_check import PublicRowCheck, PublicRowShare
 from bayesgram.public.sources import by_name
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokens import Tokenizer
@@ -50,8 +51,9 @@ class SparkCounts(PrivateCounts):
 
     @cached_property
     def frame(self) -> "DataFrame":
-        """The rows, without the notes."""
-        return self.kept.filter(f"not (ngram <=> {tasks.NOTE})")  # a null stays, and is refused
+        """The rows, without the notes and the hashes of rows of text."""
+        notes = f"(ngram <=> {tasks.NOTE}) or (ngram <=> {tasks.ROW})"
+        return self.kept.filter(f"not ({notes})")  # a null stays, and is refused
 
     @cached_property
     def _partitions(self) -> int:
@@ -91,7 +93,7 @@ def vocabulary(
 
     Several sources have names: {"wiki": one DataFrame, "talk": another}.
     """
-    columns = Columns(text_column, None)
+    columns = Columns(text_column, None, warn_of_users=True)
     sources = {name: [of_columns(given, columns)] for name, given in by_name(df).items()}
     return vocabulary_of(sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)[0]
 
@@ -103,26 +105,48 @@ def count(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
+    allow_public_rows: bool = False,
 ) -> SparkCounts:
-    """Count the vocabulary's n-grams in every user's text. Spark keeps the result until `unpersist`."""
-    return count_of([of_columns(df, Columns(text_column, user_column))], vocabulary, skip_bad_rows=skip_bad_rows)
+    """Count the vocabulary's n-grams in every user's text. Spark keeps the result until `unpersist`.
+
+    Private rows that were public text are refused, as `bayesgram.count` has it.
+    """
+    texts = [of_columns(df, Columns(text_column, user_column))]
+    return count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public_rows=allow_public_rows)
 
 
-def count_of(texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool) -> SparkCounts:
+def count_of(
+    texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool, allow_public_rows: bool = False
+) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
+    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
     plain = Vocabulary(vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer)  # no caches travel
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_users(batches, read, plain)
+        return lambda batches: tasks.count_users(batches, read, plain, check)
 
     kept = _together(union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
     notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
     try:
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
+        _public_row_share(kept, check).refuse(allow_public_rows=allow_public_rows)
     except BayesgramError:
         kept.unpersist()
         raise
     return SparkCounts(kept, len(vocabulary), vocabulary.fingerprint, bad, rows_read)
+
+
+def _public_row_share(kept: "DataFrame", check: PublicRowCheck) -> PublicRowShare:
+    """How many rows of a sample were public rows. Spark adds them up: the driver sees no hash of one."""
+    if check.private is None:
+        return PublicRowShare(0, 0, 1.0)
+    by_row = kept.filter(f"ngram = {tasks.ROW}").groupBy("user").max("count").toDF("hash", "matches")
+    sample = by_row.orderBy("hash").limit(check.private.capacity)
+    found = explained(sample.selectExpr("count(*)", "sum(matches)", "max(hash)").collect)[0]
+    rows, matches = int(found[0]), int(found[1] or 0)
+    is_full = rows == check.private.capacity
+    rate = int(found[2], 16) / 2.0**64 if is_full else check.private.sampling_rate
+    return PublicRowShare(rows, matches, rate)
 
 
 def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int) -> SparkCounts:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arrays import Integers
+from bayesgram.arrays import Hashes, Integers
 from bayesgram.errors import BayesgramError
 from bayesgram.files import BadRows, RecordReader, Records, Source
 from bayesgram.files.columns import Columns, as_bytes
@@ -24,10 +24,12 @@ from bayesgram.private.candidate_sums import Bound, sums_as_texts
 from bayesgram.private.counts import UserCounts, count_records, user_counts
 from bayesgram.private.csr import MAX_COUNT
 from bayesgram.private.over_users import Array, Rows, user_blocks
+from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.choosing import NgramScore
 from bayesgram.public.novelty import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import START, NgramCounter, ngram_orders
+from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokens import Tokenizer
 
 RUN_BYTES = 1 << 25  # of text counted before its rows are handed on
@@ -36,6 +38,8 @@ TASK_MEMORY = 1 << 28  # for text and sums of a task's users; more is spilled to
 ROWS_AT_ONCE = 1 << 17  # in a batch that leaves a task
 NOTE = -(2**62)  # "n-gram" of a row that says how many rows were left out, and why
 READ = "read"  # in place of why: how many were not left out
+ROW = NOTE + 1  # "n-gram" of a row that is the hash of a row of text
+ROW_ORDER = -1  # "order" of such a row
 
 TEXT_ROWS = "user string, text string, rows long"
 COUNT_ROWS = "user string, ngram long, count long"
@@ -71,26 +75,33 @@ class FromFiles:
                     bad_rows.by_reason[reason] = bad_rows.by_reason.get(reason, 0) + rows
 
 
-def count_ngrams(batches: Batches, read: Read, orders: Sequence[int], tokenizer: Tokenizer) -> Batches:
-    """Public text as n-grams of each order with their counts."""
-    bad, rows_read = BadRows(), 0
+def count_ngrams(
+    batches: Batches, read: Read, orders: Sequence[int], tokenizer: Tokenizer, sample: RowSample | None = None
+) -> Batches:
+    """Public text as n-grams of each order with their counts; then what a `sample` keeps of its rows."""
+    bad, rows_read, sample = BadRows(), 0, _task_sample(sample)
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
-        counter = NgramCounter(orders, tokenizer, cores=1)  # Spark has a task for every core
+        counter = NgramCounter(orders, tokenizer, cores=1, rows=sample)  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:
             yield from _ngram_batches(counter, order)
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows]))
+    for names, counts in () if sample is None else _hash_rows(sample.hashes):
+        orders_of_rows = pa.array(np.full(len(names), ROW_ORDER, np.int32))
+        yield _batch(order=orders_of_rows, ngram=names, count=counts)
 
 
-def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:
+def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary, sample: RowSample | None = None) -> Batches:
     """Public text as how often it has each n-gram of a list: rows as of `count_users`, of a user without a name."""
     bad, rows_read, counts = BadRows(), 0, np.zeros(len(vocabulary), np.int64)
+    sample = _task_sample(sample)
     for records in read(batches, bad):
         rows_read += len(records)
-        for _, found in vocabulary.matcher.match([(records.text, np.zeros(len(records), np.int32))], cores=1):
+        owned = [(records.text, np.zeros(len(records), np.int32))]
+        for _, found in vocabulary.matcher.match(owned, cores=1, rows=sample):
             np.add.at(counts, found, 1)
     places = np.flatnonzero(counts)
     for first in range(0, places.size, ROWS_AT_ONCE):
@@ -98,6 +109,8 @@ def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batche
         yield _batch(user=pa.array([""] * some.size), ngram=pa.array(some), count=pa.array(counts[some]))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
+    if sample is not None:
+        yield from _hash_batches(sample.hashes)
 
 
 def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batches:
@@ -108,14 +121,35 @@ def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batc
         yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"])
 
 
-def count_users(batches: Batches, read: Read, vocabulary: Vocabulary) -> Batches:
-    """Private text as (user, n-gram, count) rows, merged."""
-    bad, rows_read = BadRows(), 0
+def count_users(batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None) -> Batches:
+    """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
+    bad, rows_read, check = BadRows(), 0, None if check is None else check.renewed()
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
-        yield from _row_batches(count_records(run, vocabulary, cores=1))
+        yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
+    if check is not None:
+        yield from _hash_batches(*check.compared_hashes)
+
+
+def _task_sample(sample: RowSample | None) -> RowSample | None:
+    """An empty sample for one task. It keeps one hash more: the limit of the sample of all tasks."""
+    return sample and RowSample(sample.salt, least=sample.least, capacity=sample.capacity + 1)
+
+
+def _hash_rows(hashes: Hashes, counts: Integers | None = None) -> "Iterator[tuple[pa.Array[Any], pa.Array[Any]]]":
+    """Hashes as texts that sort as numbers do, each with a count (0 where none is given), some at a time."""
+    counted = np.zeros(hashes.size, np.int64) if counts is None else counts
+    for first in range(0, hashes.size, ROWS_AT_ONCE):
+        some = slice(first, first + ROWS_AT_ONCE)
+        yield pa.array([f"{value:016x}" for value in hashes[some].tolist()]), pa.array(counted[some])
+
+
+def _hash_batches(hashes: Hashes, counts: Integers | None = None) -> Batches:
+    """The same among rows of users."""
+    for names, counted in _hash_rows(hashes, counts):
+        yield _batch(user=names, ngram=pa.array(np.full(len(names), ROW, np.int64)), count=counted)
 
 
 def user_texts(batches: Batches, read: Read) -> Batches:

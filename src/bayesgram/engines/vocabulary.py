@@ -20,8 +20,10 @@ from bayesgram.public.asked import refuse_empty, sizes_by_order
 from bayesgram.public.choosing import ROUGHLY, NgramScore, nothing_of
 from bayesgram.public.lists import looked_up
 from bayesgram.public.opening import Listed, provenance_of
+from bayesgram.public.public_rows import new_sample
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokens import Tokenizer
 
 if TYPE_CHECKING:
@@ -42,18 +44,21 @@ def vocabulary_of(
     """The vocabulary of sources, and the rows that were skipped."""
     sizes = sizes_by_order(order, size)
     orders = list(sizes)
-    frames = [_counted(source, number, orders, tokenizer) for number, source in enumerate(sources.values())]
+    sample = new_sample(tokenizer)
+    frames = [_counted(source, number, orders, tokenizer, sample) for number, source in enumerate(sources.values())]
     summed = _by_source(union(frames), len(sources))
     try:
         notes = summed.filter("order = 0").selectExpr("ngram", f"{' + '.join(_columns(len(sources)))} rows")
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
             raise nothing_read(bad)
+        rows = _public_rows(summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample)
         tops = _tops(summed, list(sources), sizes)
     finally:
         summed.unpersist()
     ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-    made = Vocabulary.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
+    counted = np.hstack([counts for _, counts in tops])
+    made = Vocabulary.of_counts(ngrams, list(sources), counted, tokenizer, rows)
     return made.made_with(provenance_of(_listed(sources))), bad
 
 
@@ -63,14 +68,16 @@ def list_of(
     """The n-grams of a list, counted in sources, and the rows that were skipped."""
     plain = Vocabulary.of_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
     counts, bad, rows_read = [], BadRows(), 0
+    sample = new_sample(tokenizer)
     for source in sources.values():
-        own, skipped, rows = _list_counts(source, plain, skip=skip_bad_rows)
+        own, skipped, rows = _list_counts(source, plain, sample, skip=skip_bad_rows)
         counts.append(own)
         bad.by_reason |= {why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()}
         rows_read += rows
     if not rows_read:
         raise nothing_read(bad)
-    made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer)
+    public_rows = sample if _has_text(sources) else None
+    made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
     return made.made_with(provenance_of(_listed(sources))), bad
 
 
@@ -79,11 +86,32 @@ def _listed(sources: Sources) -> list[Listed]:
     return [source for source in sources.values() if isinstance(source, Listed)]
 
 
-def _counted(source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer) -> "DataFrame":
+def _has_text(sources: Sources) -> bool:
+    return any(not isinstance(source, Listed) for source in sources.values())
+
+
+def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> RowSample | None:
+    """The sample of all tasks' rows; None where no source is text."""
+    if not _has_text(sources):
+        return None
+    _add_hashes(hashes, sample)
+    return sample
+
+
+def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
+    """Add the smallest hashes that tasks sent, as texts, and one more, which is the sample's limit."""
+    smallest = hashes.toDF("hash").distinct().orderBy("hash").limit(sample.capacity + 1)
+    found = explained(smallest.toArrow)["hash"].to_pylist()
+    sample.add(np.array([int(text, 16) for text in found], np.uint64))
+
+
+def _counted(
+    source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer, sample: RowSample
+) -> "DataFrame":
     """The n-grams of a source with their counts, and the number of the source."""
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer)
+        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
 
     if isinstance(source, Listed):
         frame = _listed_rows(source, orders)
@@ -164,19 +192,23 @@ def _first(
     return ngrams, np.stack([table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns])
 
 
-def _list_counts(source: Sequence[Texts] | Listed, plain: Vocabulary, *, skip: bool) -> tuple[Integers, BadRows, int]:
-    """How often a source has each n-gram of a list, and the rows that were skipped and read."""
+def _list_counts(
+    source: Sequence[Texts] | Listed, plain: Vocabulary, sample: RowSample, *, skip: bool
+) -> tuple[Integers, BadRows, int]:
+    """How often a source has each n-gram of a list, and the rows that were skipped and read; fills the sample."""
+    empty = RowSample(sample.salt, least=sample.least, capacity=sample.capacity)
     if isinstance(source, Listed):
         return looked_up(plain.ngrams, source), BadRows(), len(source.ngrams)
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
-        return lambda batches: tasks.count_listed(batches, read, plain)
+        return lambda batches: tasks.count_listed(batches, read, plain, empty)
 
     counted = union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
     summed = kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
     try:
         bad, rows_read = bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
-        table = explained(summed.filter(f"ngram <> {tasks.NOTE}").select("ngram", "count").toArrow)
+        _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)
+        table = explained(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
     finally:
         summed.unpersist()
     counts = np.zeros(len(plain), np.int64)

@@ -4,9 +4,10 @@ In:  column names and Arrow arrays of many types.   Out: large binary arrays.
 Does not look at single values: `records` finds the rows that can't be used.
 """
 
+import logging
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
 import pyarrow as pa
@@ -25,6 +26,18 @@ _WORD = (
 _USUAL = re.compile(rf"({_WORD})([ _.-]({_WORD}))*")
 _NAMES_SHOWN = 20
 
+# Columns that say who wrote a row, in lower case, with _ between words; docs/files.md lists them.
+USER_COLUMNS = frozenset(
+    (
+        *("account", "account_id", "author", "author_id", "client_id", "customer", "customer_id"),
+        *("device_id", "email", "handle", "member", "member_id", "nickname", "person_id"),
+        *("profile_id", "screen_name", "sender", "sender_id", "uid", "user", "user_id"),
+        *("user_name", "userid", "username", "writer"),
+    )
+)
+
+logger = logging.getLogger(__name__)
+
 FoundIn: TypeAlias = Literal["schema", "keys", "header"]
 
 
@@ -35,6 +48,8 @@ class Columns:
     text: str
     user: str | None
     by: str | None = None
+    warn_of_users: bool = False  # of public text: about a column that looks like user ids
+    _warned_of: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.text == self.user:
@@ -70,6 +85,19 @@ class Columns:
                 raise UsageError(
                     f"{source}: {list(present).count(name)} columns are called {name!r}. Rename all but one."
                 )
+        self.warn_about(source, present)
+
+    def warn_about(self, source: str, present: Sequence[str]) -> None:
+        """Say that a public table has a column that looks like user ids; once for each name."""
+        for name in present if self.warn_of_users else ():
+            if name in self.names or name in self._warned_of or not looks_like_users(name):
+                continue
+            self._warned_of.add(name)
+            logger.warning(
+                "warning: %s: the column %r looks like user ids. If these rows are private text, no"
+                " release with this vocabulary is private.",
+                *(source, name),
+            )
 
     def require_types(self, source: str, schema: pa.Schema) -> None:
         """Refuse text that is not text, and user ids that are neither text nor whole numbers."""
@@ -112,6 +140,15 @@ def _is_usual(name: str) -> bool:
     (True, True, False)
     """
     return _USUAL.fullmatch(name.strip().lower()) is not None
+
+
+def looks_like_users(name: str) -> bool:
+    """Whether a column's name says that it holds user ids.
+
+    >>> looks_like_users("User ID"), looks_like_users("author"), looks_like_users("users_online")
+    (True, True, False)
+    """
+    return re.sub("[ .-]+", "_", name.strip().lower()) in USER_COLUMNS
 
 
 def _lower_first(sentence: str) -> str:

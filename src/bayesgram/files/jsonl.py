@@ -185,6 +185,7 @@ def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:
         first = first if first is not None else list(value[0])
         seen.update(name for name in columns.names if name in value[0])
         if len(seen) == len(columns.names):
+            columns.warn_about(source.name, first)
             return True
     if first is None:
         return False

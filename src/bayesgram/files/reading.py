@@ -95,11 +95,13 @@ def read_records(
     on_progress: OnProgress | None = None,
     refuse_nothing: bool = False,
     segments: Segments | None = None,
+    warn_of_users: bool = False,
 ) -> RecordReader:
     """Read texts and, where `user_column` is given, who wrote them and, where there are any, in which segment.
 
     `on_progress` gets the bytes read since its last call. `skip_bad_rows` counts bad rows instead of failing;
-    `refuse_nothing` fails if there is no other row.
+    `refuse_nothing` fails if there is no other row. `warn_of_users` is for public text: a column that looks like
+    user ids is logged.
 
     >>> table = pa.table({"author": [7, 8], "body": ["red fish", "blue fish"]})
     >>> for records in read_records(table, text_column="body", user_column="author"):
@@ -107,7 +109,8 @@ def read_records(
     [b'7', b'8'] [b'red fish', b'blue fish']
     """
     sources = find_sources(inputs, allow_plain_text=user_column is None)
-    columns = Columns(text_column, user_column, None if segments is None else segments.by)
+    by = None if segments is None else segments.by
+    columns = Columns(text_column, user_column, by, warn_of_users)
     return RecordReader(
         sources,
         columns,

@@ -36,6 +36,7 @@ from bayesgram.privacy.unit import THESE_DATA, check_unit
 from bayesgram.private.candidate_lists import CandidateLists, Rounds, list_candidates
 from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
 from bayesgram.private.clip import UNITS
+from bayesgram.private.public_row_check import PublicRowCheck, compared
 from bayesgram.public.discovery import CONTENTS, MECHANISM, Discovery
 from bayesgram.public.extending import extended
 from bayesgram.public.novelty import PublicText
@@ -117,11 +118,19 @@ class LocalText:
 
     def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
         """One round."""
-        return sum_candidates(self.records, public, orders, bound, memory=self.memory)
+        return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
     def lists(self, public: PublicText, orders: Sequence[int], most: int) -> AbstractContextManager[CandidateLists]:
         """Several rounds."""
-        return list_candidates(self.records, public, orders, most, memory=self.memory)
+        return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
+
+    def _compared(self, public: PublicText) -> Iterable[Records]:
+        """The records; a warning follows the last of them if many rows were public text.
+
+        An error would be an output of the discovery that no noise covers.
+        """
+        check = PublicRowCheck.of(public.vocabulary, allow_public_rows=True)
+        return compared(self.records, public.vocabulary.tokenizer, check)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from bayesgram.files.segments import Segments
 from bayesgram.notebook import html
 from bayesgram.private.csr import MAX_COUNT, are_csr, csr_rows, in_order
 from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
+from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable, hash_rows
 from bayesgram.text.tokens import buffers
@@ -121,6 +122,7 @@ def count(
     user_column: str = ...,
     text_column: str = ...,
     skip_bad_rows: bool = ...,
+    allow_public_rows: bool = ...,
 ) -> UserCounts: ...
 @overload
 def count(
@@ -133,6 +135,7 @@ def count(
     user_column: str = ...,
     text_column: str = ...,
     skip_bad_rows: bool = ...,
+    allow_public_rows: bool = ...,
 ) -> SegmentedCounts: ...
 @checked
 def count(
@@ -145,14 +148,20 @@ def count(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
+    allow_public_rows: bool = False,
 ) -> UserCounts | SegmentedCounts:
     """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables.
 
     `by` is a column that says which of the `segments` a row is in; `other` takes rows that are in none of them.
+    Where the vocabulary knows its public rows, private rows that were among them are refused, unless
+    `allow_public_rows` is set (docs/promise.md).
     """
     listed = segments_asked(by, segments, other=other)
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
-    found = count_records(read_records(inputs, segments=listed, **rows), vocabulary, segments=listed)
+    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
+    records = read_records(inputs, segments=listed, **rows)
+    found = count_records(records, vocabulary, segments=listed, check=check)
+    check.finish()
     return found if listed is None else SegmentedCounts(found, listed)
 
 
@@ -170,12 +179,20 @@ def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) 
 
 
 def count_records(
-    records: Iterable[Records], vocabulary: Vocabulary, *, cores: int = CORES, segments: Segments | None = None
+    records: Iterable[Records],
+    vocabulary: Vocabulary,
+    *,
+    cores: int = CORES,
+    segments: Segments | None = None,
+    check: PublicRowCheck | None = None,
 ) -> UserCounts:
-    """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter."""
+    """Count the vocabulary's n-grams in every user's text; the order of files and rows does not matter.
+
+    `check` gets the rows, and is left to the caller to finish.
+    """
     names, waiting, runs, owners = StringTable(), Occurrences(), [], UserSegmentIds(vocabulary, segments)
     owned = ((batch.text, owners.of(names.add(*buffers(batch.user)), batch)) for batch in records)
-    for found in vocabulary.matcher.match(owned, cores=cores):
+    for found in vocabulary.matcher.match(owned, cores=cores, rows=None if check is None else check.private):
         waiting.add(*owners.apart(*found))
         if waiting.size > PENDING:
             runs.append(_merged(*together(waiting.take())))

@@ -20,6 +20,7 @@ from bayesgram.files.segments import Segments
 from bayesgram.files.temporary import scratch_folder
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.counts import Occurrences, UserCounts, UserSegmentIds, hash_order, once, together, user_counts
+from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.private.store import counts_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned
@@ -51,30 +52,44 @@ def count_to_folder(
     memory: int,
     force: bool = False,
     segments: Segments | None = None,
+    allow_public_rows: bool = False,
 ) -> CountSummary:
-    """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder."""
+    """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder.
+
+    Raises:
+        UsageError: If private text was given as public text, and `allow_public_rows` is not set.
+
+    """
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
     users = nonzeros = 0
+    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
     with (
         counts_folder(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments)):
+        for part in _counted(records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments), check):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
     return CountSummary(users, nonzeros)
 
 
 def _counted(
-    records: Iterable[Records], vocabulary: Vocabulary, scratch: Path, limit: int, owners: UserSegmentIds
+    records: Iterable[Records],
+    vocabulary: Vocabulary,
+    scratch: Path,
+    limit: int,
+    owners: UserSegmentIds,
+    check: PublicRowCheck,
 ) -> Iterator[UserCounts]:
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
     names, waiting, partitioned = StringTable(), Occurrences(), Partitioned(scratch)
     hashes = [np.zeros(0, np.uint64)]
-    for found in vocabulary.matcher.match(read_ahead(numbered(records, names, hashes, owners))):
+    texts = read_ahead(numbered(records, names, hashes, owners))
+    for found in vocabulary.matcher.match(texts, rows=check.private):
         waiting.add(*owners.apart(*found))
         if waiting.size > limit:
             partitioned.spill(waiting.take(), joined(hashes))
+    check.finish()
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
     partitioned.finish(waiting.take(), of_all)

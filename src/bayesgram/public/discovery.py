@@ -22,11 +22,11 @@ from bayesgram.files.formats import check_format, damage_named, read_json, read_
 from bayesgram.files.writing import write_folder_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.card import Card
+from bayesgram.released.card import REVIEWED, Card
 from bayesgram.released.card_values import check_values
 from bayesgram.released.origins import DISCOVERY
 from bayesgram.released.release import CARD, FOUND
-from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
 NGRAMS, VOCABULARY = FOUND, "vocab.parquet"
 CONTENTS = (CARD, NGRAMS, VOCABULARY)
@@ -67,16 +67,38 @@ class Discovery(Tabular):
         return float(self.card.details["threshold"])
 
     def kept(self, rows: Bools) -> "Discovery":
-        """Some of them: dropping is post-processing, and costs nothing."""
-        dropped = pc.is_in(self.vocabulary.ngrams, value_set=self.ngrams.filter(pa.array(~rows)))
-        left = np.flatnonzero(~dropped.to_numpy(zero_copy_only=False))
+        """Drop the other rows, and every n-gram that contains one of them.
+
+        The vocabulary loses them as well, also what an earlier discovery found. An n-gram of public
+        text stays, whatever it contains: it was public before. Dropping is post-processing, and costs
+        nothing.
+
+        Args:
+            rows: One value for each n-gram: whether it may stay.
+
+        """
+        dropped = self.ngrams.filter(pa.array(~rows))
+        stay = ~contains_any(self.ngrams, dropped)
+        origins = self.vocabulary.origins
+        discovered = np.zeros(0, np.int64) if origins is None else np.flatnonzero(origins.discovered)
+        leave = discovered[contains_any(self.vocabulary.ngrams.take(pa.array(discovered)), dropped)]
         return replace(
             self,
-            ngrams=self.ngrams.filter(pa.array(rows)),
-            weights=self.weights[rows],
-            logs=self.logs[rows],
-            vocabulary=self.vocabulary.taken(left),
+            ngrams=self.ngrams.filter(pa.array(stay)),
+            weights=self.weights[stay],
+            logs=self.logs[stay],
+            vocabulary=self.vocabulary.taken(np.delete(np.arange(len(self.vocabulary)), leave)),
         )
+
+    def reviewed(self) -> "Discovery":
+        """The same discovery, whose card and vocabulary say that a person has decided about each string."""
+        origins = self.vocabulary.origins
+        if origins is None:
+            raise UsageError("the discovery names none in its vocabulary; load it with Discovery.load.")
+        *before, own = origins.claims
+        marked = replace(origins, claims=(*before, replace(own, reviewed=True)))
+        card = replace(self.card, details={**self.card.details, REVIEWED: True})
+        return replace(self, card=card, vocabulary=replace(self.vocabulary, origins=marked))
 
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -120,6 +142,28 @@ class Discovery(Tabular):
             if ngrams.null_count or not np.isfinite([weights, logs]).all():
                 raise ValueError("a row lacks a value")
         return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))
+
+
+def contains_any(ngrams: pa.LargeStringArray, others: pa.LargeStringArray) -> Bools:
+    """Which n-grams have one of the others in them, token by token, from end to end or in part.
+
+    >>> ngrams = pa.array(["art", "start", "modern art", "the art of"], pa.large_string())
+    >>> contains_any(ngrams, pa.array(["art"], pa.large_string())).tolist()
+    [True, False, True, True]
+    """
+    orders = ngram_orders(ngrams)
+    found = np.zeros(len(ngrams), np.bool_)
+    lengths = distinct_orders(ngram_orders(others))
+    for order in distinct_orders(orders):
+        rows = np.flatnonzero(orders == order)
+        tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten()
+        columns = [tokens.take(pa.array(np.arange(place, len(tokens), order))) for place in range(order)]
+        for length in lengths:
+            for first in range(order - length + 1):
+                part = columns[first : first + length]
+                joined = pc.binary_join_element_wise(*part, pa.scalar(" ", pa.large_string()))
+                found[rows] |= pc.is_in(joined, value_set=others).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]:

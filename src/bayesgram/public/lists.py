@@ -19,6 +19,7 @@ from bayesgram.public.opening import Listed, Opened
 from bayesgram.released.labels import printable_name
 from bayesgram.released.origins import Provenance, read_ingredients, read_origins
 from bayesgram.text.ngrams import NgramMatcher, Owned
+from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokens import Tokenizer
 
 CARD, DISTRIBUTION = "card.json", "distribution.parquet"  # of a release; a discovery has a card, too, and ...
@@ -73,12 +74,17 @@ def as_list(
     return ngrams, stored.with_marks(tokenizer or Tokenizer(), ngrams)
 
 
-def count_list(ngrams: pa.LargeStringArray, matcher: NgramMatcher, source: Opened) -> Integers:
-    """How often a source has each n-gram of a list; where the list has one twice, the first counts."""
+def count_list(
+    ngrams: pa.LargeStringArray, matcher: NgramMatcher, source: Opened, rows: RowSample | None = None
+) -> Integers:
+    """How often a source has each n-gram of a list; where the list has one twice, the first counts.
+
+    `rows` gets the hashes of the source's rows.
+    """
     if isinstance(source, Listed):
         return looked_up(ngrams, source)
     counts = np.zeros(len(ngrams), np.int64)
-    for _, found in matcher.match(_owned(source)):
+    for _, found in matcher.match(_owned(source), rows=rows):
         np.add.at(counts, found, 1)
     return counts
 

@@ -8,7 +8,8 @@ wrote can become an entry.
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -23,7 +24,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import Records, read_records
+from bayesgram.files import RecordReader, Records, read_records
 from bayesgram.files.temporary import scratch_folder
 from bayesgram.files.writing import write_file_atomically
 from bayesgram.notebook import Tabular, html
@@ -33,6 +34,7 @@ from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_o
 from bayesgram.public.lists import as_list, count_list, list_provenance, read_list
 from bayesgram.public.opening import Listed, Opened, open_sources, provenance_of
 from bayesgram.public.prior import public_distribution
+from bayesgram.public.public_rows import load_rows, new_sample, staged_rows
 from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
 from bayesgram.released.labels import Ingredient, label_of, unique_ingredients
@@ -48,6 +50,7 @@ from bayesgram.released.origins import (
 )
 from bayesgram.text.kinds import TokenizerKind
 from bayesgram.text.ngrams import NgramCounter, NgramMatcher, ngram_orders
+from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokens import Tokenizer, buffers
 
@@ -67,6 +70,8 @@ class Vocabulary(Tabular):
     sources: tuple[Source, ...] = ()  # none: all counts are of one source without a name; else counts are their mixture
     origins: Origins | None = None  # None: all are from public text
     made_from: tuple[Ingredient, ...] = ()  # published releases and models among its sources, with their labels
+    # Hashes of public rows, or the file of the vocabulary, beside which they are (`public_rows`).
+    rows: RowSample | Path | None = None
 
     def __post_init__(self) -> None:
         """Public counts add up to less than 2⁵³, so that no sum of them is ever rounded or overflows."""
@@ -94,9 +99,10 @@ class Vocabulary(Tabular):
         tokenizer: Tokenizer,
         origins: Origins | None = None,
         made_from: tuple[Ingredient, ...] = (),
+        rows: RowSample | Path | None = None,
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
-        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins, made_from)
+        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins, made_from, rows)
 
     def made_with(self, provenance: Provenance) -> "Vocabulary":
         """The same vocabulary, which remembers that it was made from something about people.
@@ -169,6 +175,15 @@ class Vocabulary(Tabular):
         return own.joined(Provenance(self.made_from))
 
     @cached_property
+    def public_rows(self) -> RowSample | None:
+        """A sample of the hashes of its public rows, for `count` to compare private rows with.
+
+        None: not known. It is no part of the vocabulary: no fingerprint covers it, a vocabulary made
+        of this one lacks it, and it stays in a file of its own, which is read when it is needed.
+        """
+        return load_rows(self.rows, self.fingerprint) if isinstance(self.rows, Path) else self.rows
+
+    @cached_property
     def tokens(self) -> pa.LargeStringArray:
         """All that its n-grams are made of, each once."""
         return pc.unique(pc.split_pattern(self.ngrams, " ").flatten())
@@ -200,7 +215,7 @@ class Vocabulary(Tabular):
             "tokenizer": self.tokenizer.name,
             "fingerprint": self.fingerprint,
             "prior_fingerprint": self.prior_fingerprint,
-            "source": "public text only" if self.origins is None else "public text, and what was discovered",
+            "source": "stated to be public" if self.origins is None else "public text, and what was discovered",
         }
         if self.made_from:
             told[MADE_FROM] = [asdict(each) for each in self.made_from]
@@ -262,7 +277,7 @@ class Vocabulary(Tabular):
         Several sources have names: {"wiki": "wiki/*.parquet", "talk": "lines.txt", "news": "model.arpa"}. `size` may be
         a number for each order, from the shortest.
         """
-        read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        read = _reader(text_column, skip_bad_rows=skip_bad_rows)
         sources = open_sources(by_name(inputs), tokenizer, text_column, read)
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
@@ -288,7 +303,7 @@ class Vocabulary(Tabular):
             provenance = list_provenance(ngrams)
         else:
             listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
-        read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        read = _reader(text_column, skip_bad_rows=skip_bad_rows)
         made = cls.of_counted_list(listed, open_sources(by_name(inputs), cut, text_column, read), cut)
         return made.made_with(provenance)
 
@@ -297,9 +312,9 @@ class Vocabulary(Tabular):
         cls, ngrams: pa.LargeStringArray, sources: Mapping[str, Opened], tokenizer: Tokenizer
     ) -> "Vocabulary":
         """The same, where the sources are open."""
-        matcher = NgramMatcher(ngrams, tokenizer)
-        counts = np.stack([count_list(ngrams, matcher, source) for source in sources.values()])
-        made = cls.of_counts(ngrams, list(sources), counts, tokenizer)
+        matcher, rows = NgramMatcher(ngrams, tokenizer), _rows_of(sources, tokenizer)
+        counts = np.stack([count_list(ngrams, matcher, source, rows) for source in sources.values()])
+        made = cls.of_counts(ngrams, list(sources), counts, tokenizer, rows)
         return made.made_with(provenance_of(sources.values()))
 
     @classmethod
@@ -331,9 +346,10 @@ class Vocabulary(Tabular):
         """The same of several sources: the `size` n-grams of each order with the highest mean of their frequencies."""
         sizes = sizes_by_order(order, size)
         orders = list(sizes)
+        rows = _rows_of(sources, tokenizer)
         with scratch_folder() as scratch:
             tokens = StringTable()
-            make = partial(NgramCounter, orders, tokenizer, memory=memory, tokens=tokens, texts=len(sources))
+            make = partial(NgramCounter, orders, tokenizer, memory=memory, tokens=tokens, texts=len(sources), rows=rows)
             opened = [
                 _windows(source, tokens, partial(make, scratch=_folder(scratch, number)))
                 for number, source in enumerate(sources.values())
@@ -342,24 +358,30 @@ class Vocabulary(Tabular):
                 refuse_empty(sources, [[source.total(each) for source in opened] for each in orders], orders)
             tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        made = cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer)
+        made = cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer, rows)
         return made.made_with(provenance_of(sources.values()))
 
     @classmethod
     def of_counts(
-        cls, ngrams: pa.LargeStringArray, names: Sequence[str], counts: Integers, tokenizer: Tokenizer
+        cls,
+        ngrams: pa.LargeStringArray,
+        names: Sequence[str],
+        counts: Integers,
+        tokenizer: Tokenizer,
+        rows: RowSample | None = None,
     ) -> "Vocabulary":
         """A vocabulary from the counts of each source (K × V); a single one may have the name ""."""
         order = stored.longest("vocabulary", ngrams)
         if list(names) == [""]:
-            return cls(ngrams, counts[0], order, tokenizer)
+            return cls(ngrams, counts[0], order, tokenizer, rows=rows)
         for name, own in zip(names, counts, strict=True):
             if not own.any():
                 raise BayesgramError(
                     f"source {name!r}: has none of the {len(ngrams):,} n-grams of the vocabulary; is it the right"
                     " text, in the right column and language? If so, leave it out."
                 )
-        made = cls.of_sources(ngrams, list(map(Source, names, counts)), order, tokenizer)
+        sources = list(map(Source, names, counts))
+        made = cls.of_sources(ngrams, sources, order, tokenizer, rows=rows)
         for first, second in alike(made.sources):
             logger.warning(
                 "warning: the sources %s and %s have equal counts for every n-gram: is it one text, given twice?",
@@ -369,9 +391,20 @@ class Vocabulary(Tabular):
 
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
-        """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata."""
+        """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata.
+
+        What is known of its public rows goes to vocab.parquet.rows, beside it (docs/files.md).
+        """
+        with self.staged(path, force=force):
+            pass
+
+    @contextmanager
+    def staged(self, path: str | Path, *, force: bool) -> Iterator[None]:
+        """Write the vocabulary and its rows; both take their places when the block ends well."""
         with write_file_atomically(path, force=force) as aside:
             self.write(aside)
+            with staged_rows(self.public_rows, path, self.fingerprint):
+                yield
 
     def write(self, file: Path) -> None:
         """Write a new file."""
@@ -406,12 +439,25 @@ class Vocabulary(Tabular):
         found, made_from = read_origins(path, table), read_ingredients(path, table)
         if not names:
             counts = stored.whole_numbers(path, table, "count")
-            return cls(ngrams, counts, order, cut, origins=found, made_from=made_from)
+            return cls(ngrams, counts, order, cut, origins=found, made_from=made_from, rows=Path(path))
         sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
         for source in sources:
             if not source.counts.any():
                 raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
-        return cls.of_sources(ngrams, sources, order, cut, found, made_from)
+        return cls.of_sources(ngrams, sources, order, cut, found, made_from, Path(path))
+
+
+def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
+    """What reads public text."""
+    return partial(
+        read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows, warn_of_users=True
+    )
+
+
+def _rows_of(sources: Mapping[str, Opened], tokenizer: Tokenizer) -> RowSample | None:
+    """An empty sample for the rows of text; None where all n-grams were counted before."""
+    is_text = [not isinstance(source, Listed) for source in sources.values()]
+    return new_sample(tokenizer) if any(is_text) else None
 
 
 def _folder(scratch: Path, number: int) -> Path:

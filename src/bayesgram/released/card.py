@@ -225,7 +225,7 @@ class Card:
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
         found = self.discovered
-        return f"{self.counted}: public text, and {found}" if found else f"{self.counted}, public text only"
+        return f"{self.counted}: public text, and {found}" if found else f"{self.counted}, stated to be public"
 
     @property
     def counted(self) -> str:

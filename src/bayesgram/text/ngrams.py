@@ -5,6 +5,7 @@ No window crosses a sentence end or a row; with boundaries, a sentence begins wi
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bayesgram.cores import CORES, parallel_map, streamed
 from bayesgram.errors import UsageError
 from bayesgram.files.scratch import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
+from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.sorted_windows import MOST_TOKENS, SortedWindows, are_sortable
 from bayesgram.text.strings import EMPTY, Found, StringTable
 from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
@@ -73,6 +75,8 @@ class NgramCounter:
 
     With `unknown`, the number of one of the `tokens`, these are all there are: every other token of the text is that
     one, and so are a <s> and a </s> that stand in it.
+
+    `rows` gets the hashes of the text's rows.
     """
 
     def __init__(
@@ -86,8 +90,10 @@ class NgramCounter:
         tokens: StringTable | None = None,
         texts: int = 1,
         unknown: int | None = None,
+        rows: RowSample | None = None,
     ) -> None:
         self.tokenizer, self._unknown = tokenizer, unknown
+        self._rows = rows
         self.tokens = StringTable() if tokens is None else tokens
         self._marks = add_marks(self.tokens) if tokenizer.boundaries else None
         self._orders = [check_order(order) for order in orders]
@@ -112,7 +118,9 @@ class NgramCounter:
 
     def _found(self, texts: pa.LargeBinaryArray) -> Found:
         """The numbers of a chunk's tokens, as far as they have one, and the others."""
-        data, offsets, _ = self.tokenizer.cut(texts)
+        data, offsets, row_ends = self.tokenizer.cut(texts)
+        if self._rows is not None:
+            self._rows.add_rows(data, offsets, row_ends)
         return self.tokens.look_up(data, offsets)
 
     def _numbered(self, found: Found) -> Ids:
@@ -261,17 +269,26 @@ class NgramMatcher:
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
-    def match(self, batches: Iterable[Owned], *, cores: int = CORES) -> Iterator[tuple[Ids, Ids]]:
-        """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time."""
+    def match(
+        self, batches: Iterable[Owned], *, cores: int = CORES, rows: RowSample | None = None
+    ) -> Iterator[tuple[Ids, Ids]]:
+        """(owner of the row, n-gram) of every occurrence in order, a chunk of rows and an order at a time.
+
+        `rows` gets the hashes of the rows.
+        """
         parts = ((part, owners[part.offset - texts.offset :]) for texts, owners in batches for part in chunks(texts))
         room = CHUNKS_BEGUN * cores * CHUNK_BYTES
-        for found in streamed(self._found, parts, size=lambda part: part[0].nbytes, room=room, cores=cores):
+        for found in streamed(
+            partial(self._found, rows=rows), parts, size=lambda part: part[0].nbytes, room=room, cores=cores
+        ):
             yield from found
 
-    def _found(self, part: Owned) -> list[tuple[Ids, Ids]]:
+    def _found(self, part: Owned, rows: RowSample | None) -> list[tuple[Ids, Ids]]:
         """What is in a chunk of rows, with the owners of these rows."""
         texts, owners = part
         data, offsets, ends = self.tokenizer.cut(texts)
+        if rows is not None:
+            rows.add_rows(data, offsets, ends)
         stream = self._tokens.find(data, offsets)
         if self._marks:
             stream, lengths = with_boundaries(stream, *self._marks)
