@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -151,7 +152,14 @@ def test_strings_that_look_like_secrets_are_pointed_at_and_can_be_kept_back(work
     assert not any("0123" in ngram or ngram.startswith("my ") for ngram in kept.ngrams.to_pylist())
     assert set(kept.ngrams.to_pylist()) <= set(kept.vocabulary.ngrams.to_pylist())
     assert "0123" not in " ".join(kept.vocabulary.ngrams.to_pylist())
-    assert kept.card == Discovery.load(work / "found").card
+    before = Discovery.load(work / "found")
+    assert kept.card == replace(before.card, details={**before.card.details, "reviewed": True})
+    assert (before.card.is_unreviewed, kept.card.is_unreviewed) == (True, False)
+    assert [claim.reviewed for claim in before.vocabulary.origins.claims] == [False]
+    assert [claim.reviewed for claim in kept.vocabulary.origins.claims] == [True]
+    patterns_alone = ("review", "found", "--drop", "^my ", "-o", "matched", "--json")
+    bayesgram(work, *patterns_alone)
+    assert Discovery.load(work / "matched").card.is_unreviewed  # nobody has read the strings
 
 
 def test_what_a_pattern_finds_is_never_written(work):
