@@ -207,11 +207,11 @@ def test_nothing_found_says_what_it_would_take(work):
         (("--delta", 0), "--delta 0: a discovery needs a delta above 0; 1e-7 is usual."),
         (
             ("--epsilon", 0.02, "--delta", 0.01),
-            "--epsilon 0.02: a discovery with delta=0.01 needs an epsilon above 2·delta = 0.02; give a larger epsilon",
+            "--epsilon 0.02: a discovery with --delta 0.01 needs an epsilon above 2·delta = 0.02; give a larger epsilon",
         ),
         (
             ("--epsilon", 0.001, "--delta", 0.01, "--rounds", 1),
-            "--epsilon 0.001: a discovery with delta=0.01 needs an epsilon above 2·delta = 0.02",
+            "--epsilon 0.001: a discovery with --delta 0.01 needs an epsilon above 2·delta = 0.02",
         ),
         (("--max-new", 0), "--max-new 0: the most n-grams that may come out is a whole number from 1 to 10,000,000."),
         (
