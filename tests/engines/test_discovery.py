@@ -142,8 +142,11 @@ def test_commands_give_the_same_files_and_the_ledger_is_charged(spark, run, priv
     with pytest.raises(UsageError, match=r"^on Spark users are asked in one round; say rounds=1, or use engine="):
         run("discover", *common, "--ledger", "book", "-o", "more", "--engine", "spark")
     assert not Ledger.open("book").read().spends
-    run("discover", *common, "--rounds", 1, "--ledger", "book", "-o", "more", "--engine", "spark")
-    assert len(Ledger.open("book").read().spends) == 1
+    charged = ["--rounds", 1, "--ledger", "book", "--unit", "a post", "--engine", "spark"]
+    run("discover", *common, *charged, "-o", "more")
+    (entry,) = Ledger.open("book").read().reservations
+    assert entry.published
+    assert entry.unit == json.loads((tmp_path / "more" / "card.json").read_text())["unit"] == "a post"
 
 
 def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
