@@ -73,7 +73,7 @@ fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 lo
 EXPLORE_EXAMPLES ?= 2000
 EXPLORED := tests/privacy tests/private tests/mechanisms tests/inference tests/public tests/text tests/files \
   tests/engines/test_tasks.py tests/test_kernels.py tests/test_partition_selection.py
-explore: $(STAMP) ## property tests of what privacy rests on, EXPLORE_EXAMPLES=2000 random examples each: some minutes
+explore: $(STAMP) ## property tests of what privacy rests on, EXPLORE_EXAMPLES=2000 random examples each; some fifteen minutes
 	BAYESGRAM_EXPLORE=$(EXPLORE_EXAMPLES) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m hypothesis $(EXPLORE) $(EXPLORED)
 
 # Peers have environments of their own: their pins clash with ours and with each other's. One that won't install is
