@@ -47,7 +47,7 @@ def counts(bench: Bench) -> Result:
     peers = _text_peers(size)
     out = {name: bench.folder / f"counts-{name}.parquet" for name in peers}
     ours = bench.folder / "counts"
-    command = ("count", text, "--vocab", vocab, "--allow-public-rows", "--force", "-o")
+    command = ("count", text, "--vocab", vocab, "--allow-public", "--force", "-o")
     run(bench.bayesgram(*command, ours), bench.environment)
     contestants = [bench.ours("Bayesgram", *command, ours)]
     for name in peers:
@@ -104,7 +104,7 @@ def growth(bench: Bench) -> Result:
     for times in GROWTH:
         text, size = bench.input(times / GROWTH[-1])
         vocab, memory = bench.folder / "growth.vocab", ("--memory", "200MB", "--force")
-        counted = ("count", text, "--vocab", vocab, "--allow-public-rows", *memory)
+        counted = ("count", text, "--vocab", vocab, "--allow-public", *memory)
         for name, command in (
             ("vocab", bench.bayesgram("vocab", text, *memory, "-o", vocab)),
             ("count", bench.bayesgram(*counted, "-o", bench.folder / "growth")),
@@ -128,7 +128,7 @@ def startup(bench: Bench) -> Result:
     vocab, out, release = (bench.folder / name for name in ("startup.vocab", "startup-counts", "startup-release"))
     commands = [
         bench.bayesgram("vocab", text, "--force", "-o", vocab),
-        bench.bayesgram("count", text, "--vocab", vocab, "--allow-public-rows", "--force", "-o", out),
+        bench.bayesgram("count", text, "--vocab", vocab, "--allow-public", "--force", "-o", out),
         bench.bayesgram("release", out, "--vocab", vocab, "--epsilon", "1", "--force", "-o", release),
     ]
     first, second = (sum(_compiled(command, told) for command in commands) for _ in range(2))

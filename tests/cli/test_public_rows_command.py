@@ -114,12 +114,12 @@ def test_count_of_public_text_stops_and_writes_nothing(work, inputs, share):
     message = failing(*count(work, inputs, "counts"), cwd=work, code=2, secret=SECRET)
     assert f"error: about {share} of the private rows of eight words or more were rows of the public text" in message
     assert "no release with this vocabulary is private" in message
-    assert "go on with --allow-public-rows." in message
+    assert "go on with --allow-public." in message
     assert sorted(path.name for path in work.iterdir()) == before
 
 
 def test_with_the_switch_it_goes_on_and_warns(work):
-    done = bayesgram(*count(work, "messages.parquet", "allowed", "--allow-public-rows", "--json"), cwd=work)
+    done = bayesgram(*count(work, "messages.parquet", "allowed", "--allow-public", "--json"), cwd=work)
     assert done.returncode == 0, done.stderr
     assert "warning: about 100% of the private rows" in said(done)
     assert json.loads(done.stdout)["public_rows_checked"] is True

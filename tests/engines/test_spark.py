@@ -113,9 +113,9 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark
     if capacity > 400:
         with pytest.raises(UsageError, match="about 5% of the private rows"):
             engine.count(spark.createDataFrame(mixed.to_pylist()).repartition(3), there, **columns)
-    allowed = engine.count(frame, there, **columns, allow_public_rows=True)
+    allowed = engine.count(frame, there, **columns, allow_public=True)
     assert [record.getMessage()[:20] for record in caplog.records] == ["warning: about 100% "]
-    assert allowed.totals.tolist() == count(public, here, **columns, allow_public_rows=True).totals.tolist()
+    assert allowed.totals.tolist() == count(public, here, **columns, allow_public=True).totals.tolist()
     caplog.clear()
     other = row_table(range(1000, 1400))
     counts = engine.count(spark.createDataFrame(other.to_pylist()).repartition(3), there, **columns)
@@ -425,7 +425,7 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         with pytest.raises(UsageError, match="about 100% of the private rows"):
             run(*counted)
         assert not (tmp_path / name).exists()
-        run(*counted, "--allow-public-rows")
+        run(*counted, "--allow-public")
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
         report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)

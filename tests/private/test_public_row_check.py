@@ -60,7 +60,7 @@ def share_of(public_rows, private_rows, salt):
     for piece in np.array_split(spread(public_rows, salt), 7):
         public.add(piece)
     empty = RowSample(salt, least=8, capacity=public_row_check.CAPACITY, limit=public.limit)
-    check = PublicRowCheck(public, empty, allow_public_rows=False)
+    check = PublicRowCheck(public, empty, allow_public=False)
     for piece in np.array_split(spread(private_rows, salt), 5):
         check.private.add(piece)
     assert len(check.public) <= CAPACITY
@@ -154,11 +154,11 @@ def test_what_is_noticeable(sampled, matches, rate, is_noticeable):
 
 def test_an_error_says_the_share_to_one_digit_what_it_means_and_what_to_do():
     with pytest.raises(UsageError) as caught:
-        PublicRowShare(1000, 437, 1.0).refuse(allow_public_rows=False)
+        PublicRowShare(1000, 437, 1.0).refuse(allow_public=False)
     message = str(caught.value)
     assert message.startswith("about 40% of the private rows of eight words or more were rows of the public text")
     assert "If private text was used as public text, no release with this vocabulary is private" in message
-    assert message.endswith("go on with allow_public_rows=True.")
+    assert message.endswith("go on with allow_public=True.")
     assert "437" not in message
     assert "about 100% of" in PublicRowShare(1000, 1000, 1.0).message
 
@@ -170,7 +170,7 @@ def test_counting_public_text_as_private_text_is_refused(caplog):
         count(people(rows), vocabulary)
     with pytest.raises(UsageError, match="about 5% of the private rows"):
         count(people([*rows[:50], *sentences(5000, 5950)]), vocabulary)
-    counted = count(people(rows), vocabulary, allow_public_rows=True)
+    counted = count(people(rows), vocabulary, allow_public=True)
     assert [record.getMessage()[:20] for record in caplog.records] == ["warning: about 100% "]
     caplog.clear()
     count(people(sentences(300, 600)), vocabulary)
@@ -202,7 +202,7 @@ def count_share(rows, vocabulary):
     for _ in public_row_check.compared(
         read_records(people(rows), text_column="text", user_column="user"),
         vocabulary.tokenizer,
-        PublicRowCheck(check.public, check.private, allow_public_rows=True),
+        PublicRowCheck(check.public, check.private, allow_public=True),
     ):
         pass
     return check.share.share

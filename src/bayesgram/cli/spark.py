@@ -75,7 +75,7 @@ def count_to_folder(
     text_column: str,
     skip_bad_rows: bool,
     force: bool,
-    allow_public_rows: bool,
+    allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
     from bayesgram.engines.session import session
@@ -87,7 +87,7 @@ def count_to_folder(
 
     with session(master) as spark, console.step("Counting private text on Spark"):
         texts = of_inputs(spark, private, Columns(text_column, user_column))
-        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public_rows=allow_public_rows)
+        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public)
         if not counts.rows_read:
             raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)

@@ -300,10 +300,10 @@ def count(
     other: options.Other = False,
     cut: options.Cut = options.AS_USUAL,
     skip_bad_rows: options.SkipBadRows = False,
-    allow_public_rows: Annotated[
+    allow_public: Annotated[
         bool,
         typer.Option(
-            "--allow-public-rows",
+            "--allow-public",
             help="Go on where many private rows were rows of the public text, with a warning.",
         ),
     ] = False,
@@ -348,7 +348,7 @@ def count(
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
     if spark.chosen(work.engine, work.master):
         counted, bad_rows = spark.count_to_folder(
-            private, vocabulary, output, work.master, force=force, allow_public_rows=allow_public_rows, **rows
+            private, vocabulary, output, work.master, force=force, allow_public=allow_public, **rows
         )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
@@ -360,7 +360,7 @@ def count(
                 memory=room,
                 force=force,
                 segments=listed,
-                allow_public_rows=allow_public_rows,
+                allow_public=allow_public,
             )
         bad_rows = records.bad_rows.by_reason
     if not counted.nonzeros:

@@ -105,21 +105,21 @@ def count(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
-    allow_public_rows: bool = False,
+    allow_public: bool = False,
 ) -> SparkCounts:
     """Count the vocabulary's n-grams in every user's text. Spark keeps the result until `unpersist`.
 
     Private rows that were public text are refused, as `bayesgram.count` has it.
     """
     texts = [of_columns(df, Columns(text_column, user_column))]
-    return count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public_rows=allow_public_rows)
+    return count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public)
 
 
 def count_of(
-    texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool, allow_public_rows: bool = False
+    texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool, allow_public: bool = False
 ) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
-    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
+    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
     plain = Vocabulary(vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer)  # no caches travel
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
@@ -129,7 +129,7 @@ def count_of(
     notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
     try:
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
-        _public_row_share(kept, check).refuse(allow_public_rows=allow_public_rows)
+        _public_row_share(kept, check).refuse(allow_public=allow_public)
     except BayesgramError:
         kept.unpersist()
         raise

@@ -129,7 +129,7 @@ class LocalText:
 
         An error would be an output of the discovery that no noise covers.
         """
-        check = PublicRowCheck.of(public.vocabulary, allow_public_rows=True)
+        check = PublicRowCheck.of(public.vocabulary, allow_public=True)
         return compared(self.records, public.vocabulary.tokenizer, check)
 
 

@@ -122,7 +122,7 @@ def count(
     user_column: str = ...,
     text_column: str = ...,
     skip_bad_rows: bool = ...,
-    allow_public_rows: bool = ...,
+    allow_public: bool = ...,
 ) -> UserCounts: ...
 @overload
 def count(
@@ -135,7 +135,7 @@ def count(
     user_column: str = ...,
     text_column: str = ...,
     skip_bad_rows: bool = ...,
-    allow_public_rows: bool = ...,
+    allow_public: bool = ...,
 ) -> SegmentedCounts: ...
 @checked
 def count(
@@ -148,17 +148,17 @@ def count(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
-    allow_public_rows: bool = False,
+    allow_public: bool = False,
 ) -> UserCounts | SegmentedCounts:
     """Count the vocabulary's n-grams in every user's text: files, folders, globs or tables.
 
     `by` is a column that says which of the `segments` a row is in; `other` takes rows that are in none of them.
     Where the vocabulary knows its public rows, private rows that were among them are refused, unless
-    `allow_public_rows` is set (docs/promise.md).
+    `allow_public` is set (docs/promise.md).
     """
     listed = segments_asked(by, segments, other=other)
     rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
-    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
+    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
     records = read_records(inputs, segments=listed, **rows)
     found = count_records(records, vocabulary, segments=listed, check=check)
     check.finish()

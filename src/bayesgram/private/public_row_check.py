@@ -50,22 +50,22 @@ class PublicRowCheck:
 
     public: RowSample | None  # None: not known, so nothing is compared
     private: RowSample | None
-    allow_public_rows: bool
+    allow_public: bool
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, *, allow_public_rows: bool = False) -> "PublicRowCheck":
+    def of(cls, vocabulary: Vocabulary, *, allow_public: bool = False) -> "PublicRowCheck":
         """For the public rows that a vocabulary knows; it may know none.
 
         Args:
             vocabulary: What private text is counted or searched with.
-            allow_public_rows: Whether a noticeable share is a warning instead of an error.
+            allow_public: Whether a noticeable share is a warning instead of an error.
 
         """
         public = vocabulary.public_rows
         if public is None:
-            return cls(None, None, allow_public_rows)
+            return cls(None, None, allow_public)
         private = RowSample(public.salt, least=public.least, capacity=CAPACITY, limit=public.limit)
-        return cls(public, private, allow_public_rows)
+        return cls(public, private, allow_public)
 
     def __repr__(self) -> str:
         return "PublicRowCheck(private)"
@@ -100,7 +100,7 @@ class PublicRowCheck:
             UsageError: If private text was given as public text, and that is not allowed.
 
         """
-        self.share.refuse(allow_public_rows=self.allow_public_rows)
+        self.share.refuse(allow_public=self.allow_public)
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class PublicRowShare:
             " release with this vocabulary is private, whatever its card says."
         )
 
-    def refuse(self, *, allow_public_rows: bool) -> None:
+    def refuse(self, *, allow_public: bool) -> None:
         """Stop if the share is noticeable; warn instead, if that is allowed.
 
         Raises:
@@ -144,13 +144,13 @@ class PublicRowShare:
         """
         if not self.is_noticeable:
             return
-        if allow_public_rows:
+        if allow_public:
             logger.warning("warning: %s", self.message)
             return
         raise UsageError(
             f"{self.message} Nothing was written. Make the vocabulary from other text with"
             " `bayesgram vocab`; if these rows were public before they were written here (quotes,"
-            " forwarded news), go on with allow_public_rows=True."
+            " forwarded news), go on with allow_public=True."
         )
 
 

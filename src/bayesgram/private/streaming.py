@@ -52,17 +52,17 @@ def count_to_folder(
     memory: int,
     force: bool = False,
     segments: Segments | None = None,
-    allow_public_rows: bool = False,
+    allow_public: bool = False,
 ) -> CountSummary:
     """Count the vocabulary's n-grams in every user's text, and by segment if there are any, into a counts folder.
 
     Raises:
-        UsageError: If private text was given as public text, and `allow_public_rows` is not set.
+        UsageError: If private text was given as public text, and `allow_public` is not set.
 
     """
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
     users = nonzeros = 0
-    check = PublicRowCheck.of(vocabulary, allow_public_rows=allow_public_rows)
+    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
     with (
         counts_folder(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
