@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from bayesgram import Budget, Laplace, Ledger, Vocabulary, release
+from bayesgram import Budget, Laplace, Ledger, Vocabulary
+from bayesgram.mechanisms.base import reservation
 from bayesgram.private.store import load_counts
 from bayesgram.version import VERSION
 
@@ -83,7 +84,11 @@ def main(output: Path) -> None:
             subprocess.run([sys.executable, "-m", "bayesgram", *command.split()], cwd=work, check=True)  # noqa: S603
         for name, epsilon in RESERVED:
             _reserve_only(work / "FILES", f"{name}.ledger", epsilon)
-        for unread in (*(work / "FILES" / "audit").glob("trade-off.*"), *(work / "FILES").glob("*.ledger.lock")):
+        for unread in (
+            *(work / "FILES" / "audit").glob("trade-off.*"),
+            *(work / "FILES").glob("*.ledger.lock"),
+            *(work / "FILES").glob("*.rows"),
+        ):
             unread.unlink()  # never read again
         expected = json.dumps(contents(work / "FILES"), indent=1, ensure_ascii=False)
         (work / "FILES" / "expected.json").write_text(expected + "\n", encoding="utf-8")
@@ -91,10 +96,12 @@ def main(output: Path) -> None:
 
 
 def _reserve_only(folder: Path, ledger: str, epsilon: float) -> None:
-    """From Python a release is charged, and nobody says that it was published."""
+    """A release is charged, and nobody says that it was published: as a run leaves it that was stopped."""
     vocabulary = Vocabulary.load(folder / "vocab.parquet")
     counts = load_counts(folder / "counts", vocabulary_size=len(vocabulary))
-    release(counts, vocabulary, Laplace(max_total=4), Budget(epsilon), ledger=Ledger.open(folder / ledger))
+    laplace, budget = Laplace(max_total=4), Budget(epsilon)
+    spend, description = reservation(counts, vocabulary, laplace, budget, seed=None, output=None, unit=None)
+    Ledger.open(folder / ledger).reserve(spend, description)
 
 
 def contents(folder: Path) -> dict[str, Any]:
