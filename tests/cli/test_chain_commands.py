@@ -7,6 +7,8 @@ import pyarrow as pa
 import pytest
 
 import commands
+from bayesgram.privacy.accounting import Spend
+from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.store import save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.release import Release
@@ -86,3 +88,44 @@ def test_bad_input_is_refused_and_nothing_is_written(work, arguments, code, mess
     assert message in commands.refused(*arguments, cwd=work, code=code)
     assert not (work / "x").exists()
     assert Release.load(work / "laplace").card.mechanism == "laplace"
+
+
+def test_what_is_not_marked_as_published_is_not_followed(work):
+    """A run that was stopped before its mark: refused with the command that sets it, and nothing is spent."""
+    create = ("ledger", "create", "--population", "people", "--epsilon", 9, "--delta", 1e-5, "people.ledger")
+    commands.succeed(*create, cwd=work)
+    charged = ("--ledger", "people.ledger")
+    commands.succeed(*release("paid-1", *charged), cwd=work)
+    ledger = Ledger.open(work / "people.ledger")
+    number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
+    card = json.loads((work / "paid-1" / "card.json").read_text())
+    card["ledger"]["entry"] = number
+    (work / "paid-1" / "card.json").write_text(json.dumps(card))
+    before = (work / "people.ledger").read_bytes()
+    for more in ((), ("--dry-run",)):
+        told = commands.refused(*release("paid-2", *charged, "--previous", "paid-1", *more), cwd=work)
+        assert f"bayesgram ledger publish people.ledger {number}" in told.replace(f"{work}/", "")
+    assert (work / "people.ledger").read_bytes() == before
+    assert not (work / "paid-2").exists()
+    shown = json.loads(commands.succeed("ledger", "publish", "people.ledger", number, "--json", cwd=work))
+    assert shown == {"ledger": "people.ledger", "entry": number, "state": "published"}
+    assert "is marked as published already" in commands.refused("ledger", "publish", "people.ledger", number, cwd=work)
+    assert "no reservation of" in commands.refused("ledger", "publish", "people.ledger", 99, cwd=work)
+    printed = commands.succeed(*release("paid-2", *charged, "--previous", "paid-1"), cwd=work)
+    promise = "stays within ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data, whenever the curator"
+    assert promise in " ".join(printed.split())
+
+
+def test_a_release_after_a_seeded_one_says_that_nothing_is_proved(work):
+    commands.succeed(*release("seeded", "--seed", 1), cwd=work)
+    printed = commands.succeed(*release("after", "--previous", "seeded"), cwd=work)
+    assert "Guarantee:  NONE: made from seeded (ε = 0.5, δ = 1e-06, NONE): nothing is proved" in printed
+    assert "(NONE)" in printed
+    again = commands.succeed("infer", "after", "--vocab", "other.parquet", "-o", "after-2", cwd=work)
+    assert "Guarantee:  NONE" in again
+    model = commands.bayesgram("export", "after", "--format", "arpa", "-o", "after.arpa", cwd=work)
+    assert "label:  NONE" in model.stdout
+    assert "warning: after.arpa is not for publication: made from a release" in " ".join(model.stderr.split())
+    report = json.loads(commands.succeed("report", "after", "-o", "after.html", "--json", cwd=work))
+    assert report["label"] == "NONE"
+    assert "Must not be published" in (work / "after.html").read_text()
