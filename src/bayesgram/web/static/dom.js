@@ -27,8 +27,8 @@ export const label = (item) => el("span", { class: "label" }, badge(item.guarant
 
 // A release among others, as short as it can be.
 export function inList({ name, epsilon, unit, guarantee }) {
-  const promise = unit ? `ε = ${digits(epsilon)} for ${unit}` : `ε = ${digits(epsilon)}`;
-  return epsilon === null ? `${name} (${guarantee})` : `${name} · ${promise} (${guarantee})`;
+  if (epsilon === null) return `${name} (${guarantee})`;
+  return `${name} · ε = ${digits(epsilon)}${unit ? ` for ${unit}` : ""} (${guarantee})`;
 }
 
 export function options(select, pairs) {
