@@ -24,6 +24,7 @@ from bayesgram.privacy.budget import Guarantee
 from bayesgram.released.card import SEEDED
 from bayesgram.released.changes import Counts, Rates, distortion, false_discovery_rates, rates
 from bayesgram.released.effects import ratios
+from bayesgram.released.labels import unproved_sentence
 from bayesgram.released.release import Fingerprinted, Release, check_vocabulary
 from bayesgram.text.ngrams import distinct_orders, ngram_orders
 
@@ -267,6 +268,8 @@ def _evidence_notes(releases: Sequence[Release], names: Sequence[str]) -> list[s
 def _notes_of(release: Release) -> Iterator[str]:
     if release.card.seeded:
         yield f"{SEEDED}."
+    elif (weakened := unproved_sentence(release.card.ingredients)) is not None:
+        yield f"{release.card.label}; it was {weakened}."
     elif release.card.guarantee is not Guarantee.PROVED:
         yield f"{release.card.label}; the noise is not calibrated."
     if release.measured is None and release.deviations is None:
