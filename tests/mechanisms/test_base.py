@@ -43,7 +43,7 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(tmp_p
 
 OTHERS = reference.user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
 NOBODY = reference.user_counts(np.zeros((0, 3), np.int64))
-PUBLIC = {"epsilon": 0.5, "output": "out", "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}
+PUBLIC = {"epsilon": 0.5, "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}
 
 
 @pytest.mark.parametrize("people", [COUNTS, OTHERS, NOBODY], ids=["some", "others", "nobody"])
@@ -51,11 +51,12 @@ PUBLIC = {"epsilon": 0.5, "output": "out", "vocabulary": VOCABULARY.fingerprint,
 def test_an_entry_of_a_ledger_says_what_is_public_and_nothing_of_people(tmp_path, people, make):
     """Everybody who publishes reads the ledger, and its last hash is written down elsewhere."""
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
-    mechanism, options = make(), {"ledger": ledger, "output": "out", "unit": "a post"}
+    mechanism, options = make(), {"ledger": ledger, "output": tmp_path / "out", "unit": "a post"}
     budget = Budget(0.5, BUDGET.delta if mechanism.usual_delta else 0.0)
     base.release(people, VOCABULARY, mechanism, budget, **options)
     (entry,) = ledger.read().reservations
-    assert entry.description == {**PUBLIC, "mechanism": mechanism.name, "delta": budget.delta}
+    told = {"mechanism": mechanism.name, "delta": budget.delta, "output": str(tmp_path / "out")}
+    assert entry.description == {**PUBLIC, **told}
     assert entry.spend == mechanism.spend(VOCABULARY, budget)
 
 
@@ -64,9 +65,9 @@ def test_so_does_an_entry_for_segments(tmp_path):
     for people in (COUNTS, OTHERS):
         flat = reference.user_counts(np.eye(len(people.users), 6, 1, dtype=int))
         counts = SegmentedCounts(flat, Segments("country", ("de", "fr")))
-        options = {"ledger": ledger, "output": "out", "unit": "a post"}
+        options = {"ledger": ledger, "output": tmp_path / "out", "force": True, "unit": "a post"}
         base.release(counts, VOCABULARY, Posterior(), BUDGET, **options)
-    expected = {**PUBLIC, "mechanism": "posterior", "delta": BUDGET.delta}
+    expected = {**PUBLIC, "mechanism": "posterior", "delta": BUDGET.delta, "output": str(tmp_path / "out")}
     assert [entry.description for entry in ledger.read().reservations] == [expected] * 2
 
 

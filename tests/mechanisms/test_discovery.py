@@ -2,6 +2,7 @@
 
 import logging
 import re
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
@@ -332,11 +333,12 @@ def test_so_do_those_of_several_rounds_whatever_else_people_wrote(
     list_all, asked = discovery.list_candidates, []
     noise = Dropping({"zog": 90, "like zog": 70})
 
+    @contextmanager
     def noting(*arguments, **options):
-        lists = list_all(*arguments, **options)
-        noise.texts = lists.ngrams(np.arange(lists.logs.size)).to_pylist()
-        asked.append(len(noise.texts))
-        return lists
+        with list_all(*arguments, **options) as lists:
+            noise.texts = lists.ngrams(np.arange(len(lists))).to_pylist()
+            asked.append(len(noise.texts))
+            yield lists
 
     monkeypatch.setattr(discovery, "list_candidates", noting)
     few = people(9, "like zog")

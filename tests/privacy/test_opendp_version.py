@@ -23,7 +23,7 @@ from bayesgram.private.counts import count
 from bayesgram.private.store import save_counts
 from discovering import BUDGET, MANY
 
-NEXT = "nothing was released or spent. Run: pip install --upgrade 'opendp>=0.14.2'"
+NEXT = "nothing was released or spent. Run: pip install 'opendp>=0.14.2'"
 BIASED = f"draws noise that does not have the law it states (opendp#2638), so that no guarantee would hold; {NEXT}"
 UNKNOWN = f"is not a released version, so that the law of its noise is not known; {NEXT}"
 
@@ -104,9 +104,9 @@ def test_a_release_is_refused_before_anything_is_spent(mechanism, installed, tmp
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 1e-6))
     before = ledger.path.read_bytes()
     installed("0.14.1")
-    for run in (release, dry_run):
+    for run, where in ((release, {"output": tmp_path / "out"}), (dry_run, {})):
         with pytest.raises(BayesgramError) as caught:
-            run(counts, vocabulary, mechanism, Budget(0.1, 1e-7), ledger=ledger)
+            run(counts, vocabulary, mechanism, Budget(0.1, 1e-7), ledger=ledger, **where)
         assert str(caught.value) == f"OpenDP 0.14.1 {BIASED}"
     assert ledger.read().spends == []
     assert ledger.path.read_bytes() == before
@@ -118,7 +118,8 @@ def test_so_is_a_discovery(rounds, installed, tmp_path):
     before = ledger.path.read_bytes()
     installed("0.14.1")
     with pytest.raises(BayesgramError) as caught:
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
+        out = tmp_path / "out"
+        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger, output=out)
     assert str(caught.value) == f"OpenDP 0.14.1 {BIASED}"
     assert ledger.path.read_bytes() == before
 

@@ -170,7 +170,7 @@ def test_a_discovery_finds_the_same_on_disk_with_the_same_noise_for_each_candida
 def test_lists_that_memory_does_not_hold_are_no_reason_to_refuse(private, vocabulary, tmp_path):
     """A refusal would say how much people wrote that nobody has published."""
     book = Ledger.create(tmp_path / "book", population="people", budget=Budget(8.0, 1e-3))
-    discover(private, vocabulary, Budget(1.0, 1e-5), memory=1, ledger=book)
+    discover(private, vocabulary, Budget(1.0, 1e-5), memory=1, ledger=book, output=tmp_path / "found")
     assert len(book.read().spends) == 1
 
 

@@ -40,7 +40,7 @@ def check_opendp() -> None:
 
     """
     oldest = ".".join(map(str, OLDEST_OPENDP))
-    upgrade = f"nothing was released or spent. Run: pip install --upgrade 'opendp>={oldest}'"
+    upgrade = f"nothing was released or spent. Run: pip install 'opendp>={oldest}'"
     try:
         version = metadata.version("opendp")
     except metadata.PackageNotFoundError:
