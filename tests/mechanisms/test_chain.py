@@ -136,7 +136,7 @@ def test_discoveries_count_once_each():
 
 def test_every_sentence_about_a_chain_names_the_unit():
     sentence = together([week(unit="a post")] * 2)
-    assert "so far, for a post." in sentence
+    assert "so far, for a post, if the same one is in all of them." in sentence
     assert "user" not in sentence
     ledger = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "delta": 1e-6}
     promised = together([week(unit="a post", ledger=ledger)] * 2)

@@ -19,7 +19,7 @@ from typing import Any
 
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
-from bayesgram.privacy.unit import THESE_DATA, is_same
+from bayesgram.privacy.unit import THESE_DATA, is_person, is_same
 from bayesgram.released.origins import DiscoveryClaim, union_of_claims
 
 MOST_LINKS = 10_000
@@ -188,7 +188,8 @@ def together(releases: Sequence[Commitment]) -> str:
     if math.isinf(epsilon):
         so_far = f"what the {what} have spent together is not known"
     else:
-        so_far = f"the {what} have spent ε = {digits_up(epsilon)} at δ = {digits_up(delta)} so far, for {unit}"
+        whose = unit if is_person(unit) else f"{unit}, if the same one is in all of them"
+        so_far = f"the {what} have spent ε = {digits_up(epsilon)} at δ = {digits_up(delta)} so far, for {whose}"
     return f"Not a promise: {so_far}. Only a budget that a ledger fixes before the first release can be promised."
 
 

@@ -20,8 +20,8 @@ WEAK = "Proved, but weak"
 UNFIT = "Must not be published"
 PRIVATE = "This page has private numbers, so the page itself must not be published. What it reports on:"
 UNREVIEWED = (
-    "Nobody has reviewed the discovered strings yet: many people can share a secret. Decide about each of them with"
-    " `bayesgram review` first."
+    "Nobody has reviewed the discovered strings yet, and many people can share a secret: decide about each of them"
+    " first (bayesgram review)."
 )
 ONE_BUDGET = "Segments of one release, and what was inferred from its measurements again, share one budget."
 ADD_UP = "ε and δ of releases about the same people add up."
