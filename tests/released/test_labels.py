@@ -23,7 +23,7 @@ from bayesgram.released.interpolation import interpolate
 from bayesgram.released.labels import Ingredient, label_of, unproved_sentence, weakest_label
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.release import Release
-from bayesgram.released.tables import release_table
+from bayesgram.released.tables import release_table, write_parquet
 
 TEXT = ["the red fish swims", "the blue fish sleeps", "a red fish sleeps in the cold water"]
 PUBLIC = pa.table({"text": TEXT})
@@ -162,6 +162,11 @@ def public_model_of_list(folder, label, public, counts):
     return PublicModel.load(folder / f"{label}-public").mixture.label
 
 
+def list_of_export(folder, label, public, counts):
+    write_parquet(Release.load(folder / label), folder / f"{label}-table.parquet", force=True)
+    return Vocabulary.of_list(folder / f"{label}-table.parquet", PUBLIC).label
+
+
 class Uniform:
     words = ("red", "blue", "fish", "<unk>")
 
@@ -186,7 +191,7 @@ MAKERS = [
     *(followed, followed_twice, vocabulary_source, saved_vocabulary, vocabulary_of_vocabulary, release_of_source),
     *(gaussian_of_source, laplace_of_source, inferred, inferred_with_source, list_of_release, list_of_vocabulary),
     *(discovered, discovered_with_model, model, saved_model, pruned_model, model_as_source, interpolated, moved),
-    *(public_model_of_list, adapted, adapted_with_model, exported),
+    *(public_model_of_list, list_of_export, adapted, adapted_with_model, exported),
 ]
 
 
