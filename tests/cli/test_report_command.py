@@ -76,6 +76,7 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
     assert "give the vocabulary with" not in text
     assert "write like" not in text  # there is one source
     assert "for publication" not in text
+    assert "private numbers" not in text
     assert "KL" not in text
 
 
@@ -85,6 +86,7 @@ def test_private_numbers_on_request_are_stamped_and_for_the_owner_alone(work):
     assert "not for publication" in told["private"]
     text = (work / "private.html").read_text(encoding="utf-8")
     assert text.count("Private: not for publication") == 2
+    assert "This page has private numbers, so the page itself must not be published." in " ".join(text.split())
     assert "KL against ε" in text
     assert "NOT private" in text
     assert USER not in text
