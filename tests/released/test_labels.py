@@ -325,7 +325,7 @@ def test_only_what_was_published_can_be_followed(world, tmp_path):
     with pytest.raises(UsageError, match="is not marked as published"):
         dry_run(counts, public, bg.Posterior().after(lost), BUDGET, ledger=ledger)
     ledger.complete(number)
-    check_published(ledger, bg.Posterior().after(lost).previous)
+    check_published(ledger, ingredients_of(bg.Posterior().after(lost), public))
 
 
 def test_a_sentence_names_a_few_ingredients():

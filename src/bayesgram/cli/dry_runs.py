@@ -24,7 +24,8 @@ def show(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None
         console.print_json({**checked.to_json(), "plan": None if planned is None else planned.to_json()})
         return
     claim = "no ε" if checked.epsilon is None else f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
-    told = {"mechanism": checked.mechanism, "claim": f"{claim} ({checked.guarantee})", "unit": checked.unit}
+    claimed = f"{claim} for {checked.unit} ({checked.guarantee})"
+    told = {"mechanism": checked.mechanism, "claim": claimed, "unit": checked.unit}
     told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
     if checked.ledger is not None and checked.left is not None:
         told |= {"ledger": f"{checked.ledger.population}: {checked.ledger.left()}", "left_then": _left(checked.left)}

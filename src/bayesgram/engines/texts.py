@@ -15,6 +15,7 @@ from bayesgram.engines.session import explained
 from bayesgram.errors import BayesgramError
 from bayesgram.files import Source, find_sources
 from bayesgram.files.columns import Columns
+from bayesgram.files.sources import refuse_own_tables
 from bayesgram.public.opening import Listed, listed
 from bayesgram.text.tokens import Tokenizer
 
@@ -47,6 +48,8 @@ def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) ->
     remote = [one for one in inputs if "://" in one]
     local = [one for one in inputs if "://" not in one]
     sources = find_sources(local, allow_plain_text=columns.user is None) if local else []
+    if columns.user is None:
+        refuse_own_tables(sources)
     tables = [source for source in sources if source.format == "parquet"]
     others = [source for source in sources if source.format != "parquet"]
     found = [of_columns(read_parquet(spark, [url], url), columns, url) for url in remote]

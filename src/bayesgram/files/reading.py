@@ -16,7 +16,7 @@ from bayesgram.files.columns import Columns
 from bayesgram.files.jsonl import read_jsonl
 from bayesgram.files.records import BadRows, Chunk, Records, clean
 from bayesgram.files.segments import Segments
-from bayesgram.files.sources import Inputs, Source, find_sources
+from bayesgram.files.sources import Inputs, Source, find_sources, refuse_own_tables
 from bayesgram.files.streams import read_text
 from bayesgram.files.tables import read_arrow, read_parquet, read_table
 
@@ -109,6 +109,8 @@ def read_records(
     [b'7', b'8'] [b'red fish', b'blue fish']
     """
     sources = find_sources(inputs, allow_plain_text=user_column is None)
+    if user_column is None:
+        refuse_own_tables(sources)
     by = None if segments is None else segments.by
     columns = Columns(text_column, user_column, by, warn_of_users)
     return RecordReader(

@@ -19,6 +19,10 @@ Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "
 Compression: TypeAlias = Literal["gz", "zst", "bz2", "xz"]
 
 
+CARD = "card.json"  # what lies beside the tables of releases and discoveries
+OUR_METADATA = b"bayesgram."  # how the names of our tables' metadata begin
+
+
 class ArrowTable(Protocol):
     """Anything that streams Arrow record batches: a table of pyarrow, polars or pandas."""
 
@@ -297,3 +301,34 @@ def _refuse_repeats(sources: list[Source]) -> None:
         if key in names:
             raise UsageError(f"{source.name}: named twice, first as {names[key]}; it would count double. Name it once.")
         names[key] = source.name
+
+
+def refuse_own_tables(sources: Sequence[Source]) -> None:
+    """Refuse tables of releases, discoveries and vocabularies where public text is read.
+
+    Read as text, their n-grams would pass as public text, and what they were made from, with its label, would be
+    forgotten.
+
+    Raises:
+        UsageError: If a Parquet file has our metadata, or lies beside a card.
+    """
+    for source in sources:
+        if source.format == "parquet" and source.path is not None and _is_our_table(source.path):
+            raise UsageError(
+                f"{source.path}: a table of a release, a discovery or a vocabulary, which is not read as public text:"
+                " what it was made from would be forgotten. Give the folder of the release, or vocab.parquet without a"
+                " text column, as a source."
+            )
+
+
+def _is_our_table(path: Path) -> bool:
+    """Whether a file says that we wrote it; one that can't be read is refused by whoever reads it."""
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - only tables need it
+
+    if (path.parent / CARD).is_file():
+        return True
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except (ArrowException, OSError, ValueError):
+        return False
+    return any(name.startswith(OUR_METADATA) for name in metadata)

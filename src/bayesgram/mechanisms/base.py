@@ -2,7 +2,7 @@
 
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, TypedDict, Unpack, overload
@@ -13,7 +13,7 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files.segments import ALL, Segments
-from bayesgram.files.writing import check_writable
+from bayesgram.files.writing import check_writable, published
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -263,7 +263,7 @@ def release(
             made.save(saving.path, force=force)
         return made
     spend, description = reservation(counts, vocabulary, chosen, budget, seed=seed, output=output, unit=unit)
-    check_published(ledger, chosen.previous)
+    check_published(ledger, ingredients_of(chosen, vocabulary))
     if saving is None:
         raise UsageError(
             "ledger: a release that is charged to a ledger is saved by the same call, so that its entry can be marked"
@@ -271,13 +271,14 @@ def release(
         )
     saving.check()
     number = ledger.reserve(spend, description)
+    saved_before = len(published)
     try:
         if on_reserved is not None:
             on_reserved(number)
         made = chosen.release(counts, vocabulary, budget).stated(**stated, ledger=ledger.as_charged(number))
         made.save(saving.path, force=force)
     except BaseException as error:
-        error.add_note(f"The release is lost, and entry {number} of {ledger.path} stays spent.")
+        error.add_note(failure_note(ledger, number, saving.path, saved=len(published) > saved_before))
         raise
     complete_entry(ledger, number, saving.path)
     return made
@@ -317,33 +318,34 @@ def complete_entry(ledger: Ledger, number: int, path: str | Path) -> None:
     try:
         ledger.complete(number)
     except BaseException as error:
-        error.add_note(
-            f"{path} is saved, and entry {number} of {ledger.path} is spent for it; only the note that it was published"
-            f" is missing. `bayesgram ledger publish {ledger.path} {number}` writes it."
-        )
+        error.add_note(failure_note(ledger, number, path, saved=True))
         raise
 
 
-def check_published(ledger: Ledger, previous: "Previous | PreviousSegments | None") -> None:
-    """Refuse to follow releases whose entries of this ledger are not marked as published.
+def failure_note(ledger: Ledger, number: int, path: str | Path, *, saved: bool, what: str = "release") -> str:
+    """What an error says that comes after the reservation: what became of the output, and of the budget."""
+    if not saved:
+        return f"The {what} is lost, and entry {number} of {ledger.path} stays spent."
+    return (
+        f"{path} is saved, and entry {number} of {ledger.path} is spent for it; only the note that it was published is"
+        f" missing. `bayesgram ledger publish {ledger.path} {number}` writes it."
+    )
+
+
+def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
+    """Refuse to make something from releases or discoveries whose entries of this ledger are not marked as published.
 
     What a chain promises rests on all of it having been published: a release that was lost, or is kept back, is no
     public input.
     """
-    if previous is None:
-        return
-    entries = {entry.number: entry for entry in ledger.read().reservations}
-    before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
-    for link in before.chain.links:
-        charged = link.commitment.ledger or {}
-        if charged.get("ledger") != ledger.identity:
-            continue
-        entry = entries.get(charged.get("entry", 0))
-        if entry is None or not entry.published:
+    charged = [each for each in ingredients if each.ledger == ledger.identity]
+    published_entries = {entry.number for entry in ledger.read().reservations if entry.published} if charged else set()
+    for each in charged:
+        if each.entry not in published_entries:
             raise UsageError(
-                f"{link.name}: its entry {charged.get('entry')} of {ledger.path} is not marked as published, and only"
-                " what was published can be followed. If it was, say so with `bayesgram ledger publish"
-                f" {ledger.path} {charged.get('entry')}`; else leave `previous` out. Nothing was reserved."
+                f"{each.name}: its entry {each.entry} of {ledger.path} is not marked as published, and only what was"
+                " published can be followed. If it was, say so with `bayesgram ledger publish"
+                f" {ledger.path} {each.entry}`; else leave it out. Nothing was reserved."
             )
 
 

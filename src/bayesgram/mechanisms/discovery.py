@@ -24,9 +24,16 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.files import Records, read_records
-from bayesgram.files.writing import check_writable
+from bayesgram.files.writing import check_writable, published
 from bayesgram.inference.scheduling import RoundSchedule
-from bayesgram.mechanisms.base import Randomness, budget_of, complete_entry, need
+from bayesgram.mechanisms.base import (
+    Randomness,
+    budget_of,
+    check_published,
+    complete_entry,
+    failure_note,
+    need,
+)
 from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -234,6 +241,7 @@ class DiscoveryMechanism:
             self.budget.delta,
             card.guarantee.name,
             ledger=None if ledger is None else ledger["ledger"],
+            entry=None if ledger is None else ledger["entry"],
             unit=unit,
             fingerprint=_fingerprint(ngrams, weights),
         )
@@ -385,6 +393,7 @@ def discover_in(
             " as published; give `output`, the folder to save it in."
         )
     entries: list[int] = []
+    saved_before = len(published)
 
     def reserve() -> None:
         if output is not None:
@@ -410,7 +419,8 @@ def discover_in(
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
-            error.add_note(f"The discovery is lost, and entry {entries[0]} of {ledger.path} stays spent.")
+            saved = len(published) > saved_before
+            error.add_note(failure_note(ledger, entries[0], output or "", saved=saved, what="discovery"))
         raise
     if ledger is not None and output is not None:
         complete_entry(ledger, entries[0], output)
@@ -436,4 +446,5 @@ def discovery_mechanism(
     if (weak := unproved_sentence(vocabulary.ingredients)) is not None:
         raise UsageError(f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`.")
     ledger.check_unit(unit or THESE_DATA)
+    check_published(ledger, vocabulary.ingredients)
     return DiscoveryMechanism(settings, budget, settings.calibrated(budget, ledger.check_discovery()))

@@ -7,7 +7,15 @@ they fit the vocabulary, as a release asks them, and nothing else. Draws no nois
 from dataclasses import dataclass
 from typing import Any
 
-from bayesgram.mechanisms.base import Randomness, check_published, checked_unit, label_of_release, need, reservation
+from bayesgram.mechanisms.base import (
+    Randomness,
+    check_published,
+    checked_unit,
+    ingredients_of,
+    label_of_release,
+    need,
+    reservation,
+)
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
@@ -77,7 +85,7 @@ def dry_run(
     if ledger is not None:
         spend, description = reservation(counts, vocabulary, mechanism, budget, seed=seed, output=None, unit=unit)
         contents = ledger.check(spend, description)
-        check_published(ledger, mechanism.previous)
+        check_published(ledger, ingredients_of(mechanism, vocabulary))
     elif label_of_release(mechanism, vocabulary) is Guarantee.PROVED:
         spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
     seeded = seed is not None and epsilon is not None

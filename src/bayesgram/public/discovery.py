@@ -104,7 +104,8 @@ class Discovery(Tabular):
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder."""
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
-            pq.write_table(self.to_arrow(), folder / NGRAMS, compression="zstd")
+            table = self.to_arrow().replace_schema_metadata(self.vocabulary.provenance.metadata)
+            pq.write_table(table, folder / NGRAMS, compression="zstd")
             self.vocabulary.write(folder / VOCABULARY)
             card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
             (folder / CARD).write_text(card + "\n", encoding="utf-8")

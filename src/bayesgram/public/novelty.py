@@ -22,7 +22,6 @@ from bayesgram.public.kneser_ney import kneser_ney
 from bayesgram.public.public_model import count_ngrams
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.origins import Provenance
 from bayesgram.released.packed import Packed, backoff_at, first_child_at, value_at
 from bayesgram.released.search import found_at
 from bayesgram.released.trie import UNKNOWN
@@ -88,7 +87,7 @@ class PublicText:
         What the model was made from weakens whatever is found with it, so the vocabulary remembers that, too.
         """
         if model is not None:
-            return cls(vocabulary.made_with(Provenance(model.ingredients)), model)
+            return cls(vocabulary.made_with(model.provenance), model)
         counts = vocabulary.counts + 1.0
         return cls(vocabulary, LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer))
 

@@ -155,7 +155,7 @@ def _of_model(path: Path, tokenizer: Tokenizer) -> Counted:
         _check_cut(path, Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries), tokenizer)
     ngrams, probabilities = joint_probabilities(model, boundaries=tokenizer.boundaries)
     _warn_unless_proved(path, model.ingredients)
-    return ngrams, _in_units(probabilities), Provenance(model.ingredients)
+    return ngrams, _in_units(probabilities), model.provenance
 
 
 def _of_release(path: Path, tokenizer: Tokenizer) -> Counted:

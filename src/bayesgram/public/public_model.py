@@ -174,15 +174,17 @@ class PublicModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
         made = people_model(release, self.mixture, self._prior)
-        ingredients = [*made.ingredients, *self.mixture.ingredients, *self.vocabulary.ingredients]
-        about = {**made.about, "public_model": self.source_names, **made_from_told(ingredients)}
+        provenance = made.provenance.joined(self.mixture.provenance)
+        about = {**made.about, "public_model": self.source_names, **made_from_told(provenance)}
         return replace(made, about=about)
 
     @cached_property
     def mixture(self) -> LanguageModel:
         """One model of all sources, which weigh alike."""
         models = list(self.models.values())
-        return models[0] if len(models) == 1 else interpolate(models)
+        mixed = models[0] if len(models) == 1 else interpolate(models)
+        provenance = mixed.provenance.joined(self.vocabulary.provenance)
+        return replace(mixed, about={**mixed.about, **made_from_told(provenance)})
 
     @cached_property
     def _prior(self) -> Floats:
@@ -230,7 +232,7 @@ class PublicModel:
 def _model(keeping: Pruning, vocabulary: Vocabulary, source: str, keep: int | None) -> LanguageModel:
     """Of one source, with at most so many n-grams; its words are those of the vocabulary."""
     about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
-    return LanguageModel(keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.ingredients))
+    return LanguageModel(keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.provenance))
 
 
 def _whole(counts: Counts) -> FullSize:

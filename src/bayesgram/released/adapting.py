@@ -192,7 +192,8 @@ def adapt(
             " the same release."
         )
     mixed_in = () if model is None else model.ingredients
-    ingredients = unique_ingredients([*release.provenance().ingredients, *mixed_in])
+    scored_by: tuple[Ingredient, ...] = getattr(scorer, "ingredients", ())  # an adapted model, or one of ours
+    ingredients = unique_ingredients([*release.provenance().ingredients, *mixed_in, *scored_by])
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
 

@@ -8,8 +8,21 @@ from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import THESE_DATA, is_person, promise
 from bayesgram.released.chain import Chain, Commitment
-from bayesgram.released.labels import Ingredient, unique_ingredients, unproved_sentence, weakest_label
-from bayesgram.released.origins import DISCOVERY, DiscoveryClaim, extended_by, made_from, union_of_claims
+from bayesgram.released.labels import (
+    Ingredient,
+    ingredients_from_json,
+    unique_ingredients,
+    unproved_sentence,
+    weakest_label,
+)
+from bayesgram.released.origins import (
+    DISCOVERY,
+    MADE_FROM,
+    DiscoveryClaim,
+    extended_by,
+    made_from,
+    union_of_claims,
+)
 from bayesgram.released.sources import sources_sentence
 from bayesgram.released.weakness import MOST_USERS, Grade, Weakness, weaknesses, worst
 from bayesgram.version import VERSION
@@ -75,11 +88,16 @@ class Card:
         """Everything published that it was made from: sources and discoveries of its vocabulary, earlier releases."""
         links = () if self.chain is None else Chain.from_json(self.chain).links
         before = (
-            Ingredient(link.name, own.guarantee, own.epsilon, own.delta, own.unit)
+            Ingredient(link.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.charged)
             for link in links
             for own in [link.commitment]
         )
         return unique_ingredients([*made_from(self.vocabulary), *made_from(self.inferred or {}), *before])
+
+    @property
+    def ingredients_of_vocabulary(self) -> tuple[Ingredient, ...]:
+        """Releases and models that its vocabulary was made from: neither discoveries nor the releases it follows."""
+        return ingredients_from_json(self.vocabulary.get(MADE_FROM, []))
 
     @property
     def discoveries(self) -> tuple[DiscoveryClaim, ...]:
@@ -191,6 +209,11 @@ class Card:
         return self.answers or self.measured_hash
 
     @property
+    def charged(self) -> tuple[str | None, int | None]:
+        """The identity of the ledger that was charged, and the number of its entry."""
+        return self.commitment.charged
+
+    @property
     def commitment(self) -> Commitment:
         """What a chain's hash covers of this release."""
         return Commitment(
@@ -207,7 +230,11 @@ class Card:
     @property
     def follows(self) -> str | None:
         """The releases before this one, and what is known of all together; None where it follows none."""
-        return None if self.chain is None else Chain.from_json(self.chain).sentence(self.commitment)
+        if self.chain is None:
+            return None
+        sentence = Chain.from_json(self.chain).sentence(self.commitment)
+        others = ", ".join(map(str, self.ingredients_of_vocabulary))
+        return f"{sentence} What its vocabulary was made from is not counted: {others}." if others else sentence
 
     @property
     def inferred_again(self) -> str | None:
@@ -262,6 +289,7 @@ class Card:
             ("A person", self.person or "" if self.unit or self.ledger else ""),
             ("Composes", self.composition),
             ("Vocabulary", self.vocabulary_sentence),
+            ("Made from", ", ".join(map(str, self.ingredients_of_vocabulary))),
             ("Sources", self.sources or ""),
             ("Inferred", self.inferred_again or ""),
             ("Chain", self.follows or ""),

@@ -70,9 +70,14 @@ class Commitment:
         return cls(**{**values, "discoveries": discoveries})
 
     @property
+    def charged(self) -> tuple[str | None, int | None]:
+        """The identity of the ledger that was charged, and the number of its entry."""
+        return (None, None) if self.ledger is None else (self.ledger.get("ledger"), self.ledger.get("entry"))
+
+    @property
     def ledger_identity(self) -> str | None:
         """Which ledger was charged."""
-        return None if self.ledger is None else self.ledger.get("ledger")
+        return self.charged[0]
 
     def hash_after(self, before: str) -> str:
         """SHA-256 of this, and of the hash before it; "" is before the first."""

@@ -26,6 +26,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.released.estimate import as_stored, logs, words_of
 from bayesgram.released.language_model import LanguageModel, made_from_told
+from bayesgram.released.origins import Provenance
 from bayesgram.released.refitting import fitted
 from bayesgram.released.search import SENTENCE_END
 from bayesgram.released.trie import MOST_NODES, Trie, connect, find_special
@@ -50,8 +51,10 @@ def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floa
     shares = checked_weights(weights, len(models))
     parts = [{"weight": share, **model.about} for share, model in zip(shares.tolist(), models, strict=True)]
     used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
-    ingredients = [each for model in used for each in model.ingredients]
-    about: dict[str, Any] = {"interpolated": parts, **made_from_told(ingredients)}
+    provenance = Provenance()
+    for model in used:
+        provenance = provenance.joined(model.provenance)
+    about: dict[str, Any] = {"interpolated": parts, **made_from_told(provenance)}
     boundaries = any(model.tokenizer.boundaries for model in models)
     tokenizer = replace(models[0].tokenizer, boundaries=boundaries)
     casing = {word: written for model in reversed(models) for word, written in model.casing.items()}

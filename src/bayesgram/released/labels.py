@@ -28,6 +28,8 @@ class Ingredient:
         epsilon: Its ε; None if it claims none.
         delta: Its δ; None if it claims none.
         unit: What its ε protects, as its curator stated; None if nothing was stated.
+        ledger: The identity of the ledger that was charged; None if none was.
+        entry: The number of the ledger's entry.
 
     """
 
@@ -36,6 +38,8 @@ class Ingredient:
     epsilon: float | None = None
     delta: float | None = None
     unit: str | None = None
+    ledger: str | None = None
+    entry: int | None = None
 
     def __post_init__(self) -> None:
         if not all(isinstance(text, str) for text in (self.name, self.guarantee)):
@@ -46,8 +50,10 @@ class Ingredient:
         for value, most in ((self.epsilon, MAX_EPSILON), (self.delta, 1.0)):
             if value is not None and not (type(value) in {int, float} and 0 <= value <= most):
                 raise ValueError("what a result was made from has an epsilon and a delta, or none")
-        if not isinstance(self.unit, str | None):
-            raise TypeError("a unit is a text")
+        if not all(isinstance(text, str | None) for text in (self.unit, self.ledger)):
+            raise TypeError("unit and ledger are texts")
+        if type(self.entry) not in {int, type(None)}:
+            raise TypeError("an entry has a number")
 
     @property
     def label(self) -> Guarantee:

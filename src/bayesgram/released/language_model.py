@@ -23,7 +23,7 @@ from bayesgram.released.casing import as_written
 from bayesgram.released.estimate import estimate
 from bayesgram.released.labels import Ingredient, ingredients_from_json, label_of, unique_ingredients
 from bayesgram.released.model_files import Opened, fill_folder, read_model, size_on_disk, write_model
-from bayesgram.released.origins import MADE_FROM
+from bayesgram.released.origins import MADE_FROM, DiscoveryClaim, Provenance
 from bayesgram.released.quantisation import BITS, quantised
 from bayesgram.released.refitting import smaller
 from bayesgram.released.release import CARD, Release
@@ -82,7 +82,7 @@ class LanguageModel:
             "claim": card.claim,
             "protects": card.protects,
             "software": card.software,
-            **made_from_told(release.provenance().ingredients),
+            **made_from_told(release.provenance()),
         }
         tokenizer = Tokenizer.from_name(card.vocabulary["tokenizer"])
         return cls(estimate(ngrams, expected, keep=prune), tokenizer, {**about, "pruned_to": prune})
@@ -104,6 +104,12 @@ class LanguageModel:
     def ingredients(self) -> tuple[Ingredient, ...]:
         """Everything published about people that it was made from; none where it was made from public text alone."""
         return ingredients_from_json(self.about.get(MADE_FROM, []))
+
+    @property
+    def provenance(self) -> Provenance:
+        """What it is from, beside public text; which of its n-grams were discovered is not known."""
+        claims = tuple(DiscoveryClaim(**claim) for claim in self.about.get("discoveries", []))
+        return Provenance.of(self.ingredients, claims)
 
     @property
     def label(self) -> str:
@@ -318,12 +324,14 @@ class LanguageModel:
         return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
 
 
-def made_from_told(ingredients: Iterable[Ingredient]) -> dict[str, Any]:
+def made_from_told(provenance: Provenance) -> dict[str, Any]:
     """What a model says of the things that it was made from; nothing where that is public text alone."""
-    listed = unique_ingredients(ingredients)
+    claims = provenance.claims
+    listed = unique_ingredients([*provenance.ingredients, *(claim.ingredient for claim in claims)])
     if not listed:
         return {}
-    return {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
+    told = {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
+    return {**told, "discoveries": [asdict(claim) for claim in claims]} if claims else told
 
 
 def expected_counts(release: Release) -> Floats:

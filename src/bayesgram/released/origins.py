@@ -6,7 +6,7 @@ In a vocabulary's file: a column `origin`, and `bayesgram.discoveries` in the me
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,8 @@ class DiscoveryClaim:
     epsilon: float
     delta: float
     guarantee: str  # PROVED; NONE if it was seeded, or made from something that is not PROVED
-    ledger: str | None = None  # the identity of the ledger that was charged
+    ledger: str | None = None  # the identity of the ledger that was charged ...
+    entry: int | None = None  # ... and the number of its entry
     unit: str | None = None  # what one unit of privacy is, as the curator stated it
     fingerprint: str | None = None  # of what was found: two discoveries of the same ε are two
     reviewed: bool = False  # whether a person has decided about each string (`bayesgram review`)
@@ -46,6 +47,8 @@ class DiscoveryClaim:
             raise TypeError("ledger, unit and fingerprint of a discovery are texts")
         if not isinstance(self.reviewed, bool):
             raise TypeError("reviewed is yes or no")
+        if type(self.entry) not in {int, type(None)}:
+            raise TypeError("an entry has a number")
 
     def __str__(self) -> str:
         unit = "" if self.unit is None else f" for {self.unit}"
@@ -54,7 +57,7 @@ class DiscoveryClaim:
     @property
     def ingredient(self) -> Ingredient:
         """The discovery, as something that a result was made from."""
-        return Ingredient("a discovery", self.guarantee, self.epsilon, self.delta, self.unit)
+        return Ingredient("a discovery", self.guarantee, self.epsilon, self.delta, self.unit, self.ledger, self.entry)
 
 
 def origin_column(discovered: Bools) -> pa.Array:
@@ -113,8 +116,27 @@ class Provenance:
     claims: tuple[DiscoveryClaim, ...] = ()
     discovered: pa.LargeStringArray | None = None
 
+    @classmethod
+    def of(
+        cls,
+        ingredients: Iterable[Ingredient],
+        claims: tuple[DiscoveryClaim, ...],
+        discovered: pa.LargeStringArray | None = None,
+    ) -> "Provenance":
+        """The same, where discoveries may be among the ingredients, too: as claims more is known of them."""
+        known = {claim.ingredient for claim in claims}
+        return cls(unique_ingredients(each for each in ingredients if each not in known), claims, discovered)
+
     def __bool__(self) -> bool:
         return bool(self.ingredients or self.claims)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """For a table of n-grams, so that it says what it was made from wherever it is copied."""
+        found = {INGREDIENTS: json.dumps([asdict(each) for each in self.ingredients])}
+        if self.claims:
+            found[METADATA] = json.dumps([asdict(claim) for claim in self.claims])
+        return found
 
     def joined(self, other: "Provenance") -> "Provenance":
         """That of something made from both."""
@@ -149,9 +171,12 @@ def union_of_claims(lists: Iterable[Iterable[DiscoveryClaim]]) -> tuple[Discover
     for claims in lists:
         times: dict[tuple[object, ...], int] = {}
         for claim in claims:
-            key = (claim.epsilon, claim.delta, claim.guarantee, claim.fingerprint)
-            times[key] = times.get(key, 0) + 1
-            found.setdefault((*key, times[key]), claim)
+            own = astuple(replace(claim, reviewed=False))
+            times[own] = times.get(own, 0) + 1
+            key = (*own, times[own])
+            before = found.setdefault(key, claim)
+            # What a person has dropped from one copy may still be in another one.
+            found[key] = replace(claim, reviewed=claim.reviewed and before.reviewed)
     return tuple(found.values())
 
 
@@ -202,6 +227,8 @@ def read_origins(path: object, table: pa.Table) -> Origins | None:
     try:
         claims = tuple(DiscoveryClaim(**claim) for claim in json.loads(stated[METADATA.encode()]))
         discovered = read_origin_column(table)
+        if discovered is None:  # made from a discovery, and none of its n-grams is here
+            discovered = np.zeros(table.num_rows, bool)
     except (KeyError, TypeError, ValueError, pa.ArrowException):
         claims, discovered = (), None
     if not claims or discovered is None:

@@ -107,8 +107,15 @@ class PreviousSegments:
                 f"{self.name}: is by {self.segments.by!r}, the counts are by {segments.by!r}; give a release by the"
                 " same column, or leave `previous` out."
             )
+        answers = self.release.card.answers
         for name in self.names:
-            self.before(name).measured_for(ngrams, tokenizer)
+            before = self.before(name)
+            before.measured_for(ngrams, tokenizer)
+            if before.release.card.answers != answers:
+                raise UsageError(
+                    f"{before.name}: is of another release than that of all people; get the folder anew from where it"
+                    " was published."
+                )
 
     def since(self, segments: Segments) -> dict[str, list[str]]:
         """Which segments are new, and which are gone; nothing where the lists are the same."""

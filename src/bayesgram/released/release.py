@@ -27,7 +27,7 @@ from bayesgram.notebook import Tabular, html
 from bayesgram.released.card import Card
 from bayesgram.released.card_values import check_values
 from bayesgram.released.chain import Chain
-from bayesgram.released.labels import Ingredient, unique_ingredients
+from bayesgram.released.labels import Ingredient
 from bayesgram.released.measurements import FILE as MEASURED
 from bayesgram.released.measurements import Measurements
 from bayesgram.released.origins import COLUMN, Provenance, origin_column, read_origin_column
@@ -167,7 +167,8 @@ class Release(Tabular):
 
     def write(self, folder: Path) -> None:
         """Fill a folder with what a release folder has."""
-        pq.write_table(self.to_arrow(), folder / DISTRIBUTION, compression="zstd")
+        table = self.to_arrow().replace_schema_metadata(self.provenance().metadata)
+        pq.write_table(table, folder / DISTRIBUTION, compression="zstd")
         if self.measured is not None:
             self.measured.save(folder)
         told = replace(self.card, distribution=self.described).to_json()
@@ -177,9 +178,9 @@ class Release(Tabular):
     def provenance(self, name: str = "a release") -> Provenance:
         """What something that is made from this release is from: the release, and its discoveries."""
         card = self.card
-        own = Ingredient(name, card.guarantee.name, card.epsilon, card.delta, card.unit)
+        own = Ingredient(name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.charged)
         found = None if self.discovered is None else self.ngrams.filter(pa.array(self.discovered))
-        return Provenance(unique_ingredients([own, *card.ingredients]), card.discoveries, found)
+        return Provenance.of([own, *card.ingredients], card.discoveries, found)
 
     @classmethod
     @checked

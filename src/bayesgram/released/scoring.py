@@ -14,6 +14,7 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.released.labels import Ingredient
 from bayesgram.released.language_model import MOST_PREDICTIONS, LanguageModel, Prediction
 from bayesgram.released.trie import UNKNOWN
 from bayesgram.text.ngrams import END, START
@@ -49,6 +50,11 @@ class ModelScorer:
     """
 
     model: LanguageModel
+
+    @property
+    def ingredients(self) -> tuple[Ingredient, ...]:
+        """Everything published that the model was made from."""
+        return self.model.ingredients
 
     @cached_property
     def words(self) -> list[str]:

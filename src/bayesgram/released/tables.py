@@ -5,7 +5,6 @@ total of its order; where a mechanism tells no total, θ a million times.
 """
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats
 from bayesgram.files.writing import write_file_atomically
 from bayesgram.released.language_model import expected_counts
-from bayesgram.released.origins import COLUMN, INGREDIENTS, METADATA, origin_column
+from bayesgram.released.origins import COLUMN, origin_column
 from bayesgram.released.release import Release
 
 PER_MILLION = 1e6
@@ -32,10 +31,7 @@ def release_table(release: Release) -> pa.Table:
         columns[COLUMN] = origin_column(release.discovered)
     metadata = {"bayesgram.claim": release.card.claim, "bayesgram.count": "expected" if known else "per million"}
     # Read again as a list of n-grams, the table still says what it was made from.
-    metadata[INGREDIENTS] = json.dumps([asdict(each) for each in release.provenance().ingredients])
-    if release.discovered is not None:
-        metadata[METADATA] = json.dumps([asdict(claim) for claim in release.card.discoveries])
-    return pa.table(columns).replace_schema_metadata(metadata)
+    return pa.table(columns).replace_schema_metadata({**metadata, **release.provenance().metadata})
 
 
 def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:

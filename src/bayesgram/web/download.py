@@ -54,7 +54,8 @@ def columns(table: OrderTable, rows: Ids) -> pa.Table:
         found |= dict(zip(("low", "high"), ends, strict=True))
     if release.discovered is not None:
         found[COLUMN] = origin_column(release.discovered[places])
-    return pa.table(found).replace_schema_metadata({"bayesgram.claim": release.card.claim})
+    metadata = {"bayesgram.claim": release.card.claim, **release.provenance().metadata}
+    return pa.table(found).replace_schema_metadata(metadata)
 
 
 def file_name(name: str) -> str:

@@ -127,8 +127,9 @@ class Guard:
             return Refusal(421, "this address is not one of the page's; use the one that was printed.")
         if _foreign(scope):
             return Refusal(403, "requests from other sites are refused.")
-        if len(scope.get("query_string", b"")) > MOST_QUERY:
-            return Refusal(414, f"the address is too long; at most {MOST_QUERY} bytes may follow the question mark.")
+        query = scope.get("query_string", b"")
+        if len(query) > MOST_QUERY or not query.isascii():
+            return _refused_query(query)
         declared = _header(scope, b"content-length")
         if declared and not (declared.isdecimal() and int(declared[:20]) <= MOST_BODY):
             return _too_large()
@@ -205,6 +206,12 @@ async def _answer(send: Send, status: int, headers: dict[str, str], body: bytes)
 
 def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
     return [(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+
+
+def _refused_query(query: bytes) -> Refusal:
+    if not query.isascii():
+        return Refusal(400, "the address holds bytes that no address has; percent-encode them.")
+    return Refusal(414, f"the address is too long; at most {MOST_QUERY} bytes may follow the question mark.")
 
 
 def _too_large() -> Refusal:
