@@ -1,6 +1,7 @@
 """Labels propagate: a result has the weakest label of everything that it was made from."""
 
 import json
+import shutil
 from dataclasses import replace
 from itertools import product
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bayesgram as bg
-from bayesgram.errors import UsageError
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinference import infer
 from bayesgram.mechanisms.base import check_published, ingredients_of, label_of_release
 from bayesgram.mechanisms.dry_run import dry_run
@@ -22,8 +23,12 @@ from bayesgram.released.arpa import read_arpa, write_arpa
 from bayesgram.released.interpolation import interpolate
 from bayesgram.released.labels import Ingredient, label_of, unproved_sentence, weakest_label
 from bayesgram.released.language_model import LanguageModel
+from bayesgram.released.origins import DiscoveryClaim, union_of_claims
 from bayesgram.released.release import Release
+from bayesgram.released.scoring import ModelScorer
 from bayesgram.released.tables import release_table, write_parquet
+from bayesgram.web.download import Kind, written
+from bayesgram.web.table import Index, OrderTable
 
 TEXT = ["the red fish swims", "the blue fish sleeps", "a red fish sleeps in the cold water"]
 PUBLIC = pa.table({"text": TEXT})
@@ -167,6 +172,34 @@ def list_of_export(folder, label, public, counts):
     return Vocabulary.of_list(folder / f"{label}-table.parquet", PUBLIC).label
 
 
+def list_of_a_copy(folder, label, public, counts):
+    shutil.copy(folder / label / "distribution.parquet", folder / f"{label}-copy.parquet")
+    return Vocabulary.of_list(folder / f"{label}-copy.parquet", PUBLIC).label
+
+
+def list_of_a_download(folder, label, public, counts):
+    release = Release.load(folder / label)
+    rows = np.flatnonzero(release.orders == 1).astype(np.int32)
+    table = OrderTable(release, None, Index.of(release.ngrams, rows))
+    (folder / f"{label}-download.parquet").write_bytes(written(table, rows, Kind.PARQUET))
+    return Vocabulary.of_list(folder / f"{label}-download.parquet", PUBLIC).label
+
+
+def adapted_twice(folder, label, public, counts):
+    first = adapt(Uniform(), Release.load(folder / label), public)
+    return adapt(first, Release.load(folder / "PROVED"), public).label
+
+
+def adapted_model(folder, label, public, counts):
+    scorer = ModelScorer(LanguageModel.open(folder / label))
+    return adapt(scorer, Release.load(folder / "PROVED"), public).label
+
+
+def mixture_of_public_models(folder, label, public, counts):
+    text = LanguageModel.from_counts(public.ngrams, public.counts, public.tokenizer)
+    return PublicModel({"public": text}, of_source(folder, label)).mixture.label
+
+
 class Uniform:
     words = ("red", "blue", "fish", "<unk>")
 
@@ -191,6 +224,7 @@ MAKERS = [
     *(followed, followed_twice, vocabulary_source, saved_vocabulary, vocabulary_of_vocabulary, release_of_source),
     *(gaussian_of_source, laplace_of_source, inferred, inferred_with_source, list_of_release, list_of_vocabulary),
     *(discovered, discovered_with_model, model, saved_model, pruned_model, model_as_source, interpolated, moved),
+    *(list_of_a_copy, list_of_a_download, adapted_twice, adapted_model, mixture_of_public_models),
     *(public_model_of_list, list_of_export, adapted, adapted_with_model, exported),
 ]
 
@@ -334,3 +368,110 @@ def test_a_sentence_names_a_few_ingredients():
         "made from r0 (NONE), r1 (NONE), r2 (NONE) and 2 more: nothing is proved of a result that was made from them"
     )
     assert unproved_sentence([Ingredient("r", "PROVED", 1.0, 1e-7)]) is None
+
+
+def test_our_own_tables_are_not_read_as_public_text(world, tmp_path):
+    """As text their n-grams would pass as public, whatever the column is called and wherever the file is copied."""
+    folder, public, *_ = world
+    shutil.copy(folder / "NONE" / "measured.parquet", tmp_path / "rows.parquet")
+    (tmp_path / "lists").mkdir()
+    public.save(tmp_path / "lists" / "v.parquet")
+    inputs = [
+        (folder / "NONE" / "measured.parquet", "text"),
+        (tmp_path / "rows.parquet", "text"),
+        (folder / "NONE" / "distribution.parquet", "ngram"),
+        (tmp_path / "lists", "ngram"),
+        (str(tmp_path / "lists" / "*.parquet"), "ngram"),
+    ]
+    for given, column in inputs:
+        with pytest.raises(UsageError, match="which is not read as public text"):
+            Vocabulary.from_public(given, order=1, size=9, text_column=column)
+    for listed in (tmp_path / "lists", tmp_path / "lists" / "*"):
+        with pytest.raises(UsageError, match="which is not read as public text"):
+            Vocabulary.of_list(listed, PUBLIC)
+
+
+def discovery_of_zorp(tmp_path, name, **options):
+    people = pa.table({"user": [f"u{at}" for at in range(900)], "text": ["the zorp fish"] * 900})
+    found = bg.discover(people, vocabulary(), bg.Budget(2.0, 1e-6), rounds=1, **options)
+    if "output" not in options:
+        found.save(tmp_path / name)
+    return found
+
+
+def test_a_model_remembers_the_discoveries_behind_it(tmp_path):
+    """So a chain that rests on one which no ledger was charged for is not promised the budget of a ledger."""
+    found = discovery_of_zorp(tmp_path, "found")
+    made = bg.release(bg.count(PRIVATE, found.vocabulary), found.vocabulary, bg.Posterior(), BUDGET)
+    LanguageModel.from_release(made).save(tmp_path / "model")
+    mixed = Vocabulary.from_public({"text": PUBLIC, "model": tmp_path / "model"}, order=[1, 2], size=90)
+    assert mixed.origins.claims == found.vocabulary.origins.claims
+    ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=bg.Budget(50, 1e-4))
+    counts, previous = bg.count(PRIVATE, mixed), None
+    for week in ("week-1", "week-2"):
+        previous = bg.release(
+            counts, mixed, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / week, previous=previous
+        )
+    assert "Not a promise: the 2 releases and 1 discovery have spent" in previous.card.follows
+    assert "What its vocabulary was made from is not counted: a release (ε = 1" in previous.card.follows
+    assert previous.card.is_unreviewed
+
+
+def test_discoveries_of_different_ledgers_and_units_are_different():
+    """Two that found nothing have the same fingerprint."""
+    one = DiscoveryClaim(0.1, 1e-8, "PROVED", ledger="a", entry=1, fingerprint="0")
+    others = [replace(one, ledger="b"), replace(one, entry=2), replace(one, unit="a post"), replace(one, epsilon=0.2)]
+    assert len(union_of_claims([[one], *([other] for other in others), [one]])) == 5
+
+
+@pytest.mark.parametrize("reviewed", [(True, False), (False, True), (True, True)])
+def test_a_discovery_counts_as_reviewed_only_if_every_copy_was(reviewed):
+    claims = [DiscoveryClaim(1.0, 1e-7, "PROVED", fingerprint="0", reviewed=each) for each in reviewed]
+    assert [claim.reviewed for claim in union_of_claims([claim] for claim in claims)] == [all(reviewed)]
+
+
+def test_a_discovery_that_was_not_published_is_no_vocabulary(tmp_path):
+    ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=bg.Budget(50, 1e-4))
+    found = discovery_of_zorp(tmp_path, "found", ledger=ledger, output=tmp_path / "found")
+    claim = found.vocabulary.origins.claims[0]
+    assert (claim.ledger, claim.entry) == (ledger.identity, 1)
+    number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "discovery"})
+    lost = replace(found.vocabulary.origins, claims=(replace(claim, entry=number),))
+    grown = replace(found.vocabulary, origins=lost)
+    out = {"ledger": ledger, "output": tmp_path / "out"}
+    with pytest.raises(UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"):
+        bg.release(bg.count(PRIVATE, grown), grown, bg.Posterior(), BUDGET, **out)
+    with pytest.raises(UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"):
+        bg.discover(PRIVATE, grown, bg.Budget(1.0, 1e-6), **out)
+    assert not (tmp_path / "out").exists()
+
+
+def test_segments_of_two_releases_are_not_followed(tmp_path):
+    """Their inference is joint: one that is not proved would weaken all of them."""
+    public = vocabulary()
+    people = PRIVATE.append_column("country", pa.array(["de", "fr"] * 200))
+    counts = bg.count(people, public, by="country", segments=["de", "fr"])
+    for name, seed in (("proved", None), ("seeded", 1)):
+        bg.release(counts, public, bg.Posterior(), BUDGET, seed=seed).save(tmp_path / name)
+    shutil.rmtree(tmp_path / "proved" / "de")
+    shutil.copytree(tmp_path / "seeded" / "de", tmp_path / "proved" / "de")
+    with pytest.raises(UsageError, match="de: is of another release than that of all people"):
+        bg.release(counts, public, bg.Posterior(), BUDGET, previous=tmp_path / "proved")
+    with pytest.raises(UsageError, match="de: is of another release than that of all people"):
+        infer(tmp_path / "proved", public)
+
+
+def test_an_error_after_saving_does_not_say_that_the_release_is_lost(world, tmp_path, monkeypatch):
+    _, public, counts, _ = world
+    ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=bg.Budget(9, 1e-5))
+    save = Release.save
+
+    def unconfirmed(release, path, *, force=False):
+        save(release, path, force=force)
+        raise BayesgramError("is written, but the disk did not confirm it")
+
+    monkeypatch.setattr(Release, "save", unconfirmed)
+    with pytest.raises(BayesgramError) as caught:
+        bg.release(counts, public, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / "out")
+    assert "only the note that it was published is missing" in caught.value.__notes__[0]
+    assert "lost" not in caught.value.__notes__[0]

@@ -6,9 +6,10 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.web import guard as guards
+from bayesgram.web.api import build
 from bayesgram.web.guard import BURST, MOST_BODY, AccessPolicy, Guard, RateLimiter
 from bayesgram.web.server import open_address
-from catalogues import asker
+from catalogues import asker, catalogue
 
 TOKEN = "a-token-for-the-tests"
 
@@ -199,3 +200,29 @@ def test_a_busy_port_is_one_sentence():
         port = place.listening.getsockname()[1]
         with pytest.raises(BayesgramError, match=f"^port={port}: something else uses it; give another `port`, or 0"):
             open_address("127.0.0.1", port, None)
+
+
+def test_an_address_with_bytes_that_no_address_has_is_refused():
+    """A redirect would fail on them: found by `make fuzz`."""
+    answers = []
+
+    async def send(message):
+        answers.append(message)
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    scope = {
+        "type": "http",
+        "method": "GET",
+        "path": "/api/about/",
+        "raw_path": b"/api/about/",
+        "root_path": "",
+        "scheme": "http",
+        "query_string": b"prefix=\xf4x",
+        "headers": [(b"host", b"127.0.0.1")],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    asyncio.run(build(catalogue(), AccessPolicy())(scope, receive, send))
+    assert answers[0]["status"] == 400
