@@ -7,7 +7,12 @@ from datetime import date
 import pytest
 
 import catalogues
-from bayesgram.privacy.budget import Guarantee
+import commands
+from bayesgram.audit.utility import comparison_row
+from bayesgram.cli.evaluate import _label
+from bayesgram.privacy.accounting import Spend
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.released.language_model import LanguageModel
 from bayesgram.released.meaning import what_epsilon_means
@@ -80,3 +85,12 @@ def test_a_person_is_spoken_to_as_one():
     assert card.claim == "ε = 1, δ = 1e-07 (PROVED)"
     assert "your text is in the data" in " ".join(what_epsilon_means(card))
     assert "odds about one user" in verdict([("out", card)])
+
+
+def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_person(tmp_path):
+    row = comparison_row("out", replace(MADE, card=replace(PROVED, unit="a post")), 0.5)
+    assert (row["unit"], _label(row)) == ("a post", "PROVED for a post")
+    assert _label(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
+    ledger = Ledger.create(tmp_path / "a.ledger", population="app", budget=Budget(1.0, 1e-6))
+    ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian", "unit": "a post"})
+    assert "app: a post" in commands.succeed("ledger", "list", "a.ledger", cwd=tmp_path)

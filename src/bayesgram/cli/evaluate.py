@@ -184,6 +184,12 @@ def _private_model(
     return LanguageModel.from_counts(release.ngrams, totals_for(counts) + 1.0, tokenizer)
 
 
+def _label(row: dict[str, Any]) -> str:
+    """The label, its grade where it protects little, and the unit where that is less than a user's whole text."""
+    label = row["guarantee"] if row["grade"] is None else f"{row['guarantee']}, {row['grade']}"
+    return f"{label} for {row['unit']}" if row.get("unit") else label
+
+
 def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True) -> None:
     """The comparison as a table; KL is infinite where a release rules out what people wrote."""
     cells = [
@@ -192,7 +198,7 @@ def print_rows(title: str, rows: list[dict[str, Any]], *, mechanism: bool = True
             *([row["mechanism"]] if mechanism else []),
             console.number(row["epsilon"]),
             console.number(row["delta"]),
-            row["guarantee"] if row["grade"] is None else f"{row['guarantee']}, {row['grade']}",
+            _label(row),
             "∞" if row["kl"] is None else f"{row['kl']:.4f}",
         )
         for row in rows

@@ -263,11 +263,14 @@ def _mark_copies(rows: list[dict[str, Any]]) -> None:
 
 def _print_list(rows: list[dict[str, Any]]) -> None:
     from bayesgram.privacy.accounting import digits_up
+    from bayesgram.privacy.unit import is_person
 
     cells = [
         (
             row["ledger"],
-            row["population"],
+            row["population"]
+            if row["unit"] is None or is_person(row["unit"])
+            else f"{row['population']}: {row['unit']}",
             f"{row['epsilon']:g}",
             f"{row['delta']:g}",
             digits_up(row["spent_epsilon"]),
