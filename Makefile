@@ -30,8 +30,8 @@ kernels: $(STAMP)
 
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
-AS_PYTHON := tests/text tests/private tests/files/test_delimited.py \
-  tests/mechanisms/test_sensitivity.py tests/audit/test_text.py tests/experiments/test_grammar.py
+AS_PYTHON := tests/text tests/private tests/io/test_delimited.py \
+  tests/paper/test_sensitivity.py tests/audit/test_text.py tests/demo/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
 coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels
@@ -48,7 +48,7 @@ faults: $(STAMP) ## every read, write, flush … of the main commands fails once
 
 transformers: $(STAMP) ## torch and transformers, an extra of some hundred megabytes; then the tests that need them
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[transformers]'
-	$(BIN)/python -m pytest -q tests/released/test_causal.py tests/test_dp_sgd.py
+	$(BIN)/python -m pytest -q tests/lm/test_causal.py tests/test_dp_sgd.py
 
 lint: $(STAMP)   ## ruff and mypy
 	$(BIN)/python -m ruff check
@@ -71,8 +71,8 @@ fuzz: $(STAMP)   ## search for input that nobody thought of, FUZZ_SECONDS=300 lo
 # Every property in which privacy rests on code, with random examples. What is drawn differs from run to run; a failure
 # prints the line that repeats it, and .hypothesis keeps it for the next run.
 EXPLORE_EXAMPLES ?= 2000
-EXPLORED := tests/privacy tests/private tests/mechanisms tests/inference tests/public tests/text tests/files \
-  tests/engines/test_tasks.py tests/test_kernels.py tests/test_partition_selection.py
+EXPLORED := tests/privacy tests/private tests/mechanisms tests/inference tests/public tests/text tests/io \
+  tests/spark/test_tasks.py tests/test_kernels.py tests/test_partition_selection.py
 explore: $(STAMP) ## property tests of what privacy rests on, EXPLORE_EXAMPLES=2000 random examples each; some fifteen minutes
 	BAYESGRAM_EXPLORE=$(EXPLORE_EXAMPLES) $(BIN)/python -m pytest -n 2 --dist worksteal -q -m hypothesis $(EXPLORE) $(EXPLORED)
 

@@ -16,19 +16,18 @@ from time import perf_counter
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, normalised
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
-from bayesgram.mechanisms.paper import Paper, paper_bounds
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper, paper_bounds
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
+from bayesgram.private.clipping import UNITS, Coordinates, clipped_sum
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts
-from bayesgram.public.prior import public_distribution
-from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.private.counts_io import load_counts
+from bayesgram.public.vocabulary import Vocabulary, public_distribution
 
 DELTA = 1e-7
 CLIP_NORMS = (1.0, 1.4, 2.0, 2.8, 4.0, 5.7, 8.0, 16.0)

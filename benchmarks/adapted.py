@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 from transformer import Learner, Size, TransformerScorer
 
 import bayesgram as bg
-from bayesgram.released.adapting import SHARE, STRENGTH, WordLifts
-from bayesgram.released.scoring import events
+from bayesgram.lm.adaptation import SHARE, STRENGTH, WordLifts
+from bayesgram.lm.scoring import events
 
 Array = NDArray[Any]
 ROWS = 8  # that the transformer reads at once

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from bayesgram import LanguageModel, Vocabulary
-from bayesgram.experiments.population import Population
+from bayesgram.demo.population import Population
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 PEOPLE, WORDS = 40, 100

@@ -19,16 +19,16 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Floats, Ids
-from bayesgram.audit.utility import kl_divergence
-from bayesgram.inference.reinference import infer
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.inference.reinfer import infer
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 
 YEAR = Budget(1.0, 1e-7)
 WEEKS = 52

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.utility import kl_divergence
-from bayesgram.inference.measured import PublicNgrams
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.planning.simulation import made_up
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7

@@ -20,14 +20,14 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Ids
+from bayesgram.comparison.statistics import Counts, Rates, false_discovery_rates, rates
 from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts, user_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.changes import Counts, Rates, false_discovery_rates, rates
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 DELTA = 1e-7
 REPEATS = 0.5  # of what somebody writes is what they have written before

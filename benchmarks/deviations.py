@@ -13,7 +13,7 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7

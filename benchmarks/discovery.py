@@ -25,21 +25,19 @@ import pyarrow.parquet as pq
 from partition_selection import PEERS, CountMinSketch, Lists
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
-from bayesgram.files import Records, read_records
-from bayesgram.files.scratch import Chunks, Column
-from bayesgram.files.temporary import scratch_folder
+from bayesgram.io import Records, read_records
+from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.spill import Chunks, Column
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.candidate_lists import CandidateLists
-from bayesgram.private.candidate_sums import one_round
-from bayesgram.private.candidates import Kept, hash_windows, heaviest
-from bayesgram.private.user_text import read_user_text
-from bayesgram.public.novelty import PublicText, log_weights, window_sums
+from bayesgram.private.candidates import CandidateLists, Kept, hash_windows, heaviest, one_round
+from bayesgram.private.streaming import read_user_text
+from bayesgram.public.candidate_weights import PublicText, log_weights, window_sums
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.window_index import WindowNumbers
+from bayesgram.text.ngram_tables import WindowNumbers
 
 DELTA = 1e-7
 MEMORY = 4 << 30

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 from discovery import DELTA, People, ours, read_people, words_of
 
 from bayesgram.arrays import Floats
-from bayesgram.inference import scheduling
+from bayesgram.inference import discovery_weights
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS
 from bayesgram.privacy.budget import Budget
-from bayesgram.public import novelty
-from bayesgram.public.novelty import UNLIKELY, PublicText
+from bayesgram.public import candidate_weights
+from bayesgram.public.candidate_weights import UNLIKELY, PublicText
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 
@@ -53,16 +53,16 @@ class Change:
 
 
 CHANGES = [
-    *(Change(novelty, "LIKELY", value) for value in (-10.0, -8.0)),
-    *(Change(novelty, "EXPONENT", value) for value in (0.35, 0.55)),
-    *(Change(novelty, "UNLIKELY", {**UNLIKELY, 1: value}) for value in (2.0, 4.0)),
-    *(Change(novelty, "UNLIKELY", {**UNLIKELY, 2: value}) for value in (3.0, 5.0)),
-    *(Change(novelty, "UNLIKELY", {**UNLIKELY, 3: value}) for value in (6.0, 8.0)),
-    *(Change(scheduling, "BEHIND", value) for value in (0.1, 0.5)),
-    *(Change(scheduling, "WIDTH", value) for value in (0.75, 1.1)),
-    *(Change(scheduling, "EASE", value) for value in (1.0, 2.0)),
-    *(Change(scheduling, "BELIEF", value) for value in (0.15, 0.35)),
-    *(Change(scheduling, "HOPELESS", value) for value in (1.5, 3.0)),
+    *(Change(candidate_weights, "LIKELY", value) for value in (-10.0, -8.0)),
+    *(Change(candidate_weights, "EXPONENT", value) for value in (0.35, 0.55)),
+    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 1: value}) for value in (2.0, 4.0)),
+    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 2: value}) for value in (3.0, 5.0)),
+    *(Change(candidate_weights, "UNLIKELY", {**UNLIKELY, 3: value}) for value in (6.0, 8.0)),
+    *(Change(discovery_weights, "BEHIND", value) for value in (0.1, 0.5)),
+    *(Change(discovery_weights, "WIDTH", value) for value in (0.75, 1.1)),
+    *(Change(discovery_weights, "EASE", value) for value in (1.0, 2.0)),
+    *(Change(discovery_weights, "BELIEF", value) for value in (0.15, 0.35)),
+    *(Change(discovery_weights, "HOPELESS", value) for value in (1.5, 3.0)),
     *(Change(mechanism, "MOST", value) for value in (60, 150)),
 ]
 

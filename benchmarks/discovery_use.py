@@ -24,13 +24,13 @@ import pyarrow.parquet as pq
 from discovery import read_users
 from from_text import bayesgram
 
-from bayesgram.files.temporary import scratch_folder
-from bayesgram.private.user_text import read_user_text
-from bayesgram.public.novelty import PublicText, Spelling, window_sums
+from bayesgram.io.atomic import scratch_folder
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.private.streaming import read_user_text
+from bayesgram.public.candidate_weights import PublicText, Spelling, window_sums
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import chunks
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import chunks
 
 DELTA = 1e-7
 MEMORY = 1 << 30

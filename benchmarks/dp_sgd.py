@@ -88,7 +88,7 @@ def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Arra
 def as_moves(words: list[str], given: argparse.Namespace, number: int, held: list[str]) -> tuple[str, Array, Array]:
     """The claim of a release, β log θ/π of every word, and what its n-gram model says of the held-out posts."""
     import bayesgram as bg  # noqa: PLC0415
-    from bayesgram.released.adapting import STRENGTH, WordLifts  # noqa: PLC0415
+    from bayesgram.lm.adaptation import STRENGTH, WordLifts  # noqa: PLC0415
 
     release = bg.Release.load(given.release[number])
     lifts = WordLifts.of(release, bg.Vocabulary.load(given.vocab)).over(words)
@@ -223,7 +223,7 @@ def adapt(given: argparse.Namespace) -> None:
     from transformer import TransformerScorer  # noqa: PLC0415
 
     import bayesgram as bg  # noqa: PLC0415
-    from bayesgram.released.scoring import events  # noqa: PLC0415
+    from bayesgram.lm.scoring import events  # noqa: PLC0415
 
     words = np.load(given.data)["words"].tolist()
     vocabulary = bg.Vocabulary.load(given.vocab)

@@ -22,8 +22,8 @@ from time import perf_counter
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.released.arpa import write_arpa
-from bayesgram.released.language_model import LanguageModel
+from bayesgram.lm.arpa import write_arpa
+from bayesgram.lm.language_model import LanguageModel
 
 WORDS = 60_000
 SENTENCES = 20_000
@@ -51,7 +51,7 @@ words = sum(map(len, sentences)) + len(sentences)
 found = {}
 if kind == "bayesgram":
     import pyarrow as pa
-    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.lm.language_model import LanguageModel
     warm = LanguageModel.from_counts(pa.array(["a b", "b a"]), [1, 1])
     warm.score("a b"); warm.predict("a"); warm.score(["a"])
     warm.save(text + ".warm", force=True)

@@ -13,11 +13,11 @@ from unittest.mock import patch
 
 import numpy as np
 
-from bayesgram.audit.utility import kl_divergence
-from bayesgram.inference import measuring
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.inference import design
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7
@@ -39,7 +39,7 @@ def main() -> None:
         for norm in map(float, options.clip_norms.split(",")):
             for recovered, bias in BELIEFS:
                 told = {"CLIP_NORMS": np.array([norm]), "RECOVERED_SHARE": recovered, "LOST_WORDS_BIAS": bias}
-                with patch.multiple(measuring, **told):
+                with patch.multiple(design, **told):
                     made = [
                         Posterior().release(counts, vocabulary, Budget(epsilon, DELTA), seed=seed)
                         for seed in range(options.runs)

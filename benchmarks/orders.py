@@ -27,14 +27,14 @@ import pyarrow.parquet as pq
 from scipy.optimize import brentq
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts, count, user_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 DELTA = 1e-7
 WAYS = ("together", "noise", "apart", "budget")

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 
 import bayesgram as bg
-from bayesgram.audit.utility import kl_divergence
-from bayesgram.experiments.crowd import Crowd
-from bayesgram.experiments.population import Population
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.demo.crowd import Crowd
+from bayesgram.demo.population import Population
 from bayesgram.planning.plan import plan
 from bayesgram.planning.simulation import FACTOR
-from bayesgram.released.certainty import known
+from bayesgram.releases.intervals import known
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,13 +13,13 @@ from statistics import median
 
 import numpy as np
 
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.store import load_counts
-from bayesgram.public.sources import Source
+from bayesgram.private.counts_io import load_counts
+from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7

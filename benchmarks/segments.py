@@ -22,10 +22,10 @@ import pyarrow as pa
 from measure import run
 
 import bayesgram as bg
-from bayesgram.experiments.crowd import Crowd
-from bayesgram.files.segments import Segments
+from bayesgram.demo.crowd import Crowd
+from bayesgram.io.segments import Segments
 from bayesgram.private.counts import SegmentedCounts, user_counts
-from bayesgram.private.store import save_counts
+from bayesgram.private.counts_io import save_counts
 
 SHARES = {"half": 0.5, "a quarter": 0.25, "a tenth": 0.1, "a tenth more": 0.1, "1 in 20": 0.05}
 FEW, TIMES = 5, 20.0  # n-grams of a segment that alone differ, and by how much

@@ -21,14 +21,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.engines import spark as engine
-from bayesgram.engines.session import session
-from bayesgram.experiments.population import Population, write_messages
+from bayesgram.demo.population import Population, write_messages
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Design
-from bayesgram.private.clip import clipped_sum
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.private.clipping import clipped_sum
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.spark import counts as engine
+from bayesgram.spark.session import session
 
 COLUMNS = {
     "users": "{:,.0f}",

@@ -16,13 +16,13 @@ import altair as alt
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.mechanisms.base import Mechanism
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7

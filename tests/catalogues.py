@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.card import Card
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.card import Card
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.api import build
 from bayesgram.web.catalogue import Builder
 from bayesgram.web.guard import AccessPolicy

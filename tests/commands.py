@@ -8,7 +8,7 @@ import pytest
 
 import starting
 from bayesgram.cli.app import command_line
-from bayesgram.cli.wording import as_options
+from bayesgram.cli.console import as_options
 from bayesgram.errors import BayesgramError
 
 ENTRY = Path(sys.executable).parent / "bayesgram"

@@ -8,7 +8,7 @@ from exploring import load_profile
 
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
 FIRST = (
-    "tests/engines/test_spark.py",
+    "tests/spark/test_spark.py",
     "tests/cli/test_commands.py",
     "tests/cli/test_stopped_runs.py",
     "tests/test_docs.py",

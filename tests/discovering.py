@@ -3,13 +3,13 @@
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.files import read_records
+from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.candidate_lists import Rounds
-from bayesgram.public.novelty import PublicText
+from bayesgram.private.candidates import Rounds
+from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 BUDGET = Budget(1.0, 1e-7)
 MEMORY = 1 << 28

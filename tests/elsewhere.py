@@ -5,8 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bayesgram.private.counts import UserCounts
-from bayesgram.private.over_users import PrivateCounts, Rows
+from bayesgram.private.counts import PrivateCounts, Rows, UserCounts
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,21 +15,20 @@ import pyarrow as pa
 import pyarrow.csv
 
 import reference
-from bayesgram.audit.text import text_quality
-from bayesgram.experiments.crowd import Crowd
-from bayesgram.experiments.population import Population
-from bayesgram.experiments.reproduce.data import Data
+from bayesgram.audit.evaluation import text_quality
+from bayesgram.demo.crowd import Crowd
+from bayesgram.demo.population import Population
 from bayesgram.inference.shrinkage import posterior
-from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.amounts import Bins, amounts
-from bayesgram.private.clip import Coordinates, LostWords, clipped_sum, lost_sum
-from bayesgram.private.clip_counts import clip
+from bayesgram.lm.interpolation import interpolate
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.paper.harness import Data
+from bayesgram.paper.sensitivity import Statistics
+from bayesgram.private.clipping import Coordinates, LostWords, clip, clipped_sum, lost_sum
 from bayesgram.private.counts import count
+from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.interpolation import interpolate
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from language_models import release_of
 
 HOSTILE = [

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
+from bayesgram.lm.estimate import END_PROBABILITY, LEAST, LOST, LOST_BESIDE_MEASURED
+from bayesgram.lm.files import FORMAT_1_ARRAYS as ARRAYS_1
 from bayesgram.privacy.budget import Guarantee
-from bayesgram.released.card import Card
-from bayesgram.released.estimate import END_PROBABILITY, LEAST, LOST, LOST_BESIDE_MEASURED
-from bayesgram.released.format_1 import ARRAYS as ARRAYS_1
-from bayesgram.released.release import Release
+from bayesgram.releases.card import Card
+from bayesgram.releases.release import Release
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 WORDS = ["a", "b", "c", "é", "x\u2028y", "q\u0085", "𝒱", "-1.5", "\\data\\", "ngram"]

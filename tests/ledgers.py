@@ -3,7 +3,7 @@
 import sqlite3
 from contextlib import closing
 
-from bayesgram.privacy import ledger_tables
+from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import Ledger
 
@@ -27,10 +27,10 @@ TENTH = Spend(pure_epsilon=0.1)
 
 def tamper(path, *statements):
     """Edit the file with SQL, past the triggers, leaving the tables as they were."""
-    names = [line.split()[2] for line in ledger_tables.TRIGGERS]
+    names = [line.split()[2] for line in ledger_io.TRIGGERS]
     connection = sqlite3.connect(path)
     connection.executescript(
-        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_tables.TRIGGERS]) + ";"
+        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_io.TRIGGERS]) + ";"
     )
     connection.close()
 
@@ -43,17 +43,17 @@ def as_format(version, path):
     rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
     connection.close()
     header["format"] = version
-    header["genesis"] = header["last_hash"] = ledger_tables.hash_of(
-        {name: header[name] for name in ledger_tables.GENESIS_COLUMNS}
+    header["genesis"] = header["last_hash"] = ledger_io.hash_of(
+        {name: header[name] for name in ledger_io.GENESIS_COLUMNS}
     )
     for row in rows:
         assert row.pop("failure") in {None, "0.0"}
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_tables.hash_of({k: v for k, v in row.items() if k != "hash"})
+        row["hash"] = header["last_hash"] = ledger_io.hash_of({k: v for k, v in row.items() if k != "hash"})
     path.unlink()
-    with closing(ledger_tables.new_database(version)) as made:
-        ledger_tables.insert(made, "header", header)
+    with closing(ledger_io.new_database(version)) as made:
+        ledger_io.insert(made, "header", header)
         for row in rows:
-            ledger_tables.insert(made, "entries", row)
+            ledger_io.insert(made, "entries", row)
         path.write_bytes(made.serialize())
     return Ledger.open(path)

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from bayesgram.inference.measuring import Choice
+from bayesgram.inference.design import Choice
 from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import NoiseSource

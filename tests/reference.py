@@ -8,12 +8,11 @@ import mpmath
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS
-from bayesgram.private.clip import UNITS, Coordinates
-from bayesgram.private.clip_counts import ClippedCounts
+from bayesgram.private.clipping import UNITS, ClippedCounts, Coordinates
 from bayesgram.private.counts import UserCounts
+from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 
 def centred_log(c):

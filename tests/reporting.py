@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 
 import reference
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.drawings import Trace
-from bayesgram.released.report_private import Attacks, PrivatePart, Score
-from bayesgram.released.report_views import ReleaseView
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.reports.drawings import Trace
+from bayesgram.reports.report import Attacks, PrivatePart, Score
+from bayesgram.reports.views import ReleaseView
+from bayesgram.text.tokenizer import Tokenizer
 
 HOSTILE = [
     "<script>document.title='stolen'</script>",

@@ -1,8 +1,8 @@
-"""A slow second reader of delimited text, written from the page of `bayesgram.files.delimited`."""
+"""A slow second reader of delimited text, written from the page of `bayesgram.io.delimited`."""
 
 import re
 
-from bayesgram.files.delimited import WRONG_COLUMNS
+from bayesgram.io.delimited import WRONG_COLUMNS
 
 JOINED = "so the rows of several people may have become one"
 OPEN = f"a quote that is never closed, {JOINED}"

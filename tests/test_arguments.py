@@ -9,7 +9,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.arguments import checked
-from bayesgram.cli.wording import as_options
+from bayesgram.cli.console import as_options
 
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
 PRIVATE = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})

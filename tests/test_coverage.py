@@ -28,10 +28,10 @@ def test_a_line_without_a_reason_is_found(tmp_path):
 
 def test_parts_are_folders_and_files_of_which_all_is_asked():
     files = {
-        "src/bayesgram/private/clip.py": file(10, 4, missing_branches=[(3, -1)]),
+        "src/bayesgram/private/clipping.py": file(10, 4, missing_branches=[(3, -1)]),
         "src/bayesgram/private/counts.py": file(50, 50, missing_lines=[7, 8]),
         "src/bayesgram/cores.py": file(3, 0),
-        "src/bayesgram/experiments/reproduce/page.py": file(30, 10, missing_lines=[1, 2, 3]),
+        "src/bayesgram/paper/results_page.py": file(30, 10, missing_lines=[1, 2, 3]),
     }
     parts = report.measured({"files": files})
     assert {name: part.missing for name, part in parts.items()} == {

@@ -19,7 +19,7 @@ import yaml
 import bayesgram
 import commands
 from bayesgram.cli.app import build_app
-from bayesgram.released.meaning import believed, odds_factor
+from bayesgram.reports.explanation import believed, odds_factor
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))

@@ -8,13 +8,12 @@ import pytest
 from scipy.special import log_ndtr, ndtr
 
 import reference
+from bayesgram.choices import ScoreSensitivity
 from bayesgram.errors import BayesgramError
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.choices import ScoreSensitivity
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper, classical_sigma, paper_bounds, posterior_mean
-from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.mechanisms.tuning import (
+from bayesgram.paper.algorithm_1 import Paper, classical_sigma, paper_bounds, posterior_mean
+from bayesgram.paper.algorithm_2 import (
     FOR_RELEASE,
     FOR_TUNING,
     Grid,
@@ -24,10 +23,11 @@ from bayesgram.mechanisms.tuning import (
     largest_user_score,
     lipschitz,
 )
+from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.private.clip_counts import clip
-from bayesgram.public.prior import centred_log, softmax
+from bayesgram.private.clipping import clip
+from bayesgram.public.vocabulary import centred_log, softmax
 from recording import asked_by
 
 
@@ -222,7 +222,7 @@ def test_e17_the_split_and_the_subsampling_do_not_move_when_somebody_leaves():
 
 
 def test_the_grid_of_algorithm_2_spans_the_paper_s_range():
-    from bayesgram.mechanisms.tuning import SLOPES
+    from bayesgram.paper.algorithm_2 import SLOPES
 
     assert (SLOPES[0], SLOPES[-1]) == pytest.approx((1e-3, 1e4))
     assert all(b / a == pytest.approx(10) for a, b in pairwise(SLOPES))

@@ -51,7 +51,7 @@ def test_bits_are_mixed_as_splitmix64_does(value):
 KERNEL = """
 import logging, numpy as np, bayesgram.machine_code
 logging.basicConfig(level=logging.INFO, format="%(message)s")
-from bayesgram.private.over_users import totals_of
+from bayesgram.private.counts import totals_of
 def lacking():
     raise ImportError
 if {lacking}:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import discovering
-from bayesgram.files import read_records
+from bayesgram.io import read_records
 from bayesgram.privacy.accounting import delta_of
-from bayesgram.private.candidate_lists import list_candidates
-from bayesgram.public.novelty import PublicText
+from bayesgram.private.candidates import list_candidates
+from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bayesgram.released.estimate import words_of
-from bayesgram.released.search import SENTENCE_END
-from bayesgram.released.trie import connect
+from bayesgram.lm.estimate import words_of
+from bayesgram.lm.search import SENTENCE_END
+from bayesgram.lm.trie import connect
 
 
 class Plain:

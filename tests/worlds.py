@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 
 
 def of_one_source(prior, counts, words, word_total):

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import unicodedata2 as ucd
 
-from bayesgram.text.characters import (
+from bayesgram.text.scanners import (
     APOSTROPHES,
     BREAK,
     END,

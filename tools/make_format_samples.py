@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from bayesgram import Budget, Laplace, Ledger, Vocabulary
 from bayesgram.mechanisms.base import reservation
-from bayesgram.private.store import load_counts
+from bayesgram.private.counts_io import load_counts
 from bayesgram.version import VERSION
 
 TEXT = (

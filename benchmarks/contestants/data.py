@@ -25,13 +25,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
-from bayesgram.experiments.crowd import Crowd
-from bayesgram.experiments.population import Population
+from bayesgram.demo.crowd import Crowd
+from bayesgram.demo.population import Population
 from bayesgram.private.counts import UserCounts, hash_order, once, user_counts
-from bayesgram.private.store import counts_folder, load_counts, save_counts
+from bayesgram.private.counts_io import counts_folder, load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import hash_rows
-from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text.tokenizer import Tokenizer, buffers
 
 WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
 NGRAMS, DRAWS, BATCH_SIZE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block

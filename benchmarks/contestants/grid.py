@@ -12,9 +12,9 @@ from unittest import mock
 from data import load
 
 from bayesgram.mechanisms.base import Randomness
-from bayesgram.mechanisms.paper import Paper, paper_bounds
-from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.mechanisms.tuning import Grid, tune
+from bayesgram.paper.algorithm_1 import Paper, paper_bounds
+from bayesgram.paper.algorithm_2 import Grid, tune
+from bayesgram.paper.sensitivity import Statistics
 
 GRID = Grid(slopes=tuple(10.0**power for power in range(-3, 3)), rhos=(0.1, 0.3, 0.5, 0.7, 0.9))
 

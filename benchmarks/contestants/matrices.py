@@ -17,11 +17,10 @@ from data import load
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from bayesgram.mechanisms.paper import paper_bounds
 from bayesgram.mechanisms.posterior import Design
-from bayesgram.mechanisms.sensitivity import Statistics
-from bayesgram.private.clip import UNITS, Coordinates, clipped_sum
-from bayesgram.private.clip_counts import ClippedCounts, clip
+from bayesgram.paper.algorithm_1 import paper_bounds
+from bayesgram.paper.sensitivity import Statistics
+from bayesgram.private.clipping import UNITS, ClippedCounts, Coordinates, clip, clipped_sum
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
 

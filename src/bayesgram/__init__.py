@@ -19,21 +19,30 @@ from typing import TYPE_CHECKING, Any
 from bayesgram.version import VERSION
 
 if TYPE_CHECKING:
-    from bayesgram.audit.text import evaluate_text as evaluate_text
-    from bayesgram.audit.utility import kl_divergence as kl_divergence
+    from bayesgram.audit.evaluation import evaluate_text as evaluate_text
+    from bayesgram.audit.evaluation import kl_divergence as kl_divergence
+    from bayesgram.comparison.comparison import Comparison as Comparison
+    from bayesgram.comparison.comparison import compare as compare
     from bayesgram.errors import BayesgramError as BayesgramError
     from bayesgram.errors import UsageError as UsageError
-    from bayesgram.inference.reinference import infer as infer
+    from bayesgram.inference.reinfer import infer as infer
+    from bayesgram.lm.adaptation import Adapted as Adapted
+    from bayesgram.lm.adaptation import adapt as adapt
+    from bayesgram.lm.adaptation import tune as tune
+    from bayesgram.lm.interpolation import interpolate as interpolate
+    from bayesgram.lm.language_model import LanguageModel as LanguageModel
+    from bayesgram.lm.neural import CausalScorer as CausalScorer
+    from bayesgram.lm.scoring import Scorer as Scorer
     from bayesgram.mechanisms.base import release as release
     from bayesgram.mechanisms.discovery import discover as discover
     from bayesgram.mechanisms.gaussian import Gaussian as Gaussian
-    from bayesgram.mechanisms.k_anonymity import KAnonymity as KAnonymity
     from bayesgram.mechanisms.laplace import Laplace as Laplace
     from bayesgram.mechanisms.laplace import LaplacePublic as LaplacePublic
-    from bayesgram.mechanisms.paper import Paper as Paper
     from bayesgram.mechanisms.posterior import Posterior as Posterior
-    from bayesgram.mechanisms.tuning import Grid as Grid
-    from bayesgram.mechanisms.tuning import TunedPaper as TunedPaper
+    from bayesgram.paper.algorithm_1 import Paper as Paper
+    from bayesgram.paper.algorithm_2 import Grid as Grid
+    from bayesgram.paper.algorithm_2 import TunedPaper as TunedPaper
+    from bayesgram.paper.k_anonymity import KAnonymity as KAnonymity
     from bayesgram.planning.plan import Plan as Plan
     from bayesgram.planning.plan import plan as plan
     from bayesgram.privacy.budget import Budget as Budget
@@ -42,59 +51,49 @@ if TYPE_CHECKING:
     from bayesgram.private.counts import SegmentedCounts as SegmentedCounts
     from bayesgram.private.counts import UserCounts as UserCounts
     from bayesgram.private.counts import count as count
-    from bayesgram.private.store import load_counts as load_counts
-    from bayesgram.private.store import save_counts as save_counts
-    from bayesgram.private.stored import open_counts as open_counts
-    from bayesgram.public.discovery import Discovery as Discovery
+    from bayesgram.private.counts_io import load_counts as load_counts
+    from bayesgram.private.counts_io import save_counts as save_counts
+    from bayesgram.private.counts_on_disk import open_counts as open_counts
+    from bayesgram.public.discovered_ngrams import Discovery as Discovery
     from bayesgram.public.public_model import PublicModel as PublicModel
     from bayesgram.public.vocabulary import Vocabulary as Vocabulary
-    from bayesgram.released.adapting import Adapted as Adapted
-    from bayesgram.released.adapting import adapt as adapt
-    from bayesgram.released.adapting import tune as tune
-    from bayesgram.released.causal import CausalScorer as CausalScorer
-    from bayesgram.released.comparison import Comparison as Comparison
-    from bayesgram.released.comparison import compare as compare
-    from bayesgram.released.interpolation import interpolate as interpolate
-    from bayesgram.released.language_model import LanguageModel as LanguageModel
-    from bayesgram.released.release import Release as Release
-    from bayesgram.released.scoring import Scorer as Scorer
-    from bayesgram.released.segmented import SegmentedRelease as SegmentedRelease
-    from bayesgram.text.tokens import Tokenizer as Tokenizer
+    from bayesgram.releases.release import Release as Release
+    from bayesgram.releases.segmented import SegmentedRelease as SegmentedRelease
+    from bayesgram.text.tokenizer import Tokenizer as Tokenizer
 
 __version__ = VERSION
 
 # Where the public names live; each is loaded when it is first used, so that `bayesgram --help` loads none of them.
 _HOMES = {
-    "audit.text": ["evaluate_text"],
-    "audit.utility": ["kl_divergence"],
+    "audit.evaluation": ["evaluate_text", "kl_divergence"],
+    "comparison.comparison": ["Comparison", "compare"],
     "errors": ["BayesgramError", "UsageError"],
-    "inference.reinference": ["infer"],
+    "inference.reinfer": ["infer"],
+    "lm.adaptation": ["Adapted", "adapt", "tune"],
+    "lm.interpolation": ["interpolate"],
+    "lm.language_model": ["LanguageModel"],
+    "lm.neural": ["CausalScorer"],
+    "lm.scoring": ["Scorer"],
     "mechanisms.base": ["release"],
     "mechanisms.discovery": ["discover"],
     "mechanisms.gaussian": ["Gaussian"],
-    "mechanisms.k_anonymity": ["KAnonymity"],
     "mechanisms.laplace": ["Laplace", "LaplacePublic"],
-    "mechanisms.paper": ["Paper"],
     "mechanisms.posterior": ["Posterior"],
-    "mechanisms.tuning": ["Grid", "TunedPaper"],
+    "paper.algorithm_1": ["Paper"],
+    "paper.algorithm_2": ["Grid", "TunedPaper"],
+    "paper.k_anonymity": ["KAnonymity"],
     "planning.plan": ["Plan", "plan"],
     "privacy.budget": ["Budget", "Guarantee"],
     "privacy.ledger": ["Ledger"],
     "private.counts": ["SegmentedCounts", "UserCounts", "count"],
-    "private.store": ["load_counts", "save_counts"],
-    "private.stored": ["open_counts"],
-    "public.discovery": ["Discovery"],
+    "private.counts_io": ["load_counts", "save_counts"],
+    "private.counts_on_disk": ["open_counts"],
+    "public.discovered_ngrams": ["Discovery"],
     "public.public_model": ["PublicModel"],
     "public.vocabulary": ["Vocabulary"],
-    "released.adapting": ["Adapted", "adapt", "tune"],
-    "released.causal": ["CausalScorer"],
-    "released.comparison": ["Comparison", "compare"],
-    "released.interpolation": ["interpolate"],
-    "released.language_model": ["LanguageModel"],
-    "released.release": ["Release"],
-    "released.scoring": ["Scorer"],
-    "released.segmented": ["SegmentedRelease"],
-    "text.tokens": ["Tokenizer"],
+    "releases.release": ["Release"],
+    "releases.segmented": ["SegmentedRelease"],
+    "text.tokenizer": ["Tokenizer"],
 }
 __all__ = [name for names in _HOMES.values() for name in names]
 

@@ -8,12 +8,12 @@ from scipy.stats import binom
 
 import attacked
 from bayesgram.audit import black_box, exposure, one_run
-from bayesgram.audit.neighbours import Neighbour
+from bayesgram.audit.likelihood_ratio import Neighbour
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 
 ERROR = 1e-6

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bayesgram.audit.confidence import Rates, at_least, at_most, check_confidence, mean_at_least
+from bayesgram.audit.findings import Rates, at_least, at_most, check_confidence, mean_at_least
 from bayesgram.errors import UsageError
 
 

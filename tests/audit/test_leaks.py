@@ -5,11 +5,11 @@ import pytest
 
 import attacked
 from bayesgram.audit import leaks
-from bayesgram.audit.transcript import Query, record
+from bayesgram.audit.likelihood_ratio import Query, record
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 

@@ -13,27 +13,29 @@ from scipy.stats import chi2, dlaplace, norm
 
 import attacked
 import reference
-from bayesgram.audit.choices import Attack
+from bayesgram.audit.findings import Target
 from bayesgram.audit.likelihood_ratio import (
     NeighbourPair,
+    RecordingNoise,
     attack,
     delta_at_least,
     epsilon_at_least,
     gaussian_gain,
     judge,
     losses,
+    record,
+    replay,
     sampled_gain,
 )
-from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import RecordingNoise, record, replay
+from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.mechanisms.tuning import TunedPaper
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.algorithm_2 import TunedPaper
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from recording import CHOICES, choosing

@@ -13,8 +13,8 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import attacked
-from bayesgram.audit import pictures, report
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.neighbours import neighbours
-from bayesgram.audit.verdict import Audit, Curve, Finding
+from bayesgram.audit import runner
+from bayesgram.audit.findings import Audit, Curve, Finding
+from bayesgram.audit.likelihood_ratio import neighbours
+from bayesgram.choices import Attack
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget, Guarantee
 
 LAWS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
@@ -62,12 +62,12 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
-    found = report.audit(attacked.target(Paper(max_total=600)), LAWS, seed=1)
+    found = runner.audit(attacked.target(Paper(max_total=600)), LAWS, seed=1)
     assert found.caught
     assert found.line.startswith("claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0.")
-    report.save(found, tmp_path / "out")
+    runner.save(found, tmp_path / "out")
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
-    assert {path.name for path in (tmp_path / "out").iterdir()} == set(report.CONTENTS)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == set(runner.CONTENTS)
     written = (tmp_path / "out" / "audit.json").read_text(encoding="utf-8")
     assert json.loads(written)["verdict"] == found.line
     assert not any(f'u{user}"' in written or f"u{user} " in written for user in range(2000))  # nobody is named
@@ -78,8 +78,8 @@ def test_an_audit_of_the_paper_and_its_folder(tmp_path):
 
 def test_a_seed_repeats_an_audit():
     target = attacked.target(Laplace(10), attacked.zipf(users=60, size=80), Budget(0.5))
-    assert report.audit(target, LAWS, seed=1) == report.audit(target, LAWS, seed=1)
-    assert report.audit(target, LAWS, seed=1) != report.audit(target, LAWS, seed=2)
+    assert runner.audit(target, LAWS, seed=1) == runner.audit(target, LAWS, seed=1)
+    assert runner.audit(target, LAWS, seed=1) != runner.audit(target, LAWS, seed=2)
 
 
 def test_every_attack_runs_and_steps_are_told():
@@ -97,7 +97,7 @@ def test_every_attack_runs_and_steps_are_told():
             return None
 
     target = attacked.target(Laplace(10), attacked.zipf(users=60, size=80), Budget(0.5))
-    found = report.audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
+    found = runner.audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
     assert not found.caught
     assert {item.attack for item in found.findings} == set(Attack)
     assert steps[0] == "Taking likelihood ratios"
@@ -108,29 +108,29 @@ def test_k_anonymity_claims_nothing_but_can_expose():
     matrix = attacked.zipf(users=60, size=80)
     matrix[:, 40:] = 0
     target = attacked.target(KAnonymity(1), matrix, None)
-    assert report.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith("k-anonymity claims no ε (NONE)")
+    assert runner.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith("k-anonymity claims no ε (NONE)")
     with pytest.raises(
         UsageError, match=r"^mechanism=k-anonymity: claims no ε, so no attack can refute it; try exposure\.$"
     ):
-        report.audit(target, (Attack.ONE_RUN,), seed=1)
+        runner.audit(target, (Attack.ONE_RUN,), seed=1)
 
 
 def test_attacks_by_name():
-    assert report.chosen(None) == report.DEFAULT
-    assert report.chosen("leaks,scale,leaks") == (Attack.LEAKS, Attack.SCALE)
+    assert runner.chosen(None) == runner.DEFAULT
+    assert runner.chosen("leaks,scale,leaks") == (Attack.LEAKS, Attack.SCALE)
     with pytest.raises(
         UsageError, match=r"^attacks='magic': choose from likelihood-ratio, scale, .*, separated by commas\.$"
     ):
-        report.chosen("scale,magic")
+        runner.chosen("scale,magic")
 
 
 def test_what_the_claim_allows():
     alarms = np.linspace(0, 1, 11)
-    allowed = pictures.allowed_misses(alarms, 0.5, 0.01)
-    ideal = np.array(pictures.ideal(0.5, 0.01).misses)[::20]
+    allowed = runner.allowed_misses(alarms, 0.5, 0.01)
+    ideal = np.array(runner.ideal(0.5, 0.01).misses)[::20]
     assert (allowed <= ideal + 1e-12).all()  # Gaussian noise keeps the claim it is made for, and no more than just
-    fine = np.array(pictures.ideal(0.5, 0.01).misses)
-    assert (fine - pictures.allowed_misses(np.linspace(0, 1, 201), 0.5, 0.01)).min() < 1e-3
+    fine = np.array(runner.ideal(0.5, 0.01).misses)
+    assert (fine - runner.allowed_misses(np.linspace(0, 1, 201), 0.5, 0.01)).min() < 1e-3
 
 
 def test_neighbours_are_called_by_what_makes_them_special():
@@ -155,5 +155,5 @@ def test_neighbours_are_called_by_what_makes_them_special():
 
 def test_the_sources_name_no_user():
     """Findings are words of this project and numbers: no source of the audit reads an id."""
-    for path in Path(report.__file__).parent.glob("*.py"):
+    for path in Path(runner.__file__).parent.glob("*.py"):
         assert "counts.users[" not in path.read_text(encoding="utf-8"), path

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.audit.text import encode, frequencies, text_quality
+from bayesgram.audit.evaluation import encode, frequencies, text_quality
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from language_models import END, START, release_of
 

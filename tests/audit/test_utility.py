@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.errors import BayesgramError
 
 pairs = st.integers(1, 8).flatmap(

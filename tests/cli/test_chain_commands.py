@@ -9,13 +9,13 @@ import pytest
 import commands
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.store import save_counts
+from bayesgram.private.counts_io import save_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.release import Release
-from bayesgram.released.report import page
-from bayesgram.released.report_views import ReleaseView
-from bayesgram.text.tokens import Tokenizer
-from bayesgram.web.cards import full
+from bayesgram.releases.release import Release
+from bayesgram.reports.report import page
+from bayesgram.reports.views import ReleaseView
+from bayesgram.text.tokenizer import Tokenizer
+from bayesgram.web.panels import full
 from mechanisms.test_replay import SIZE, counts, vocabulary
 
 BUDGET = ("--epsilon", "0.5", "--delta", "1e-6")

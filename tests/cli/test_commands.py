@@ -258,7 +258,7 @@ def test_counts_of_another_vocabulary_are_refused(work):
 def test_an_unexpected_error_shows_its_kind_and_no_content(work):
     """A card with a wrong type inside gets past the loader's checks only by a bug; simulate one in the code."""
     code = (
-        "import bayesgram.files.writing as w, bayesgram.cli as c, sys\n"
+        "import bayesgram.io.atomic as w, bayesgram.cli as c, sys\n"
         f"def broken(*a, **k): raise RuntimeError('{SECRET}')\n"
         "w.check_writable = broken\n"
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'y.parquet']\n"

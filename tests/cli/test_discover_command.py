@@ -12,7 +12,7 @@ import pytest
 import commands
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.public.discovery import Discovery
+from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary
 
 SECRET = "zanzibarsecret"

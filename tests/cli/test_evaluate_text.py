@@ -11,9 +11,7 @@ import pytest
 
 import bayesgram as bg
 import commands
-from bayesgram.audit.families import Claim, EvaluatedModel, families
-from bayesgram.audit.quality_picture import MEASURES, over_epsilon
-from bayesgram.audit.utility import DISCLOSURE
+from bayesgram.audit.evaluation import DISCLOSURE, MEASURES, Claim, EvaluatedModel, families, over_epsilon
 from commands import failing, inside, succeed
 from language_models import release_of
 

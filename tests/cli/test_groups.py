@@ -8,8 +8,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from bayesgram.cli.console import with_quiet
 from bayesgram.cli.groups import with_groups
-from bayesgram.cli.quiet import with_quiet
 
 
 @dataclass(frozen=True)

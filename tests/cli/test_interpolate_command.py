@@ -5,10 +5,10 @@ import math
 
 import pytest
 
-from bayesgram.released.arpa import read_arpa, write_arpa
-from bayesgram.released.interpolation import interpolate
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.lm.arpa import read_arpa, write_arpa
+from bayesgram.lm.interpolation import interpolate
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.text.tokenizer import Tokenizer
 from commands import bayesgram, refused, succeed
 from language_models import release_of
 

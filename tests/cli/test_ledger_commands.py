@@ -11,7 +11,7 @@ import typer
 from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 from commands import bayesgram
 
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")

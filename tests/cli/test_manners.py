@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import pytest
 
 from bayesgram.cli import console
-from bayesgram.experiments import demo
-from bayesgram.experiments.population import Population
+from bayesgram.demo import pipeline
+from bayesgram.demo.population import Population
 from commands import bayesgram, refused, succeed
 
 
@@ -113,8 +113,8 @@ def test_the_bar_of_the_demo_knows_its_steps(tmp_path):
         begun.append(label)
         yield
 
-    demo.run(tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step)
-    assert len(begun) == demo.number_of_steps(300)
+    pipeline.run(tmp_path / "demo", Population(users=300, seed=7), sentences=600, step=step)
+    assert len(begun) == pipeline.number_of_steps(300)
 
 
 def test_steps_are_one_bar(capsys):
@@ -150,16 +150,15 @@ def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
 
 
 def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
-    from bayesgram.cli import demo
 
     beside = tmp_path / "bin" / "bayesgram"
     beside.parent.mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(demo.sys, "executable", str(beside.with_name("python")))
+    monkeypatch.setattr(pipeline.sys, "executable", str(beside.with_name("python")))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert demo._command() == "bin/python -m bayesgram"
+    assert pipeline._command() == "bin/python -m bayesgram"
     beside.write_text("")
-    assert demo._command() == "bin/bayesgram"
+    assert pipeline._command() == "bin/bayesgram"
     beside.chmod(0o755)
     monkeypatch.setenv("PATH", str(beside.parent))
-    assert demo._command() == "bayesgram"
+    assert pipeline._command() == "bayesgram"

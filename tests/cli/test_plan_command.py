@@ -10,7 +10,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from commands import bayesgram, inside, refused
 
 PLAN = ("plan", "--vocab", "vocab.parquet", "--users", 100000, "--draws", 1)

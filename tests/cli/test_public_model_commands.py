@@ -5,10 +5,10 @@ from functools import partial
 
 import pytest
 
+from bayesgram.lm.arpa import read_arpa
+from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.arpa import read_arpa
-from bayesgram.released.language_model import LanguageModel
 from commands import failing, inside, refused, succeed
 
 fail = partial(failing, secret="\0")

@@ -10,7 +10,7 @@ import pytest
 import attacked
 import commands
 import reference
-from bayesgram.audit.summary import load_attacks
+from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError
 
 USER = "person-of-interest"

@@ -10,8 +10,8 @@ import pytest
 
 import replaying
 import starting
-from bayesgram.experiments.population import Population
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.demo.population import Population
+from bayesgram.privacy.ledger_io import read_ledger
 from commands import failing, refused, succeed
 
 SECRET = "zanzibarmagicpassword"

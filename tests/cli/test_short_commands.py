@@ -14,7 +14,7 @@ import fish
 from bayesgram import kernels
 from bayesgram.cli.app import COMMANDS, build_app
 from bayesgram.cli.as_typed import read_plainly
-from bayesgram.released.report import _Compiled
+from bayesgram.reports.report import _Compiled
 from language_models import release_of
 
 PROGRAM = """
@@ -155,8 +155,8 @@ def test_what_is_read_plainly_is_what_typer_reads(value):
 
 
 def test_a_template_is_compiled_once_and_needs_no_place_for_that(work, tmp_path, monkeypatch):
-    from bayesgram.released.report import page
-    from bayesgram.released.report_views import ReleaseView
+    from bayesgram.reports.report import page
+    from bayesgram.reports.views import ReleaseView
 
     def written(folder):
         monkeypatch.setattr(sys, "dont_write_bytecode", False)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 import fish
-from bayesgram.cli import numbers
+from bayesgram.cli import options
 from bayesgram.cli.app import COMMANDS, command_line
 from commands import bayesgram, inside, refused
 
@@ -96,31 +96,31 @@ def test_numbers_that_are_none_with_the_real_command(work):
 @given(st.floats() | st.integers(), st.integers(-(10**25), 10**25))
 def test_numbers_are_read_as_python_writes_them(real, whole):
     for text in (repr(real), f"{real:g}", f"{real:.3e}"):
-        read = numbers.real(text)
+        read = options.real(text)
         assert read == float(text) or math.isnan(read)
-    assert numbers.whole(str(whole)) == numbers.whole(f" {whole:_} ") == whole
+    assert options.whole(str(whole)) == options.whole(f" {whole:_} ") == whole
 
 
 @pytest.mark.parametrize(("text", "value"), [("1e6", 10**6), ("1.5E+3", 1500), ("0e5", 0), ("25e18", 25 * 10**18)])
 def test_a_whole_number_may_have_an_exponent(text, value):
-    assert numbers.whole(text) == value
-    assert type(numbers.whole(text)) is int
+    assert options.whole(text) == value
+    assert type(options.whole(text)) is int
 
 
 @pytest.mark.parametrize(
     "text", ["1.5", "2.0", "1.000", "1e-3", "1.5e0", "1e99", "1e", "e5", "inf", "0x10", "True", "½"]
 )
 def test_what_is_no_whole_number(text):
-    with pytest.raises(numbers.NotANumberError, match="is no whole number; "):
-        numbers.whole(text)
+    with pytest.raises(options.NotANumberError, match="is no whole number; "):
+        options.whole(text)
 
 
 @given(st.text("0123456789,.'%^*+-eE_ \u202fx", max_size=12))
 def test_any_text_is_a_number_or_has_a_next_step(text):
-    for read in numbers.READERS.values():
+    for read in options.READERS.values():
         try:
             assert isinstance(read(text), int | float)
-        except numbers.NotANumberError as error:
+        except options.NotANumberError as error:
             assert str(error).startswith(f"{text!r} is no ")  # noqa: PT017 - or it is a number
 
 
@@ -196,7 +196,7 @@ def test_places_are_called_as_they_were_given(work, monkeypatch):
     def denied(*_, **__):
         raise PermissionError(1, "Operation not permitted")
 
-    monkeypatch.setattr("bayesgram.files.writing.unfinished_folder", denied)
+    monkeypatch.setattr("bayesgram.io.atomic.unfinished_folder", denied)
     said = "can't be written there (Operation not permitted); choose another"
     ledger = ("ledger", "create", "--population", "p", "--epsilon", 1, "--delta", 0, "new.ledger")
     assert f"new.ledger: {said} place." in refused(*ledger, cwd=work)

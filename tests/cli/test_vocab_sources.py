@@ -6,7 +6,7 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.cli.sources import by_name
+from bayesgram.cli.named_inputs import by_name
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from commands import bayesgram, failing, succeed

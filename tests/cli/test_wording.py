@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import bayesgram
-from bayesgram.cli.wording import as_options
+from bayesgram.cli.console import as_options
 
 SRC = Path(bayesgram.__file__).parent
 OTHERS = ("cli/", "pages.py", "engines/java.py")  # the command line itself, a style sheet, and Java's own options

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files.temporary import REPLACED, found_in
-from bayesgram.privacy.ledger_contents import read_ledger
-from bayesgram.released.release import Release
+from bayesgram.io.atomic import REPLACED, found_in
+from bayesgram.privacy.ledger_io import read_ledger
+from bayesgram.releases.release import Release
 from faults.scenarios import LEDGER, SCENARIOS, make_inputs
 
 HERE = Path(__file__).parent

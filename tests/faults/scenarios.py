@@ -12,7 +12,7 @@ SMALL_ROOM = {  # so that little text is enough to spill things to disk
     "bayesgram.private.streaming.SMALLEST": 2000,
     "bayesgram.private.streaming.BYTES_PER_ROW": 10**9,
 }
-TWO_STEPS = {"bayesgram.files.writing.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
+TWO_STEPS = {"bayesgram.io.atomic.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
 OLDER = "older.ledger"  # of format 2, to be converted
 

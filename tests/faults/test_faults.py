@@ -31,9 +31,9 @@ def test_a_sample_of_faults_and_kills_breaks_no_promise(tmp_path):
 def _notices_what_breaks_a_promise(lab):
     """With a bug planted, the same checks must fail."""
     export = next(scenario for scenario in SCENARIOS if scenario.name == "export tsv")
-    untidy = replace(export, settings={"bayesgram.files.temporary._remove": "lambda folder: None"})
+    untidy = replace(export, settings={"bayesgram.io.atomic._remove": "lambda folder: None"})
     assert "left behind" in str(lab.attempt(untidy, Fault("fsync", 2)).problems)
-    hasty = {"bayesgram.files.writing._new": "lambda aside, target: aside.parent / target.name"}
+    hasty = {"bayesgram.io.atomic._new": "lambda aside, target: aside.parent / target.name"}
     assert "not whole" in str(lab.attempt(replace(export, settings=hasty), Fault("write", 3, stays=True)).problems)
 
 

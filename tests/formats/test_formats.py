@@ -16,20 +16,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from bayesgram import Budget, Ledger, Vocabulary, load_counts
-from bayesgram.audit.report import FORMAT as AUDIT_FORMAT
-from bayesgram.audit.summary import load_attacks
+from bayesgram.audit.runner import FORMAT as AUDIT_FORMAT
+from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.formats import check_format
+from bayesgram.io.formats import check_format
+from bayesgram.lm.arpa import read_arpa
+from bayesgram.lm.files import FORMAT as MODEL_FORMAT
+from bayesgram.lm.language_model import LanguageModel
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.ledger import FORMAT as LEDGER_FORMAT
-from bayesgram.privacy.ledger_contents import read_ledger
-from bayesgram.private.store import FORMAT as COUNTS_FORMAT
+from bayesgram.privacy.ledger_io import read_ledger
+from bayesgram.private.counts_io import FORMAT as COUNTS_FORMAT
 from bayesgram.public.vocabulary import FORMAT as VOCABULARY_FORMAT
-from bayesgram.released.arpa import read_arpa
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.model_files import FORMAT as MODEL_FORMAT
-from bayesgram.released.release import FORMAT as RELEASE_FORMAT
-from bayesgram.released.release import Release
+from bayesgram.releases.release import FORMAT as RELEASE_FORMAT
+from bayesgram.releases.release import Release
 from commands import failing, succeed
 
 HERE = Path(__file__).parent

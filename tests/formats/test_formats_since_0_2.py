@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from bayesgram import Discovery, PublicModel, Release, SegmentedRelease, Vocabulary
-from bayesgram.private.stored import open_by_segment
-from bayesgram.released.chain import Chain
+from bayesgram.private.counts_on_disk import open_by_segment
+from bayesgram.releases.chain import Chain
 
 HERE = Path(__file__).parent
 VERSIONS = sorted(path.name for path in HERE.iterdir() if path.name[0].isdigit() and path.name != "0.1")

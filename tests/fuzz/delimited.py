@@ -20,7 +20,7 @@ class Literal:
 
 
 def literal_records(data: bytes, delimiter: int) -> Literal:  # noqa: C901 - the format, rule by rule
-    """RFC 4180, and what is said in the docstring of `bayesgram.files.delimited`."""
+    """RFC 4180, and what is said in the docstring of `bayesgram.io.delimited`."""
     records: list[list[bytes]] = []
     lines, ends = list[int](), set[bytes]()
     at, is_wrong, size = 0, False, len(data)

@@ -14,7 +14,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 from fuzz.mutations import TOKENS, mutated
 from fuzz.target import Target, check_message, must, scratch
 

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.errors import BayesgramError
-from bayesgram.released import format_1
-from bayesgram.released.arpa import TOLERANCE, read_arpa, write_arpa
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.model_files import ABOUT, CASING, CONTENTS
+from bayesgram.lm import files
+from bayesgram.lm.arpa import TOLERANCE, read_arpa, write_arpa
+from bayesgram.lm.files import ABOUT, CASING, CONTENTS
+from bayesgram.lm.language_model import LanguageModel
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
 from language_models import save_format_1
@@ -108,7 +108,7 @@ def check_arpa(data: bytes, folder: Path) -> None:
 
 
 HEAD = 128  # bytes before the numbers of an array
-CONTENTS_1 = (ABOUT, *(f"{name}.npy" for name in format_1.ARRAYS))
+CONTENTS_1 = (ABOUT, *(f"{name}.npy" for name in files.ARRAYS))
 
 
 @cache

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files import read_records, streams
+from bayesgram.io import read_records, streams
 from fuzz.mutations import SECRET
 from fuzz.target import check_message, must
 

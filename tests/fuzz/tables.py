@@ -17,21 +17,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import catalogues
-from bayesgram.audit.summary import load_attacks
+from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError
-from bayesgram.private.csr import MAX_COUNT
-from bayesgram.private.store import COLUMNS, COUNTS, META, load_counts, save_counts
-from bayesgram.private.stored import open_counts
+from bayesgram.lm.export import release_table
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.private.counts import MAX_COUNT
+from bayesgram.private.counts_io import COLUMNS, COUNTS, META, load_counts, save_counts
+from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.release import CARD, DISTRIBUTION, Release
-from bayesgram.released.report import page
-from bayesgram.released.report_private import PrivatePart
-from bayesgram.released.report_views import ReleaseView
-from bayesgram.released.tables import release_table
-from bayesgram.text.tokens import Tokenizer
-from bayesgram.web.cards import full
+from bayesgram.releases.release import CARD, DISTRIBUTION, Release
+from bayesgram.reports.report import PrivatePart, page
+from bayesgram.reports.views import ReleaseView
+from bayesgram.text.tokenizer import Tokenizer
+from bayesgram.web.panels import full
 from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
 from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much, scratch
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files import delimited, records
+from bayesgram.io import delimited, records
 from fuzz import dying, ledgers
 from fuzz.delimited import literal_records
 from fuzz.every import every_target

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.errors import BayesgramError
-from bayesgram.files import Records
+from bayesgram.io import Records
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from fuzz.mutations import mutated
 from fuzz.target import Target, must
 

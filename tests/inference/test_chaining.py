@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bayesgram.inference.chaining import CHANGES, LEAST_KEPT, Pairs, PreviousMeasurements, averaged, combined, moves
-from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 
 SIZE = 3000
 

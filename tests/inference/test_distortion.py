@@ -7,17 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference.distortion import (
+from bayesgram.inference.design import (
     FIRST_WORD_GROUPS,
+    GROUPS,
+    NORMS,
     RATES,
     TRUST,
     USUAL_RATE,
+    Amounts,
     FirstWords,
+    best_choice,
     distortion,
     first_word_groups,
+    left_of_bins,
 )
-from bayesgram.inference.measured import PublicNgrams
-from bayesgram.inference.measuring import GROUPS, NORMS, Amounts, best_choice, left_of_bins
+from bayesgram.inference.noisy_counts import PublicNgrams
 from exploring import examples
 
 POSITIONS = np.log(NORMS)

@@ -8,13 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference.features import word_vectors
-from bayesgram.inference.measured import Clipping, Lost
-from bayesgram.inference.pooling import rescaled
-from bayesgram.inference.posterior import PARTS, _evidence, _gain, _with_better_total, infer, thinned
+from bayesgram.inference.model import (
+    BURST,
+    MANNER,
+    PARTS,
+    WIDER,
+    _evidence,
+    _gain,
+    _with_better_total,
+    fitted_trust,
+    infer,
+    lost_counts,
+    of_what_was_written,
+    spread,
+    thinned,
+)
+from bayesgram.inference.noisy_counts import Clipping, Lost
+from bayesgram.inference.pooling import rescaled, word_vectors
 from bayesgram.inference.shrinkage import posterior
-from bayesgram.inference.uncertainty import BURST, MANNER, WIDER, fitted_trust, of_what_was_written, spread
-from bayesgram.inference.unclipping import lost_counts
 from exploring import examples
 from worlds import kl, noisy, of_one_source, world
 

@@ -5,17 +5,17 @@ import pyarrow as pa
 import pytest
 
 import reference
-from bayesgram.inference.measurement_files import measured_again
+from bayesgram.inference.chaining import measured_again
 from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.public.sources import Source
+from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.measurements import LOST_WORD, NGRAM
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.measurements import LOST_WORD, NGRAM
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 
 SIZE = 60
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.measuring import (
+from bayesgram.inference.design import (
     CLIP_NORMS,
     DIFFERENCE,
     LOST_SHARE,
@@ -25,7 +24,8 @@ from bayesgram.inference.measuring import (
     shapes,
     typical,
 )
-from bayesgram.inference.posterior import _with_better_total
+from bayesgram.inference.model import _with_better_total
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 from exploring import examples
 
 

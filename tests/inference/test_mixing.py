@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference.measured import PublicNgrams
-from bayesgram.inference.measuring import shape_of, shapes
+from bayesgram.inference.design import shape_of, shapes
 from bayesgram.inference.mixing import PRIOR_DEVIATION, SPREAD, fitted_weights, kinds_of, likely_weights
-from bayesgram.inference.posterior import infer
+from bayesgram.inference.model import infer
+from bayesgram.inference.noisy_counts import PublicNgrams
 from exploring import examples
 from worlds import kl, noisy, world
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.model import infer
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 from bayesgram.inference.orders import Lifts, infer_orders
-from bayesgram.inference.posterior import infer
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 WORDS = st.sampled_from(["a", "b", "ü", "d."])
 NGRAMS = st.lists(WORDS, min_size=1, max_size=4).map(" ".join)

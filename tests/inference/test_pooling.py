@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.inference import features as features_module
 from bayesgram.inference import pooling
-from bayesgram.inference.features import RIDGES, Features, word_vectors
-from bayesgram.inference.pooling import Pool, conjugate_gradients, learnt_ridges, pooled_means
+from bayesgram.inference import pooling as features_module
+from bayesgram.inference.pooling import (
+    RIDGES,
+    Features,
+    Pool,
+    conjugate_gradients,
+    learnt_ridges,
+    pooled_means,
+    word_vectors,
+)
 from bayesgram.inference.shrinkage import GRID, posterior
 from exploring import examples
 from worlds import kl, of_one_source, world

@@ -8,15 +8,15 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.errors import UsageError
-from bayesgram.inference.measurement_files import measured_again
+from bayesgram.inference.chaining import measured_again
 from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 from inference.test_measurement_files import SIZE, crowd, several, triples, words
 
 BUDGET = Budget(1.0, 1e-6)

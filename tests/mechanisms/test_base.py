@@ -7,14 +7,14 @@ import pytest
 
 import reference
 from bayesgram.errors import UsageError
-from bayesgram.files.segments import Segments
+from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts import SegmentedCounts

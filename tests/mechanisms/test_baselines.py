@@ -12,12 +12,12 @@ import reference
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic, differences_to_public, fixed_point_one
-from bayesgram.mechanisms.paper import Paper
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
-from bayesgram.private.clip import UNITS
+from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import UserCounts
 from recording import asked_by
 from strategies import matrices

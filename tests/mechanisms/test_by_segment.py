@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 import bayesgram as bg
 import reference
 import replaying
-from bayesgram.audit.utility import kl_divergence, totals_for
+from bayesgram.audit.evaluation import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.segments import Segments
-from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.measuring import Choice
-from bayesgram.inference.posterior import infer
+from bayesgram.inference.design import Choice
+from bayesgram.inference.model import infer
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
@@ -28,12 +28,12 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
-from bayesgram.private.clip import UNITS
+from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import SegmentedCounts, user_counts
-from bayesgram.public.sources import Source
+from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.segmented import SegmentedRelease
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.segmented import SegmentedRelease
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from recording import CHOICES, RecordingNoise, choosing
 from strategies import matrices

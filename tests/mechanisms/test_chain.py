@@ -9,7 +9,7 @@ import pytest
 
 import replaying
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.reinference import infer
+from bayesgram.inference.reinfer import infer
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -18,13 +18,13 @@ from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.chain import Commitment, spent, together
-from bayesgram.released.measurements import FILE
-from bayesgram.released.origins import DiscoveryClaim
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.chain import Commitment, spent, together
+from bayesgram.releases.measurements import FILE
+from bayesgram.releases.provenance import DiscoveryClaim
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 from mechanisms.test_replay import DATASETS, SIZE, counts, several, vocabulary
 
 BUDGET = Budget(0.5, 1e-6)

@@ -17,15 +17,15 @@ import ledgers
 import replaying
 import starting
 from bayesgram.errors import UsageError
-from bayesgram.inference.scheduling import RoundSchedule
+from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.mechanisms import discovery
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import MOST, discover, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.candidate_lists import Rounds
-from bayesgram.private.clip import UNITS
+from bayesgram.private.candidates import Rounds
+from bayesgram.private.clipping import UNITS
 from discovering import BUDGET, MANY, PUBLIC, measured, mechanism, people
 from exploring import examples
 from recording import RecordingNoise

@@ -9,10 +9,10 @@ from bayesgram.mechanisms.discovery import Settings, discover
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.privacy.unit import THESE_DATA
-from bayesgram.public.discovery import Discovery
+from bayesgram.public.discovered_ngrams import Discovery
 from discovering import BUDGET, MANY, people
 
 

@@ -14,15 +14,15 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.gaussian import Gaussian
-from bayesgram.mechanisms.k_anonymity import KAnonymity
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.private.store import save_counts
+from bayesgram.private.counts_io import save_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 SIZE = 30
 SECRET = "xyzzy"

@@ -11,24 +11,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.audit.utility import kl_divergence
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.demo.population import Population
 from bayesgram.errors import UsageError
-from bayesgram.experiments.population import Population
-from bayesgram.inference.measuring import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
+from bayesgram.inference.design import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.amounts import USER_UNITS
-from bayesgram.private.clip import UNITS
+from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
-from bayesgram.public.prior import public_distribution
-from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.private.norm_histogram import USER_UNITS
+from bayesgram.public.vocabulary import Vocabulary, public_distribution
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from recording import CHOICES, Answering, asked_by, choosing, measured_by
 from strategies import matrices

@@ -17,10 +17,10 @@ from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget, Guarantee
-from bayesgram.private.store import save_counts
-from bayesgram.public.sources import Source
+from bayesgram.private.counts_io import save_counts
+from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 SIZE = 60
 BUDGET = Budget(1.0, 1e-6)

@@ -9,8 +9,8 @@ import pytest
 import bayesgram as bg
 import replaying
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.segments import Segments
-from bayesgram.inference.reinference import infer
+from bayesgram.inference.reinfer import infer
+from bayesgram.io.segments import Segments
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.posterior import Posterior
@@ -18,8 +18,8 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
 from bayesgram.private.counts import SegmentedCounts, user_counts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.segmented import SegmentedRelease
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.segmented import SegmentedRelease
+from bayesgram.text.tokenizer import Tokenizer
 from mechanisms.test_by_segment import PEOPLE, SIZE, THREE, by_segment, kl, many, vocabulary
 
 BUDGET = Budget(2.0, 1e-6)

@@ -17,13 +17,13 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.privacy.noise import ExactNoise
-from bayesgram.private.clip import UNITS
-from bayesgram.public.sources import Source
+from bayesgram.private.clipping import UNITS
+from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.release import Release
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.releases.release import Release
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from recording import CHOICES, asked_by, choosing
 from strategies import matrices

@@ -13,18 +13,15 @@ from hypothesis import strategies as st
 import bayesgram as bg
 import reference
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.measured import PublicNgrams
-from bayesgram.planning.plan import plan
-from bayesgram.planning.planner import Planner, PlanRequest
-from bayesgram.planning.search import candidates, first_that_reaches
-from bayesgram.planning.shares import Shares
-from bayesgram.planning.simulation import Assumed, made_up
+from bayesgram.inference.noisy_counts import PublicNgrams
+from bayesgram.planning.plan import Shares, candidates, first_that_reaches, plan
+from bayesgram.planning.simulation import Assumed, Planner, PlanRequest, made_up
 from bayesgram.privacy.accounting import Spend, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 
 SIZE = 60
@@ -114,7 +111,7 @@ def test_a_segment_is_a_part_of_the_people_and_that_is_said():
 
 
 def test_a_cut_vocabulary_is_said(monkeypatch):
-    monkeypatch.setattr("bayesgram.planning.planner.MOST_NGRAMS", 40)
+    monkeypatch.setattr("bayesgram.planning.simulation.MOST_NGRAMS", 40)
     monkeypatch.setattr("bayesgram.planning.plan.MOST_NGRAMS", 40)
     made = plan(vocabulary(), epsilon=1.0, **MANY)
     assert made.size == 40

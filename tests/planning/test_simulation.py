@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayesgram.errors import UsageError
-from bayesgram.inference.measured import PublicNgrams
+from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.planning.simulation import Assumed, made_up, simulate
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.privacy import ledger_contents, ledger_file, ledger_tables
+from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import is_ledger, read_ledger
+from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from ledgers import SOME, TENTH
 
 
@@ -191,7 +191,7 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
 
 
 def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(ledger_file, "WAIT", 0.2)
+    monkeypatch.setattr(ledger_io, "WAIT", 0.2)
     other = sqlite3.connect(used.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"):
@@ -211,10 +211,8 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(
-        ledger_contents, "check_format", lambda *_: ledger_tables.FORMAT
-    )  # it makes a database of its own
-    monkeypatch.setattr(ledger_file.sqlite3, "connect", small)
+    monkeypatch.setattr(ledger_io, "check_format", lambda *_: ledger_io.FORMAT)  # it makes a database of its own
+    monkeypatch.setattr(ledger_io.sqlite3, "connect", small)
     with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
         used.reserve(SOME, {"x": "y" * 9000})
     monkeypatch.undo()

@@ -11,11 +11,11 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
-from bayesgram.privacy import ledger_file, ledger_tables
+from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import read_ledger
+from bayesgram.privacy.ledger_io import read_ledger
 
 SOME = Spend(pure_epsilon=0.05)
 
@@ -79,7 +79,7 @@ def unknown(path):
     ],
 )
 def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action, kind, message):
-    found = ledger_file.in_words(ledger.path, error_of(lambda: action(ledger.path)))
+    found = ledger_io.in_words(ledger.path, error_of(lambda: action(ledger.path)))
     assert type(found) is kind
     assert message in str(found)
 
@@ -87,10 +87,10 @@ def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action,
 @pytest.mark.parametrize("epsilon", ["-1.0", "nan", "much"])
 def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon):
     with closing(sqlite3.connect(ledger.path)) as connection, connection:
-        columns = ledger_tables.GENESIS_COLUMNS
+        columns = ledger_io.GENESIS_COLUMNS
         row = connection.execute(f"SELECT {', '.join(columns)} FROM header").fetchone()
         header = dict(zip(columns, row, strict=True)) | {"epsilon": epsilon}
-        genesis = ledger_tables.hash_of(header)
+        genesis = ledger_io.hash_of(header)
         connection.execute("UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis))
     with pytest.raises(BayesgramError, match="it holds something impossible"):
         read_ledger(ledger.path)
@@ -149,7 +149,7 @@ def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
 
 
 def test_somebody_who_reads_all_the_while_is_waited_for_and_then_named(ledger, monkeypatch):
-    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_io, "WAIT", 0.1)
     with closing(sqlite3.connect(ledger.path)) as other:
         other.execute("BEGIN")
         other.execute("SELECT * FROM header").fetchall()
@@ -169,7 +169,7 @@ def test_a_page_that_the_disk_does_not_give_is_not_called_damage(ledger):
         closing(sqlite3.connect(ledger.path, factory=Unreadable)) as connection,
         pytest.raises(BayesgramError, match="the ledger could not be read") as caught,
     ):
-        ledger_tables.check_format(connection, ledger.path)
+        ledger_io.check_format(connection, ledger.path)
     assert "damaged" not in str(caught.value)
 
 

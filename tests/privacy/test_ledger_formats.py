@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from bayesgram.errors import BayesgramError
-from bayesgram.privacy import ledger_tables
+from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
@@ -73,16 +73,16 @@ def test_a_ledger_that_was_converted_before_is_converted_again(used):
 def _converted_to_2(old):
     """The bytes after the conversion of 1 to 2, which added a kind of entries and a note of that kind."""
     contents, copy = old.read(), old.path.with_name("copy")
-    with closing(sqlite3.connect(old.path)) as before, closing(ledger_tables.new_database(2)) as after:
+    with closing(sqlite3.connect(old.path)) as before, closing(ledger_io.new_database(2)) as after:
         for table in ("header", "entries"):
             before.row_factory = sqlite3.Row
             for row in before.execute(f"SELECT * FROM {table}").fetchall():
-                ledger_tables.insert(after, table, dict(row))
+                ledger_io.insert(after, table, dict(row))
         note = {"number": 6, "time": "2026-01-01T00:00:00+00:00", "kind": "converted", "reservation": None}
         note |= {"inverse_variance": "0.0", "pure_epsilon": "0.0", "total_variation": "0.0"}
         note |= {"description": '{"from_format":1,"to_format":2}', "previous": contents.last_hash}
-        note["hash"] = ledger_tables.hash_of(note)
-        ledger_tables.insert(after, "entries", note)
+        note["hash"] = ledger_io.hash_of(note)
+        ledger_io.insert(after, "entries", note)
         after.execute("UPDATE header SET last_number = 6, last_hash = ?", (note["hash"],))
         copy.write_bytes(after.serialize())
     return copy.read_bytes()
@@ -176,7 +176,7 @@ def test_a_header_of_a_format_that_was_not_there_is_refused(used):
     with closing(sqlite3.connect(used.path)) as connection, connection:
         connection.row_factory = sqlite3.Row
         header = dict(connection.execute("SELECT * FROM header").fetchone()) | {"format": 3}
-        genesis = ledger_tables.hash_of({name: header[name] for name in ledger_tables.GENESIS_COLUMNS})
+        genesis = ledger_io.hash_of({name: header[name] for name in ledger_io.GENESIS_COLUMNS})
         connection.execute("UPDATE header SET format = 3, genesis = ?", (genesis,))
     with pytest.raises(BayesgramError, match="its header has another format"):
         used.read()

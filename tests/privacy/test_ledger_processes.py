@@ -7,11 +7,11 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy import ledger as module
-from bayesgram.privacy import ledger_file
+from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import is_ledger, read_ledger
+from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from ledgers import SOME
 
 LONGEST = 300  # seconds, on a machine that has much else to do
@@ -23,7 +23,7 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
         import shutil, sys, threading
         from bayesgram.errors import BayesgramError
         from bayesgram.privacy.ledger import Ledger, Spend
-        from bayesgram.privacy.ledger_contents import is_ledger
+        from bayesgram.privacy.ledger_io import is_ledger
 
         path, done = sys.argv[1], threading.Event()
 
@@ -73,14 +73,14 @@ def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
-    monkeypatch.setattr(ledger_file, "WAIT", 0.1)
+    monkeypatch.setattr(ledger_io, "WAIT", 0.1)
     for refused in (lambda: used.reserve(SOME, {}), used.read):
         with (
-            ledger_file.locked(used.path, alone=True),
+            ledger_io.locked(used.path, alone=True),
             pytest.raises(BayesgramError, match=r"writing for 0\.1 s; wait for it"),
         ):
             refused()
-    with ledger_file.locked(used.path, alone=False):
+    with ledger_io.locked(used.path, alone=False):
         assert used.read().last_number == 5  # readers read together
     assert used.reserve(SOME, {}) == 6
 

@@ -13,7 +13,7 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import is_ledger, read_ledger
+from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from ledgers import SOME, as_format, tamper
 
 

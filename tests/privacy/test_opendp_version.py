@@ -20,7 +20,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, opendp
 from bayesgram.private.counts import count
-from bayesgram.private.store import save_counts
+from bayesgram.private.counts_io import save_counts
 from discovering import BUDGET, MANY
 
 NEXT = "nothing was released or spent. Run: pip install 'opendp>=0.14.2'"

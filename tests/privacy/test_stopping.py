@@ -23,8 +23,8 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.released.chain import spent
-from bayesgram.released.previous import Previous
+from bayesgram.releases.chain import spent
+from bayesgram.releases.previous import Previous
 from mechanisms.test_replay import counts, vocabulary
 
 PROMISE = re.compile(r"ε = ([0-9.e-]+), δ = ([0-9.e-]+) \(PROVED\)")

@@ -15,8 +15,8 @@ from scipy.stats import norm
 from bayesgram.errors import UsageError
 from bayesgram.privacy.accounting import Allowance, discovery_left, fits
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.threshold import SPLITS, TAIL, calibrate_rounds, calibrate_threshold, failure
-from bayesgram.private.clip import UNITS
+from bayesgram.privacy.thresholds import SPLITS, TAIL, calibrate_rounds, calibrate_threshold, failure
+from bayesgram.private.clipping import UNITS
 from exploring import examples
 
 MOST, SMALLEST = 100, 0.02  # as the door has them

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
-from bayesgram.private.clip import UNITS, Coordinates
+from bayesgram.private.clipping import UNITS, Coordinates
+from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
 from elsewhere import Elsewhere
 from exploring import examples
 from strategies import matrices

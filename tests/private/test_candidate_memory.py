@@ -6,21 +6,20 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bayesgram.files import read_records
-from bayesgram.files.scratch import Column
+from bayesgram.io import read_records
+from bayesgram.io.spill import Column
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
-from bayesgram.private.candidate_lists import Rounds, list_candidates
-from bayesgram.private.candidate_sums import Bound, sum_candidates
-from bayesgram.private.clip import UNITS
-from bayesgram.public.novelty import PublicText
+from bayesgram.private import candidates, streaming
+from bayesgram.private.candidates import Bound, Rounds, list_candidates, sum_candidates
+from bayesgram.private.clipping import UNITS
+from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text import ngrams, tokens, window_index
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text import ngram_tables, ngrams, tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from discovering import candidates_of, sums_of, users_of
 
 FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
@@ -57,12 +56,12 @@ def crowded(monkeypatch):
 
         return call
 
-    monkeypatch.setattr(tokens, "CHUNK_BYTES", 1 << 13)
-    monkeypatch.setattr(user_text, "SMALLEST", 2000)
+    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 1 << 13)
+    monkeypatch.setattr(streaming, "SMALLEST", 2000)
     monkeypatch.setattr(streaming, "PIECE", 3000)
-    monkeypatch.setattr(candidate_sums, "SMALLEST_TABLE", 20_000)
+    monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill))
-    monkeypatch.setattr(candidate_sums, "spill", counting("sums", ngrams.spill))
+    monkeypatch.setattr(candidates, "spill", counting("sums", ngrams.spill))
     return spilled
 
 
@@ -95,7 +94,7 @@ def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded
         here = all_of(lists)
     assert not crowded["text"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(user_text, "BYTES_PER_ROW", 1 << 20)
+        patch.setattr(streaming, "BYTES_PER_ROW", 1 << 20)
         with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
             there = all_of(lists)
     assert crowded["text"] > 3
@@ -105,8 +104,8 @@ def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded
 @pytest.fixture
 def many_blocks(monkeypatch):
     """Lists on disk are in small chunks, and their candidates in many blocks."""
-    monkeypatch.setattr(candidate_lists, "PAIRS_AT_ONCE", 700)
-    monkeypatch.setattr(candidate_lists, "FEWEST_CANDIDATES", 300)
+    monkeypatch.setattr(candidates, "PAIRS_AT_ONCE", 700)
+    monkeypatch.setattr(candidates, "FEWEST_CANDIDATES", 300)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.95])
@@ -115,7 +114,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(private, vocabular
     public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
         pairs = sum(map(len, users_of(here)))
-        needed = candidate_lists.CANDIDATE_BYTES * len(here) + candidate_lists.PAIR_BYTES * pairs
+        needed = candidates.CANDIDATE_BYTES * len(here) + candidates.PAIR_BYTES * pairs
         memory = int(share * needed)
     with (
         list_candidates(read(private), public, ORDERS, 20, memory=needed) as here,
@@ -185,7 +184,7 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
 
 def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_blocks, monkeypatch):
     """Windows are compared token by token: a hash says in which order they are numbered, and no more."""
-    monkeypatch.setattr(candidate_lists, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(candidates, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64))
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
@@ -205,15 +204,15 @@ class Far(Column):
 def test_there_may_be_more_candidates_than_32_bits_can_number(private, vocabulary, many_blocks, monkeypatch):
     """None gets another's number, in the table of windows and in users' lists."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(window_index, "with_capacity", lambda slots, _entries: slots)  # no room for those before
-        numbers = window_index.WindowNumbers(2, tokens=100)
+        patch.setattr(ngram_tables, "with_capacity", lambda slots, _entries: slots)  # no room for those before
+        numbers = ngram_tables.WindowNumbers(2, tokens=100)
         numbers._size = 1 << 32
         added = numbers.add(np.array([[1, 2], [3, 4], [1, 2]], np.int32))
     assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         near = users_of(lists)
-    monkeypatch.setattr(candidate_lists, "Column", Far)
+    monkeypatch.setattr(candidates, "Column", Far)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
         assert users_of(lists) == [[number + (1 << 32) for number in own] for own in near]
 

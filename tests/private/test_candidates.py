@@ -10,15 +10,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.private import candidate_lists, candidate_sums, streaming, user_text
-from bayesgram.private.candidate_lists import list_candidates, round_units, without_dropped
-from bayesgram.private.candidate_sums import Bound, one_round, sum_candidates
-from bayesgram.private.candidates import enforce_bound, hash_windows, heaviest
-from bayesgram.private.clip import UNITS
-from bayesgram.public import novelty as public_weights
-from bayesgram.public.novelty import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
-from bayesgram.text import tokens as tokens_of_text
-from bayesgram.text.tokens import buffers
+from bayesgram.private import candidates, streaming
+from bayesgram.private.candidates import (
+    Bound,
+    enforce_bound,
+    hash_windows,
+    heaviest,
+    list_candidates,
+    one_round,
+    round_units,
+    sum_candidates,
+    without_dropped,
+)
+from bayesgram.private.clipping import UNITS
+from bayesgram.public import candidate_weights as public_weights
+from bayesgram.public.candidate_weights import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
+from bayesgram.text import tokenizer as tokens_of_text
+from bayesgram.text.tokenizer import buffers
 from discovering import PUBLIC, candidates_of, records, users_of
 from exploring import examples
 
@@ -281,10 +289,10 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
     with pytest.MonkeyPatch.context() as patch:
         before = added(said), sorted(listed(said)[1])
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
-        patch.setattr(user_text, "SMALLEST", 3)
-        patch.setattr(candidate_sums, "SMALLEST_TABLE", 1)
-        patch.setattr(candidate_lists, "FEWEST_CANDIDATES", 1)
-        patch.setattr(candidate_lists, "PAIRS_AT_ONCE", 5)
+        patch.setattr(streaming, "SMALLEST", 3)
+        patch.setattr(candidates, "SMALLEST_TABLE", 1)
+        patch.setattr(candidates, "FEWEST_CANDIDATES", 1)
+        patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
         assert added(shuffled, memory=0) == before[0]
         assert sorted(listed(shuffled, memory=0)[1]) == before[1]
         assert list(listed(shuffled, memory=0)[0].items()) == list(listed(said)[0].items())  # in the same order, too
@@ -394,7 +402,7 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
         (public_weights, "BATCH_SIZE", 16),
         (streaming, "PIECE", 100),
         (tokens_of_text, "CHUNK_BYTES", 500),
-        (user_text, "SMALLEST", 300),
+        (streaming, "SMALLEST", 300),
     ):
         monkeypatch.setattr(module, name, size)
         assert (listed(said), added(said)) == before

@@ -12,8 +12,7 @@ from scipy.stats import chisquare
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.kernels import AS_PYTHON
-from bayesgram.private.clip import UNITS, Coordinates, _enforce_norm_bound, clipped_sum
-from bayesgram.private.clip_counts import MAX_TOTAL, clip
+from bayesgram.private.clipping import MAX_TOTAL, UNITS, Coordinates, _enforce_norm_bound, clip, clipped_sum
 from elsewhere import Elsewhere
 from exploring import examples
 from reference import expanded, measured_of

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 import reference
 from bayesgram.errors import UsageError
 from bayesgram.private import counts as module
-from bayesgram.private.counts import UserCounts, count, user_counts, with_users, without_user
-from bayesgram.private.csr import MAX_COUNT
+from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts, with_users, without_user
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from strategies import matrices
 
 WORDS = ["a", "b", "c", "d", "zürich"]

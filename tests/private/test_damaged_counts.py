@@ -10,8 +10,8 @@ import pytest
 
 import reference
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.private.store import load_counts, save_counts
-from bayesgram.private.stored import open_counts
+from bayesgram.private.counts_io import load_counts, save_counts
+from bayesgram.private.counts_on_disk import open_counts
 
 CORPUS = Path(__file__).parent.parent / "fuzz" / "corpus" / "counts"
 DAMAGED = "the file is damaged; count again with `bayesgram count`."
@@ -55,7 +55,7 @@ def test_more_rows_than_memory_holds(tmp_path, monkeypatch):
     path = tmp_path / "c.parquet"
     pq.write_table(pa.table({"user": ["a"], "ngram": [0], "count": [1]}), path)
 
-    monkeypatch.setattr("bayesgram.private.store._rows_in", lambda _: 1 << 60)
+    monkeypatch.setattr("bayesgram.private.counts_io._rows_in", lambda _: 1 << 60)
     with pytest.raises(BayesgramError, match=r"more rows than memory can hold; it is damaged, or needs a larger mach"):
         load_counts(path, vocabulary_size=2)
 

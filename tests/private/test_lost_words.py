@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import reference
 from bayesgram.errors import UsageError
-from bayesgram.private.clip import UNITS, Coordinates, LostWords, _lost_sum, clipped_sum, lost_sum
+from bayesgram.private.clipping import UNITS, Coordinates, LostWords, _lost_sum, clipped_sum, lost_sum
 from elsewhere import Elsewhere
 from exploring import examples
 from strategies import matrices

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import read_records
+from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import LocalText
 from bayesgram.private import public_row_check
 from bayesgram.private.counts import count
@@ -21,7 +21,7 @@ from bayesgram.public import public_rows
 from bayesgram.public.public_rows import CAPACITY, rows_path
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import ALL, LONG_ROW_OF_CHARACTERS, RowSample
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 SALTS = range(20)
 
@@ -188,7 +188,7 @@ def test_a_list_that_is_counted_in_text_knows_the_text_s_rows():
 
 
 def test_several_sources_and_pieces_of_text_are_all_known(monkeypatch):
-    monkeypatch.setattr("bayesgram.text.tokens.CHUNK_BYTES", 1 << 10)
+    monkeypatch.setattr("bayesgram.text.tokenizer.CHUNK_BYTES", 1 << 10)
     rows = sentences(0, 400)
     tables = {"one": pa.table({"text": rows[:200]}), "two": pa.table({"text": rows[200:]})}
     made = Vocabulary.from_public(tables, order=1, size=50)

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import read_records
-from bayesgram.files.segments import MOST, Segments, read_names
+from bayesgram.io import read_records
+from bayesgram.io.segments import MOST, Segments, read_names
 from bayesgram.private import counts as counting
 from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.store import load_counts, load_user_counts, save_counts, segments_of
+from bayesgram.private.counts_io import load_counts, load_user_counts, save_counts, segments_of
 from bayesgram.private.streaming import count_to_folder
 from exploring import examples
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import reference
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.private import store
-from bayesgram.private.store import load_counts, save_counts
-from bayesgram.private.stored import open_counts
+from bayesgram.private import counts_io
+from bayesgram.private.counts_io import load_counts, save_counts
+from bayesgram.private.counts_on_disk import open_counts
 from exploring import examples
 from strategies import matrices
 
@@ -35,7 +35,7 @@ def test_round_trip(tmp_path_factory, matrix, rows_at_once):
     counts = reference.user_counts(matrix, fingerprint=vocabulary.fingerprint)
     folder = tmp_path_factory.mktemp("counts") / "c"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "ROWS_AT_ONCE", rows_at_once)
+        patch.setattr(counts_io, "ROWS_AT_ONCE", rows_at_once)
         save_counts(counts, vocabulary, folder)
     assert same(load_counts(folder, vocabulary_size=len(vocabulary)), counts)
 

@@ -15,16 +15,15 @@ from hypothesis import strategies as st
 import reference
 from bayesgram import Budget, Gaussian, KAnonymity, Laplace, LaplacePublic, Paper, Posterior
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.mechanisms.tuning import TunedPaper
-from bayesgram.private import store, stored
-from bayesgram.private.amounts import Bins, amounts
-from bayesgram.private.clip import LostWords, clipped_sum, lost_sum
-from bayesgram.private.clip_counts import clip
-from bayesgram.private.csr import MAX_COUNT
-from bayesgram.private.store import Batch, load_counts, save_counts
-from bayesgram.private.stored import StoredCounts, open_counts, whole_users
+from bayesgram.paper.algorithm_2 import TunedPaper
+from bayesgram.private import counts_io, counts_on_disk
+from bayesgram.private.clipping import LostWords, clip, clipped_sum, lost_sum
+from bayesgram.private.counts import MAX_COUNT
+from bayesgram.private.counts_io import Batch, load_counts, save_counts
+from bayesgram.private.counts_on_disk import StoredCounts, open_counts, whole_users
+from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.text.strings import hash_rows
-from bayesgram.text.tokens import buffers
+from bayesgram.text.tokenizer import buffers
 from exploring import examples
 
 SIZE = 4
@@ -101,7 +100,7 @@ QUESTIONS = {
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
-    monkeypatch.setattr(stored, "BLOCK_ROWS", 3)
+    monkeypatch.setattr(counts_on_disk, "BLOCK_ROWS", 3)
 
 
 @examples(60)
@@ -110,8 +109,8 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(tmp_path_factory
     files, together = made
     folder = write(tmp_path_factory.mktemp("counts") / "c", files, group)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "ROWS_READ", batch)
-        patch.setattr(stored, "BLOCK_ROWS", block)
+        patch.setattr(counts_io, "ROWS_READ", batch)
+        patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         here, there = load_counts(folder), open_counts(folder)
         assert isinstance(there, StoredCounts) == together  # a user who is not together is never streamed
         for name, ask in QUESTIONS.items():
@@ -128,7 +127,7 @@ def test_every_user_is_in_one_block(runs, block):
     batches = [Batch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3) for own in runs]
     flat = [code % 4 for batch in batches for code in batch.codes.tolist()]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stored, "BLOCK_ROWS", block)
+        patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         blocks = list(whole_users(batches))
     expected = [at for at in range(len(flat)) if not at or flat[at] != flat[at - 1]]
     firsts = np.cumsum([0, *(some.ngrams.size for some in blocks)]).tolist()
@@ -186,7 +185,7 @@ def test_nothing_private_is_shown(tmp_path):
 def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
     crowd(tmp_path / "c")
     expected = load_counts(tmp_path / "c")
-    monkeypatch.setattr(stored, "hash_rows", lambda _, offsets: np.zeros(offsets.size - 1, np.uint64))
+    monkeypatch.setattr(counts_on_disk, "hash_rows", lambda _, offsets: np.zeros(offsets.size - 1, np.uint64))
     found = open_counts(tmp_path / "c")
     assert not isinstance(found, StoredCounts)
     assert found.users_per_ngram.tolist() == expected.users_per_ngram.tolist()
@@ -194,9 +193,9 @@ def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
 
 def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_path, monkeypatch):
     """Each user is a block here, so that equal hashes meet at the edges of blocks alone."""
-    monkeypatch.setattr(stored, "BLOCK_ROWS", 1)
-    monkeypatch.setattr(store, "ROWS_READ", 1)
-    monkeypatch.setattr(stored, "_hashes", lambda block: np.ones(len(block.users), np.uint64))
+    monkeypatch.setattr(counts_on_disk, "BLOCK_ROWS", 1)
+    monkeypatch.setattr(counts_io, "ROWS_READ", 1)
+    monkeypatch.setattr(counts_on_disk, "_hashes", lambda block: np.ones(len(block.users), np.uint64))
     folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9), ("a", 2, 9)]], 1)
     found = open_counts(folder)
     assert not isinstance(found, StoredCounts)
@@ -214,14 +213,14 @@ def test_counts_that_change_while_they_are_checked_are_not_used(tmp_path, monkey
     folder = write(tmp_path / "c", [[(name, 1, 1) for name in names]], 3)
     other = write(tmp_path / "d", [[(name, 1, 1) for name in [*names[:-1], names[0]]]], 3)
     part, replacement = (next((each / "counts.parquet").iterdir()) for each in (folder, other))
-    compare, check = stored._are_together, StoredCounts._check_unchanged
+    compare, check = counts_on_disk._are_together, StoredCounts._check_unchanged
 
     def replaced(check_first, *arguments):
         found = check_first(*arguments)
         part.write_bytes(replacement.read_bytes())
         return found
 
-    monkeypatch.setattr(stored, "_are_together", partial(replaced, compare))
+    monkeypatch.setattr(counts_on_disk, "_are_together", partial(replaced, compare))
     if together == "by hash":
         monkeypatch.setattr(StoredCounts, "_check_unchanged", lambda self: replaced(check, self))
     counts = open_counts(folder)

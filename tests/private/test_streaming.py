@@ -7,12 +7,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.experiments.population import Population
-from bayesgram.files import read_records
+from bayesgram.demo.population import Population
+from bayesgram.io import read_records
 from bayesgram.private import counts as counting
 from bayesgram.private import streaming
 from bayesgram.private.counts import count
-from bayesgram.private.store import load_counts, save_counts
+from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.streaming import count_to_folder
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngrams

@@ -7,7 +7,7 @@ import pytest
 import discovering
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.discovery import discover
-from bayesgram.public.discovery import Discovery
+from bayesgram.public.discovered_ngrams import Discovery
 
 
 @pytest.fixture

@@ -5,11 +5,10 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.public.discovery import Discovery, contains_any
-from bayesgram.public.extending import extended
-from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.origins import DiscoveryClaim
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.public.discovered_ngrams import Discovery, contains_any
+from bayesgram.public.vocabulary import Vocabulary, extended
+from bayesgram.releases.provenance import DiscoveryClaim
+from bayesgram.text.tokenizer import Tokenizer
 
 WORDS = ["art", "start", "a", "typos", "fix"]
 NGRAM = st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple)

@@ -5,13 +5,12 @@ import pyarrow as pa
 import pytest
 
 import discovering
-from bayesgram.private.candidate_lists import list_candidates
-from bayesgram.private.candidate_sums import Bound, sum_candidates
-from bayesgram.private.clip import UNITS
-from bayesgram.public import novelty
-from bayesgram.public.novelty import PublicText
-from bayesgram.text.tokens import buffers
-from bayesgram.text.windows import NARROW
+from bayesgram.private.candidates import Bound, list_candidates, sum_candidates
+from bayesgram.private.clipping import UNITS
+from bayesgram.public import candidate_weights
+from bayesgram.public.candidate_weights import PublicText
+from bayesgram.text.ngram_tables import NARROW
+from bayesgram.text.tokenizer import buffers
 
 SAID = [("ann", "the red fish likes hunter2. zog swims"), ("bob", "hunter2 and zog")]
 
@@ -31,7 +30,7 @@ def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monke
     assert np.isfinite(whole).sum() > 5
     assert np.isinf(whole).sum() > 5
     for size in range(1, 8):
-        monkeypatch.setattr(novelty, "BATCH_SIZE", size)
+        monkeypatch.setattr(candidate_weights, "BATCH_SIZE", size)
         assert weights.weights(stream).tobytes() == whole.tobytes(), size
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference
-from bayesgram.public.prior import centred_log, public_distribution, softmax, source_distributions
+from bayesgram.public.vocabulary import centred_log, public_distribution, softmax, source_distributions
 
 counts = st.lists(st.integers(0, 10**9), min_size=1, max_size=20)
 

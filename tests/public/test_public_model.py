@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel, check_place, model_words
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 TEXTS = {
     "wiki": ["the red fish swims. the blue fish sleeps.", "the green fish swims in the sea."],

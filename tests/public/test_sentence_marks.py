@@ -7,7 +7,7 @@ import pytest
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.privacy.budget import Budget
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 
 @pytest.mark.parametrize("rounds", [1, 10])

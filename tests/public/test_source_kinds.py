@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import read_records
-from bayesgram.public.opening import Listed
+from bayesgram.io import read_records
+from bayesgram.lm.arpa import write_arpa
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.public.sources import Listed
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.arpa import write_arpa
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from language_models import release_of
 from source_texts import chosen, several, stored, table, windows, words

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.demo.population import Population
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.experiments.population import Population
-from bayesgram.public import choosing
-from bayesgram.public.sources import Source, mixture
+from bayesgram.public import top_ngrams
+from bayesgram.public.mixture import Source, mixture
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngrams as text_ngrams
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 from source_texts import chosen, mixed, several, stored, table, windows
 
@@ -31,8 +31,8 @@ def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, bound
     given_ = {f"s{number}": table(sentences) for number, sentences in enumerate(sources)}
     lacking = [k for k, own in enumerate(counted) if not any(own[ngram] for ngram in wanted)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(choosing, "MOST_TIES", ties)
-        patch.setattr(choosing, "FEWEST_ROWS", 1 if memory == 0 else 1000)
+        patch.setattr(top_ngrams, "MOST_TIES", ties)
+        patch.setattr(top_ngrams, "FEWEST_ROWS", 1 if memory == 0 else 1000)
         if lacking:
             with pytest.raises(BayesgramError):
                 Vocabulary.from_public(given_, order=order, size=size, tokenizer=Tokenizer(boundaries=boundaries))
@@ -222,7 +222,7 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     choice = {"order": (1, 2, 3), "size": 500, "tokenizer": Tokenizer(boundaries=True)}
     whole = Vocabulary.from_public(given_, **choice)
     monkeypatch.setattr(text_ngrams, "SMALLEST", 10_000)
-    monkeypatch.setattr(choosing, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(top_ngrams, "FEWEST_ROWS", 100)
     less = Vocabulary.from_public(given_, **choice, memory=1)
     assert (less.fingerprint, less.prior_fingerprint) == (whole.fingerprint, whole.prior_fingerprint)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bayesgram.public.suspicious import reason
+from bayesgram.public.discovered_ngrams import reason
 
 ADDRESSES = [
     "a@b",

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bayesgram.demo.population import Population
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.experiments.population import Population
-from bayesgram.public import choosing
+from bayesgram.public import top_ngrams
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text import ngrams, windows
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text import ngram_tables, ngrams
+from bayesgram.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
@@ -191,8 +191,8 @@ def test_a_vocabulary_made_elsewhere_with_marks_has_boundaries(tmp_path):
 @pytest.mark.parametrize("slots", [64, 1 << 20])
 def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, slots):
     """However many there are, and wherever in the table they are found."""
-    monkeypatch.setattr(choosing, "MOST_TIES", ties)
-    monkeypatch.setattr(windows, "SLOTS_AT_ONCE", slots)
+    monkeypatch.setattr(top_ngrams, "MOST_TIES", ties)
+    monkeypatch.setattr(ngram_tables, "SLOTS_AT_ONCE", slots)
     words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
     text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]
     made = Vocabulary.from_public(pa.Table.from_pylist(text), order=2, size=20)
@@ -233,7 +233,7 @@ def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, gu
     """
     monkeypatch.setattr(ngrams, "REPEATS", repeats)
     monkeypatch.setattr(ngrams, "DEEP", 1 if cells == 1 << 9 else 10**6)
-    monkeypatch.setattr(windows.CountMinSketch, "likely_count", lambda *_: guess)
+    monkeypatch.setattr(ngram_tables.CountMinSketch, "likely_count", lambda *_: guess)
     monkeypatch.setattr(ngrams, "CELLS", cells)
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
     for order, size in ((1, 30), (2, 400), (3, 10**6)):
@@ -245,11 +245,11 @@ def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, gu
 def test_what_is_rare_is_kept_out_of_the_table():
     """Words by Zipf's law, most windows once: the table behind the bounds is a small part of one of all windows."""
     numbers = np.minimum(np.random.default_rng(1).zipf(1.3, 400_000), 50_000).astype(np.int32)
-    bounds = windows.CountMinSketch(3, tokens=50_001, cells=1 << 17)
+    bounds = ngram_tables.CountMinSketch(3, tokens=50_001, cells=1 << 17)
     bounds.add([numbers])
     least = bounds.likely_count(100)
-    tables = [windows.WindowTable(3, tokens=50_001) for _ in range(2)]
-    tables[0].add([numbers], windows.CountMinSketch.none())
+    tables = [ngram_tables.WindowTable(3, tokens=50_001) for _ in range(2)]
+    tables[0].add([numbers], ngram_tables.CountMinSketch.none())
     tables[1].add([numbers], bounds, at_least=least)
     assert tables[0].count_reached_by(100) >= least > 10
     assert len(tables[1]) < len(tables[0]) / 10

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference_tokenizer import APOSTROPHES, class_of, is_assigned
 
-from bayesgram.text import characters
-from bayesgram.text.characters import NORMALISE, character_table
+from bayesgram.text import scanners
+from bayesgram.text.scanners import NORMALISE, character_table
 from exploring import examples
 
 TABLE = character_table()
@@ -33,7 +33,7 @@ def test_versions_are_those_of_the_page():
 
 
 def test_every_code_point_has_the_class_of_the_first_rule_that_fits():
-    names = {getattr(characters, name): name for name in CLASSES}
+    names = {getattr(scanners, name): name for name in CLASSES}
     different = [
         f"U+{ord(character):04X}"
         for character in ASSIGNED
@@ -49,7 +49,7 @@ def test_code_points_without_a_character_are_separators():
         *(plane + end for plane in range(0, 0x110000, 0x10000) for end in (-1, -2)),
     ]
     for codes in (range(0xD800, 0xE000), noncharacters[2:], range(0xE000, 0xF900), range(0xF0000, 0xFFFFE)):
-        assert set(TABLE.classes[list(codes)]) == {characters.SEPARATOR}
+        assert set(TABLE.classes[list(codes)]) == {scanners.SEPARATOR}
 
 
 def test_kept_case_changes_apostrophes_and_nothing_else():

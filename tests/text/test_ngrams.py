@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from reference_tokenizer import sentences
 
 from bayesgram.errors import UsageError
-from bayesgram.files.temporary import scratch_folder
-from bayesgram.text import ngrams, tokens
+from bayesgram.io.atomic import scratch_folder
+from bayesgram.text import ngrams, tokenizer
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from exploring import examples
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
@@ -75,7 +75,7 @@ def searched(ngrams, texts, order, case):
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
     counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
         for texts in batches:
             counter.add(as_rows(texts))
             expected.update(ngram for text in texts for ngram in ngrams_of(text, order, case))
@@ -108,7 +108,7 @@ def test_occurrences_are_those_of_a_plain_search(order, data, texts, case, limit
     listed = data.draw(st.lists(entry, max_size=12))
     matcher = NgramMatcher(pa.array(listed, pa.large_string()), Tokenizer(*case))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
         found = found_by(matcher, texts)
     assert found == searched(listed, texts, order, case)
     assert matcher.repeated == len(listed) - len(set(listed))
@@ -129,7 +129,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
     }
     listed = list(dict.fromkeys(gram for found in expected.values() for _, gram in found))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
         cut = Tokenizer(*case, boundaries=True)
         found = found_by(NgramMatcher(pa.array(listed, pa.large_string()), cut), texts)
         counter = NgramCounter(ORDERS, cut)
@@ -167,7 +167,7 @@ def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
 
 @pytest.mark.parametrize("limit", [1, 100, 1000, 1 << 20])
 def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
-    monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
+    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", limit)
     texts = [
         ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7] for number in range(900)
     ]
@@ -187,7 +187,7 @@ def test_no_ngram_crosses_a_sentence_end(between):
 @pytest.mark.parametrize("kind", ["words", "whitespace", "characters"])
 @pytest.mark.parametrize("limit", [1, 1 << 20])
 def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
-    monkeypatch.setattr(tokens, "CHUNK_BYTES", limit)
+    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", limit)
     counter = NgramCounter([2], Tokenizer(kind))
     for texts in (["a", "b", "", "c"], ["d"]):
         counter.add(as_rows(texts))

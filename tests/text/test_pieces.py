@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from bayesgram import LanguageModel, Vocabulary, count
 from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text import pieces
-from bayesgram.text.pieces import escaped, unescaped
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text import tokenizer
+from bayesgram.text.tokenizer import Tokenizer, escaped, unescaped
 from commands import bayesgram, succeed
 
 REASON = "tokenizers is not installed: pip install 'bayesgram[tokenizers]'"
@@ -85,7 +84,7 @@ def test_rows_are_cut_as_the_library_cuts_their_lines(files, rows):
         assert ends[-1] == len(tokens)
         for token in tokens:
             together[-1].append(token) if token else together.append([])
-    lines = [line for row in rows for line in pieces._LINES.split(row)]
+    lines = [line for row in rows for line in tokenizer._LINES.split(row)]
     wanted = [[escaped(piece) for piece in plain.encode(line, add_special_tokens=False).tokens] for line in lines]
     assert [line for line in together if line] == [line for line in wanted if line]
 

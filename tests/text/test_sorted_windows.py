@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.text.sorted_windows import SortedWindows, are_sortable
-from bayesgram.text.windows import NARROW, WIDE, CountMinSketch, WindowTable
+from bayesgram.text.ngram_tables import NARROW, WIDE, CountMinSketch, SortedWindows, WindowTable, are_sortable
 from exploring import examples
 
 streams = st.lists(st.lists(st.integers(-2, 4), max_size=12).map(lambda ids: np.array(ids, np.int32)), max_size=4)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
 from bayesgram.text import strings as module
+from bayesgram.text.ngram_tables import NARROW, CountMinSketch, WindowIndex, WindowTable
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
-from bayesgram.text.tokens import buffers
-from bayesgram.text.window_index import WindowIndex
-from bayesgram.text.windows import NARROW, CountMinSketch, WindowTable
+from bayesgram.text.tokenizer import buffers
 from exploring import examples
 
 SAME_FNV_HASH = [

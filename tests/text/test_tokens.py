@@ -11,10 +11,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from reference_tokenizer import class_of, sentences
 
+from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text import tokens
-from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text import tokenizer
+from bayesgram.text.tokenizer import Tokenizer, buffers
 from exploring import examples
 
 WORDS = Tokenizer("words")
@@ -186,7 +186,7 @@ def cut(tokenizer, rows):
 def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     tokenizer = Tokenizer(*case)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "CHUNK_BYTES", limit)
+        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
         chunks = list(tokenizer.scan(as_rows(texts)))
         found = cut(tokenizer, as_rows(texts))
     assert found == [tokenizer.sentences(text) for text in texts]
@@ -198,8 +198,8 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
 def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
     rows = pa.array([b"y" * size for size in [start, *sizes]], pa.large_binary())[1:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokens, "CHUNK_BYTES", limit)
-        chunks = [chunk.to_pylist() for chunk in tokens.chunks(rows)]
+        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
+        chunks = [chunk.to_pylist() for chunk in tokenizer.chunks(rows)]
     assert [row for chunk in chunks for row in chunk] == rows.to_pylist()
     bytes_in = [sum(map(len, chunk)) for chunk in chunks]
     for chunk, size, following in zip(chunks, bytes_in, [*chunks[1:], None], strict=False):
@@ -241,8 +241,8 @@ def test_the_output_has_room_for_rows_that_grow(row, kind, lowercase):
 
 
 def test_a_row_longer_than_token_ends_can_say_is_refused(monkeypatch):
-    monkeypatch.setattr(tokens, "MAX_ROW_BYTES", 10)
-    monkeypatch.setattr(tokens, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(tokenizer, "MAX_ROW_BYTES", 10)
+    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 4)
     assert cut(WORDS, as_rows(["a b c d ef", "gh"])) == [[["a", "b", "c", "d", "ef"]], [["gh"]]]
     with pytest.raises(BayesgramError, match="a single text of more than") as caught:
         cut(WORDS, as_rows(["a", "secret text"]))

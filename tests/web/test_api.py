@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.planning import planner
-from bayesgram.private.clip import UNITS
+from bayesgram.planning import simulation
+from bayesgram.private.clipping import UNITS
 from bayesgram.web.api import SCRIPTS
 from bayesgram.web.guard import HEADERS, AccessPolicy, RateLimiter
 from catalogues import (
@@ -222,7 +222,7 @@ def test_plan(ask):
     assert told["warnings"] == []
     (weak,) = ask("/api/plan", {**PLAN, "delta": 1e-3}).json()["warnings"]
     assert weak.startswith("Weak: δ = 0.001 allows everything about ")
-    assert planner.UNITS == UNITS
+    assert simulation.UNITS == UNITS
 
 
 @pytest.mark.parametrize(
@@ -329,7 +329,7 @@ def test_the_page_loads_only_from_itself(ask):
 
 def test_a_failure_inside_is_one_sentence(monkeypatch):
     ask = asker(entry=AccessPolicy())
-    monkeypatch.setattr("bayesgram.web.cards.brief", lambda _: 1 / 0)
+    monkeypatch.setattr("bayesgram.web.panels.brief", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (500, {"error": "something went wrong inside bayesgram."})
 

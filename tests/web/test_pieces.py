@@ -9,9 +9,9 @@ import pytest
 from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
-from bayesgram.web.keyboard import suggest
+from bayesgram.web.panels import suggest
 from catalogues import release
 
 TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish"] * 5

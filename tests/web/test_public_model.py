@@ -8,9 +8,9 @@ import pytest
 from bayesgram.errors import UsageError
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
-from bayesgram.web.keyboard import suggest
+from bayesgram.web.panels import suggest
 from catalogues import release
 from commands import failing
 

@@ -13,15 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.confidence import Rates
-from bayesgram.audit.neighbours import Neighbour, neighbours
-from bayesgram.audit.target import Target
-from bayesgram.audit.verdict import Finding, rounded_down
+from bayesgram.audit.findings import Finding, Rates, Target, rounded_down
+from bayesgram.audit.likelihood_ratio import Neighbour, neighbours
+from bayesgram.choices import Attack
 from bayesgram.errors import whole_number
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
-from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import public_distribution
 
 Value = Callable[[Rates], float]
 

@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from bayesgram.arrays import Floats
 from bayesgram.audit.black_box import proved
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.verdict import Finding, rounded_down
+from bayesgram.audit.findings import Finding, rounded_down
+from bayesgram.choices import Attack
 from bayesgram.errors import whole_number
-from bayesgram.files import read_records
+from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.public.novelty import PublicText
+from bayesgram.public.candidate_weights import PublicText
 
 USER, TEXT = "user", "text"
 MEMORY = 1 << 28

@@ -15,12 +15,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from bayesgram.arrays import Floats, Ids
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.target import Target
-from bayesgram.audit.verdict import Finding
+from bayesgram.audit.findings import Finding, Target
+from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError
 from bayesgram.private.counts import with_users
-from bayesgram.public.prior import public_distribution
+from bayesgram.public.vocabulary import public_distribution
 
 TIMES = (1, 10, 100, 1000)
 SECRETS = 20

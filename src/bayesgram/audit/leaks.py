@@ -12,11 +12,10 @@ import numpy as np
 from scipy.special import chdtrc, ndtri, stdtrit
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.audit.choices import Attack
+from bayesgram.audit.findings import Finding, Target, without_noise
+from bayesgram.audit.likelihood_ratio import Query, Transcript, record
 from bayesgram.audit.membership import most_counts
-from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import Query, Transcript, record
-from bayesgram.audit.verdict import Finding, without_noise
+from bayesgram.choices import Attack
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import ExactNoise, NoiseSource
 from bayesgram.private.counts import without_user

@@ -1,4 +1,16 @@
-"""The best attacker there is: knows both datasets and the law of the noise, and takes the likelihood ratio.
+"""What a mechanism asks of its noise, with and without one user: the exact law of all that the noise touched.
+
+In:  a target and a neighbouring dataset.   Out: pairs of questions (law, values, scale), one of each dataset.
+The neighbour is given the answers that the dataset got, so a mechanism that asks in the light of earlier answers
+(`posterior` chooses its clip norm so) asks both sides the same thing. Such a pair holds the later questions fixed:
+for each clip norm it is a mechanism of its own with the same claim, and an attack on it is an attack on the claim.
+Does not look at what happens after the noise: that is post-processing and tells no more.
+
+Datasets that differ in one user: without one who is there, or with one who could be.
+
+Chooses the users that matter most. They are called by what makes them special, never by their ids.
+
+The best attacker there is: knows both datasets and the law of the noise, and takes the likelihood ratio.
 
 In:  transcripts of two neighbouring datasets.   Out: δ at the claimed ε and ε at the claimed δ, as lower bounds.
 With L = log p/p′ of what was noised, drawn under p:   δ(ε) = E[(1 − e^(ε − L))₊].
@@ -12,21 +24,180 @@ than 64 coordinates moved under Laplace noise those moved least are not looked a
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bayesgram.arrays import Floats
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.confidence import mean_at_least
-from bayesgram.audit.neighbours import neighbours
-from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import Query, Transcript, record, replay
-from bayesgram.audit.verdict import Curve, Finding, rounded_down, without_noise
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.audit.findings import Curve, Finding, Target, mean_at_least, rounded_down, without_noise
+from bayesgram.choices import Attack
+from bayesgram.errors import BayesgramError
+from bayesgram.mechanisms.base import Randomness
+from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.accounting import gaussian_delta
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.noise import SeededNoise
+from bayesgram.privacy.noise import NoiseSource, SeededNoise
+from bayesgram.private.counts import UserCounts, with_users, without_user
+
+Values = NDArray[np.int64] | Floats
+Array = TypeVar("Array", Integers, Floats)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Query:
+    """Values that get noise of a law and scale, and the noisy values that came back."""
+
+    law: str  # "gaussian" or "laplace"
+    whole: bool  # on integers
+    values: Values
+    scale: float
+    answer: Values
+
+    @property
+    def noise(self) -> Values:
+        """What was added."""
+        return self.answer - self.values
+
+
+Transcript = Sequence[Query]
+
+
+class RecordingNoise(NoiseSource):
+    """Answers as the inner source does, or as it is told, and notes everything."""
+
+    seeded = True
+
+    def __init__(self, inner: NoiseSource | None, told: Transcript = ()) -> None:
+        self._inner, self._told = inner, told
+        self.recorded: list[Query] = []
+
+    def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
+        """Noise on integers."""
+        return self._answer("laplace", values, scale, lambda inner: inner.discrete_laplace(values, scale=scale))
+
+    def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
+        """Noise on integers."""
+        return self._answer("gaussian", values, scale, lambda inner: inner.discrete_gaussian(values, scale=scale))
+
+    def laplace(self, values: Floats, *, scale: float) -> Floats:
+        """Noise on real numbers."""
+        return self._answer("laplace", values, scale, lambda inner: inner.laplace(values, scale=scale))
+
+    def gaussian(self, values: Floats, *, scale: float) -> Floats:
+        """Noise on real numbers."""
+        return self._answer("gaussian", values, scale, lambda inner: inner.gaussian(values, scale=scale))
+
+    def _answer(self, law: str, values: Array, scale: float, draw: Callable[[NoiseSource], Array]) -> Array:
+        answer = draw(self._inner) if self._inner else self._replayed(law, values)
+        whole = np.issubdtype(values.dtype, np.integer)
+        self.recorded.append(Query(law, whole, values.copy(), float(scale), answer.copy()))
+        return answer
+
+    def _replayed(self, law: str, values: Array) -> Array:
+        told = self._told[len(self.recorded)] if len(self.recorded) < len(self._told) else None
+        if told is None or (told.law, told.values.shape) != (law, values.shape):
+            raise differing_queries()
+        return told.answer.astype(values.dtype)
+
+
+def differing_queries() -> BayesgramError:
+    """Where one user changes what kind of noise is asked for, there is no pair to compare."""
+    return BayesgramError(
+        "with and without one user, this mechanism asks for different kinds of noise; the likelihood ratio can't be"
+        " taken. Use the attack black-box."
+    )
+
+
+def record(target: Target, counts: UserCounts, noise: NoiseSource, key: int) -> Transcript:
+    """What the mechanism asks about a dataset."""
+    noting = RecordingNoise(noise)
+    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
+    return noting.recorded
+
+
+def replay(target: Target, counts: UserCounts, told: Transcript, key: int) -> Transcript:
+    """What it asks about another dataset that gets the same answers."""
+    noting = RecordingNoise(None, told)
+    target.mechanism.measure(counts, target.vocabulary, target.budget, Randomness(noting, key))
+    if len(noting.recorded) != len(told):
+        raise differing_queries()
+    return noting.recorded
+
+
+HUGE = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbour:
+    """One user less (`user` is a row), or one more (`row` holds n-grams and counts)."""
+
+    label: str
+    user: int | None = None
+    row: tuple[Ids, Ids] | None = None
+
+    def dataset(self, counts: UserCounts) -> UserCounts:
+        """The neighbouring dataset."""
+        if self.row is not None:
+            return with_users(counts, [self.row])
+        return counts if self.user is None else without_user(counts, self.user)
+
+    def own(self, counts: UserCounts) -> tuple[Ids, Ids]:
+        """The n-grams and counts of the user in question."""
+        if self.row is not None or self.user is None:
+            return self.row or (np.zeros(0, np.int32), np.zeros(0, np.int32))
+        rows = slice(counts.starts[self.user], counts.starts[self.user + 1])
+        return counts.ngrams[rows], counts.counts[rows]
+
+
+def neighbours(target: Target, *, sample: int, key: int, rng: np.random.Generator) -> list[Neighbour]:
+    """The users worth removing, some at random, and outliers worth adding."""
+    users = target.counts.starts.size - 1
+    removed: dict[int, str] = {}
+    if users:
+        for label, weights in _importance(target, key):
+            removed.setdefault(int(np.argmax(weights)), f"without the user with {label}")
+        for user in rng.choice(users, min(sample, users), replace=False):
+            removed.setdefault(int(user), "without a user at random")
+    return [*(Neighbour(label, user) for user, label in removed.items()), *_outliers(target)]
+
+
+def _importance(target: Target, key: int) -> Iterator[tuple[str, Floats]]:
+    counts, mechanism = target.counts, target.mechanism
+    numbers = counts.counts.astype(np.float64)
+    if isinstance(mechanism, Paper):
+        statistics = mechanism.statistics(counts, Randomness(SeededNoise(0), key))
+        yield "the largest shift", statistics.user_shifts(mechanism.slope)
+    else:
+        yield "the largest norm", per_user(counts, numbers**2)
+    yield "the most counts", per_user(counts, numbers)
+    rarity = 1 / counts.users_per_ngram[counts.ngrams]
+    yield "the rarest n-grams", per_user(counts, rarity) / np.maximum(np.diff(counts.starts), 1)
+
+
+def per_user(counts: UserCounts, values: Floats) -> Floats:
+    """Sums over the rows of each user."""
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    return np.diff(sums[counts.starts])
+
+
+def _outliers(target: Target) -> list[Neighbour]:
+    size = len(target.vocabulary)
+    rarest = np.argmin(target.counts.users_per_ngram)
+    often = np.argmax(target.vocabulary.counts)
+    return [
+        _added("every n-gram once", np.arange(size), 1),
+        _added("an n-gram of their own", np.array([rarest]), 1),
+        _added(f"one n-gram {HUGE:,} times", np.array([often]), HUGE),
+    ]
+
+
+def _added(what: str, ngrams: NDArray[np.integer], number: int) -> Neighbour:
+    row = ngrams.astype(np.int32), np.full(ngrams.size, number, np.int32)
+    return Neighbour(f"with a user who has {what}", row=row)
+
 
 MOVED = 64
 ROUNDING = 1e-9  # how far floating point may put L off: counted for the claim

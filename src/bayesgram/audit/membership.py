@@ -14,26 +14,21 @@ from numpy.typing import NDArray
 from scipy.special import expit, ndtr
 
 from bayesgram.arrays import Floats
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.confidence import at_least, at_most
-from bayesgram.audit.target import Target
-from bayesgram.audit.utility import kl_divergence
-from bayesgram.audit.verdict import Finding
+from bayesgram.audit.evaluation import kl_divergence
+from bayesgram.audit.findings import Finding, Target, at_least, at_most
+from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, whole_number
-from bayesgram.inference.measuring import Choice
+from bayesgram.inference.design import Choice
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
 from bayesgram.mechanisms.laplace import Laplace
-from bayesgram.mechanisms.paper import Paper, classical_sigma
 from bayesgram.mechanisms.posterior import Design, Posterior
-from bayesgram.mechanisms.sensitivity import Statistics
+from bayesgram.paper.algorithm_1 import Paper, classical_sigma
+from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.clip import UNITS, clipped_sum
-from bayesgram.private.clip_counts import clip
-from bayesgram.private.counts import UserCounts, without_user
-from bayesgram.private.over_users import PrivateCounts
-from bayesgram.public.prior import centred_log, softmax
-from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.private.clipping import UNITS, clip, clipped_sum
+from bayesgram.private.counts import PrivateCounts, UserCounts, without_user
+from bayesgram.public.vocabulary import Vocabulary, centred_log, softmax
 
 Sampler = Callable[[Budget, NoiseSource], Floats]
 

@@ -11,10 +11,9 @@ import numpy as np
 from scipy.special import bdtr, bdtrc, expit
 
 from bayesgram.arrays import Bools, Floats
-from bayesgram.audit.choices import Attack
-from bayesgram.audit.target import Target
-from bayesgram.audit.transcript import record, replay
-from bayesgram.audit.verdict import Finding, rounded_down, without_noise
+from bayesgram.audit.findings import Finding, Target, rounded_down, without_noise
+from bayesgram.audit.likelihood_ratio import record, replay
+from bayesgram.choices import Attack
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.counts import with_users
 

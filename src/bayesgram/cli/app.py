@@ -11,11 +11,10 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from bayesgram.cli import charge, console
+from bayesgram.cli import console
 from bayesgram.cli.as_typed import read_plainly
+from bayesgram.cli.console import as_options, with_quiet
 from bayesgram.cli.groups import with_groups
-from bayesgram.cli.quiet import with_quiet
-from bayesgram.cli.wording import as_options
 from bayesgram.errors import BayesgramError
 from bayesgram.version import VERSION
 
@@ -26,10 +25,10 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 COMMANDS = {
     "demo": "demo.demo",
     "generate": "demo.generate",
-    "vocab": "text.vocab",
+    "vocab": "vocab_count.vocab",
     "discover": "discover.discover",
     "review": "discover.review",
-    "count": "text.count",
+    "count": "vocab_count.count",
     "plan": "plan.plan",
     "release": "release.release",
     "infer": "infer.infer",
@@ -39,10 +38,10 @@ COMMANDS = {
     "evaluate": "evaluate.evaluate",
     "export": "language_model.export",
     "predict": "language_model.predict",
-    "interpolate": "interpolate.interpolate",
+    "interpolate": "language_model.interpolate",
     "report": "report.report",
     "serve": "serve.serve",
-    "reproduce": "reproduce.reproduce",
+    "reproduce": "paper.reproduce",
     "audit": "audit.audit",
     "clean": "clean.clean",
     "import": "language_model.import_arpa",
@@ -154,13 +153,13 @@ def _stop(number: int, _frame: object) -> NoReturn:
     """Remove what is unfinished and leave at once: an exception raised inside a compiled kernel would crash it."""
     written: list[object] = []
     try:
-        if "bayesgram.files.writing" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
-            written = sys.modules["bayesgram.files.writing"].published
-            sys.modules["bayesgram.files.temporary"].discard_held()
+        if "bayesgram.io.atomic" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
+            written = sys.modules["bayesgram.io.atomic"].published
+            sys.modules["bayesgram.io.atomic"].discard_held()
     finally:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
         outcome = "no output was written." if not written else f"{', '.join(map(str, written))} was written before."
-        stopped = f"stopped by {signal.Signals(number).name}; {charge.told_at_once() or outcome}"
+        stopped = f"stopped by {signal.Signals(number).name}; {console.told_at_once() or outcome}"
         os.write(2, f"{show_cursor}\nerror: {stopped}\n".encode())
         os.write(1, console.json_of_error(stopped, 128 + number).encode())
         os._exit(128 + number)
@@ -168,7 +167,7 @@ def _stop(number: int, _frame: object) -> NoReturn:
 
 def _fail(message: str, code: int) -> NoReturn:
     """Say what went wrong; and, if budget is spent by now, what for: that is a run that failed, however it did."""
-    spent = charge.told()
+    spent = console.told()
     told, code = f"{message} {spent[:1].upper()}{spent[1:]}".rstrip(), 1 if spent else code
     console.say(f"error: {told}")
     sys.stdout.write(console.json_of_error(told, code))

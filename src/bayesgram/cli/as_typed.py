@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from bayesgram.cli.numbers import READERS, NotANumberError
+from bayesgram.cli.options import READERS, NotANumberError
 
 PLAIN = (str, Path)
 LISTS: dict[Any, Any] = {list[str]: str, list[Path]: Path}

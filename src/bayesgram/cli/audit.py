@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.audit.choices import Attack
+from bayesgram.choices import Attack, MechanismName
 from bayesgram.cli import console, mechanisms, options
-from bayesgram.mechanisms.choices import MechanismName
 
 if TYPE_CHECKING:
-    from bayesgram.audit.verdict import Audit
+    from bayesgram.audit.findings import Audit
 
 ATTACKS = ", ".join(Attack)
 
@@ -48,22 +47,22 @@ def audit(
 
     Example: bayesgram audit counts --vocab vocab.parquet --mechanism paper --epsilon 0.1 --delta 1e-6
     """
-    from bayesgram.audit import report
-    from bayesgram.audit.target import Target
-    from bayesgram.files.writing import check_writable
+    from bayesgram.audit import runner
+    from bayesgram.audit.findings import Target
+    from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
 
     if output is not None:
-        check_writable(output, force=force, contents=report.CONTENTS, inputs=[counts, vocab])
-    chosen = report.chosen(attacks)
+        check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
+    chosen = runner.chosen(attacks)
     Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     attacked = mechanisms.mechanism_of(mechanism, expected_users=expected_users, **vars(mechanism_options))
-    report.check(attacked, budget, chosen, confidence=confidence, runs=runs)
+    runner.check(attacked, budget, chosen, confidence=confidence, runs=runs)
     target = Target(attacked, *mechanisms.load(counts, vocab), budget)
-    found = report.audit(target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step)
+    found = runner.audit(target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step)
     if output is not None:
-        report.save(found, output, force=force)
+        runner.save(found, output, force=force)
     _show(found, output, json=json)
     if fail_if_caught and found.caught:
         raise typer.Exit(1)
@@ -71,7 +70,7 @@ def audit(
 
 def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     """The findings as a table, the verdict last; or all of it for a machine."""
-    from bayesgram.audit.utility import DISCLOSURE
+    from bayesgram.audit.evaluation import DISCLOSURE
 
     if json:
         console.print_json(found.to_json())

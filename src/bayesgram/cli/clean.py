@@ -10,7 +10,7 @@ from bayesgram.cli import console, options
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.files.temporary import TemporaryFolder
+    from bayesgram.io.atomic import TemporaryFolder
 
 
 def clean(
@@ -36,7 +36,7 @@ def clean(
 
     Example: bayesgram clean results --remove
     """
-    from bayesgram.files.temporary import found_in
+    from bayesgram.io.atomic import found_in
 
     places = [*(folders or [Path()]), Path(tempfile.gettempdir())]
     for place in places:
@@ -55,7 +55,7 @@ def clean(
 
 def _row(hidden: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str, Any]:
     """What is there, and what became of it."""
-    from bayesgram.files.temporary import State, claimed
+    from bayesgram.io.atomic import State, claimed
 
     size = _size(hidden.path)
     with claimed(hidden, any_host=any_host) as state:

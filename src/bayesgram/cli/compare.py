@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, held_out, options
+from bayesgram.cli import console, evaluate, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.released.comparison import Change, Comparison
+    from bayesgram.comparison.comparison import Change, Comparison
 
 LONGEST = 30  # characters of an n-gram in a table of 80 columns
 
@@ -48,13 +48,13 @@ def compare(
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
-    from bayesgram.files.writing import check_writable
-    from bayesgram.released.comparison_table import check_suffix, comparison_json, save_comparison
+    from bayesgram.comparison.comparison import check_suffix, comparison_json, save_comparison
+    from bayesgram.io.atomic import check_writable
 
     names = _names(releases)
     inputs = [*names, *([str(vocab)] if vocab else [])]
     if plot is not None:
-        held_out.check_picture(plot, force=force, inputs=inputs)
+        evaluate.check_picture(plot, force=force, inputs=inputs)
     if output is not None:
         check_suffix(output)
         check_writable(output, force=force, inputs=inputs)
@@ -62,9 +62,9 @@ def compare(
     if output is not None:
         save_comparison(found, output, force=force)
     if plot is not None:
-        from bayesgram.released.comparison_picture import moved
+        from bayesgram.reports.pictures import draw_changes
 
-        held_out.save_picture(lambda: moved(found), plot, force=force)
+        evaluate.save_picture(lambda: draw_changes(found), plot, force=force)
     if json:
         console.print_json(comparison_json(found))
     else:
@@ -73,7 +73,7 @@ def compare(
 
 def _names(releases: list[str]) -> dict[str, str]:
     """What each release is called, by its path; no folder may be there twice."""
-    names = held_out.names(releases)
+    names = evaluate.names(releases)
     folders: dict[Path, str] = {}
     for path in names:
         folder = Path(path).resolve()
@@ -86,9 +86,9 @@ def _names(releases: list[str]) -> dict[str, str]:
 
 
 def _compared(names: dict[str, str], vocab: Path | None, fdr: float) -> "Comparison":
+    from bayesgram.comparison.comparison import compare
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.released.comparison import compare
-    from bayesgram.released.release import Release
+    from bayesgram.releases.release import Release
 
     with console.step("Reading releases"):
         loaded = [Release.load(path) for path in names]

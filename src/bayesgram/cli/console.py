@@ -1,23 +1,82 @@
-"""How commands speak: results on standard output, everything else on standard error.
+"""What the library says of its arguments, said of options.
+
+In:  a message of the library, where an argument is `name=value`, or `name` in backticks.   Out: the same with options.
+Does not touch other words, nor paths: `data/size=10/a.parquet` stays.
+
+How commands speak: results on standard output, everything else on standard error.
 
 Rich draws tables and bars, and is loaded when there is one: a command that only writes lines is done by then.
+
+--quiet, which every command has.
+
+What a command that fails or is stopped has to say about budget: whether some is spent, by which entry, and for what.
+
+In: what `release` notes as it goes on.   Out: a sentence for the end of a message.   Does not read or write a ledger.
 """
 
+import inspect
 import json
 import logging
+import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import cache, partial
+from dataclasses import dataclass
+from functools import cache, partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-    from bayesgram.files import RecordReader
-    from bayesgram.released.labels import Ingredient
+    from bayesgram.io import RecordReader
+    from bayesgram.privacy.budget import Budget
+    from bayesgram.releases.provenance import Ingredient
+
+OTHERS = {"path": "--output", "lowercase": "--keep-case"}  # what options call otherwise
+
+
+def as_options(message: str) -> str:
+    """A message for the command line.
+
+    >>> as_options("max_new=0: leave `ledger` out, or say force=True; see data/size=10/a.parquet.")
+    '--max-new 0: leave --ledger out, or say --force; see data/size=10/a.parquet.'
+    """
+    return _pattern().sub(_option, message)
+
+
+def _option(found: re.Match[str]) -> str:
+    if found["quoted"]:
+        return _options()[found["quoted"]]
+    return f"{_options()[found['name']]}{'' if found['true'] else ' '}"
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    names = "|".join(sorted(_options(), key=len, reverse=True))
+    return re.compile(rf"`(?P<quoted>{names})`|(?<![\w/.=-])(?P<name>{names})=(?P<true>True\b)?")
+
+
+@cache
+def _options() -> dict[str, str]:
+    """The long form of every option that some command has, by its name in Python."""
+    from bayesgram.cli.app import build_app
+
+    parameters = _parameters(typer.main.get_command(build_app()))
+    found = {parameter.name.rstrip("_"): parameter.opts[0] for parameter in parameters}
+    return {**found, **OTHERS}
+
+
+def _parameters(command: Any) -> Iterator[Any]:  # noqa: ANN401 - of Click
+    """The options of a command, or of those in a group."""
+    yield from (parameter for parameter in command.params if parameter.param_type_name == "option")
+    for inner in getattr(command, "commands", {}).values():
+        yield from _parameters(inner)
+
 
 JSON = "--json"
 URGENT = ("warning: ", "error: ")
@@ -63,8 +122,6 @@ def say(text: str, *, urgent: bool = False) -> None:
 class _Sayer(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Above the bar, if there is one."""
-        from bayesgram.cli.wording import as_options
-
         say(as_options(record.getMessage()), urgent=record.levelno >= logging.WARNING)
 
 
@@ -112,7 +169,7 @@ class ReadingBar:
 
     def records(self, inputs: list[str], *, times: int = 1, **arguments: Any) -> "RecordReader":  # noqa: ANN401 - of read_records
         """A reader of these inputs, to be read so many times, that moves the bar; of several, all together do."""
-        from bayesgram.files import read_records
+        from bayesgram.io import read_records
 
         paths = [Path(one) for one in inputs]  # typed as such, so that messages may show them
         reader = read_records(paths, on_progress=self._move, **arguments)
@@ -240,31 +297,100 @@ def report(values: dict[str, Any], *, json: bool) -> None:
         write(f"{name.replace('_', ' ') + ':':<{width}}{shown}")
 
 
-class _NoPandas:
-    """Whoever imports pandas is told that there is none."""
-
-    @staticmethod
-    def find_spec(name: str, _path: object = None, _target: object = None) -> None:
-        """Nothing about any other module: those after us know."""
-        if name == "pandas":
-            raise ModuleNotFoundError(f"{name} is left out", name=name)
-
-
-def without_pandas() -> None:
-    """For commands that are done at once, and read no table of somebody else's: Arrow need not look for pandas.
-
-    It would load it, where it is installed, to ask whether what it is given is one of its tables: 0.2 s.
-    """
-    sys.meta_path.insert(0, _NoPandas)
-
-
 def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> None:
     """Say that a derived file is not for publication, if something that it was made from is not PROVED.
 
     ARPA files, tables and lists have no place for a label, so it is said where they are made.
     """
-    from bayesgram.released.labels import unproved_sentence
+    from bayesgram.releases.provenance import unproved_sentence
 
     sentence = unproved_sentence(ingredients)
     if sentence is not None:
         say(f"warning: {output} is not for publication: {sentence}.")
+
+
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said.")]
+
+
+def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with one option more, the last."""
+
+    @wraps(command)
+    def call(*args: Any, quiet: bool = False, **kwargs: Any) -> None:  # noqa: ANN401 - those of the command
+        set_quiet(quiet)
+        command(*args, **kwargs)
+
+    signature = inspect.signature(command)
+    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
+    call.__annotations__ = {**command.__annotations__, "quiet": Quiet}
+    return call
+
+
+@dataclass
+class Charge:
+    """One release that is charged to a ledger."""
+
+    ledger: Path
+    budget: "Budget | None"
+    output: Path
+    before: os.stat_result | None  # of what --force is about to replace
+    entry: int | None = None  # its number, once it is reserved
+
+    def reserved(self, entry: int) -> None:
+        """The budget is spent from here on."""
+        self.entry = entry
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the release stands in its place, by what is there now: a run may fail, or be stopped, after that."""
+        now = _status(self.output)
+        return now is not None and (self.before is None or not os.path.samestat(now, self.before))
+
+
+_begun: list[Charge] = []  # at most one, until it is done
+
+
+def begin(ledger: Path, budget: "Budget | None", output: Path) -> Charge:
+    """From here on budget may be spent."""
+    _begun[:] = [Charge(ledger, budget, output, _status(output))]
+    return _begun[0]
+
+
+def done() -> None:
+    """The release is out and the ledger says so: nothing is left to tell."""
+    _begun.clear()
+
+
+def told() -> str:
+    """What to say of budget that is spent; nothing if none is."""
+    return "".join(_sentence(charge) for charge in _begun if charge.entry is not None)
+
+
+def told_at_once() -> str:
+    """The same, for a process that is stopped at any instant: the ledger may have reserved, and not told us yet."""
+    return told() or "".join(
+        f"no output was written. What the ledger has reserved stays spent: {_look(charge)}" for charge in _begun
+    )
+
+
+def _sentence(charge: Charge) -> str:
+    entry = f"entry {charge.entry} of {charge.ledger}"
+    spent = "" if charge.budget is None else f" (ε = {charge.budget.epsilon:g}, δ = {charge.budget.delta:g})"
+    if charge.is_published:
+        return (
+            f"the release is in {charge.output}, and {entry}{spent} is spent for it; only the note that it was"
+            " published may be missing there."
+        )
+    return f"the release is lost, and {entry}{spent} stays spent: {_look(charge)}"
+
+
+def _look(charge: Charge) -> str:
+    return f"see `bayesgram ledger show {charge.ledger}`."
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except OSError:
+        return None

@@ -13,7 +13,7 @@ from bayesgram.cli.compare import show_changes
 from bayesgram.cli.evaluate import print_rows
 
 if TYPE_CHECKING:
-    from bayesgram.experiments.demo import Found
+    from bayesgram.demo.pipeline import Found
 
 Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
 Sentences = Annotated[int, typer.Option(help="How many sentences of articles; of chat, a third.")]
@@ -45,9 +45,9 @@ def demo(
 
     Example: bayesgram demo --users 100000 --output demo
     """
-    from bayesgram.experiments import demo as story
-    from bayesgram.experiments.population import Population
-    from bayesgram.files.writing import check_writable
+    from bayesgram.demo import pipeline as story
+    from bayesgram.demo.population import Population
+    from bayesgram.io.atomic import check_writable
 
     check_writable(output, force=force, contents=story.CONTENTS)
     population = Population(users=users, seed=seed)
@@ -110,9 +110,9 @@ def generate(
 
     Example: bayesgram generate --users 10000 -o data
     """
-    from bayesgram.experiments.demo import SOURCES, write_public
-    from bayesgram.experiments.population import Population, write_messages
-    from bayesgram.files.writing import write_folder_atomically
+    from bayesgram.demo.pipeline import SOURCES, write_public
+    from bayesgram.demo.population import Population, write_messages
+    from bayesgram.io.atomic import write_folder_atomically
 
     population = Population(users=users, seed=seed)
     with write_folder_atomically(output, contents=(*SOURCES.values(), "messages"), force=force) as folder:

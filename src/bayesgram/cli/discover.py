@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import charge, console, dry_runs, options, spark
-from bayesgram.cli.held_out import check_picture, save_picture
-from bayesgram.cli.numbers import several, whole
+from bayesgram.cli import console, options, release, spark
+from bayesgram.cli.evaluate import check_picture, save_picture
+from bayesgram.cli.options import several, whole
 from bayesgram.cli.typed import typed_command
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Bools
+    from bayesgram.lm.language_model import LanguageModel
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
-    from bayesgram.public.discovery import Discovery
-    from bayesgram.released.language_model import LanguageModel
+    from bayesgram.public.discovered_ngrams import Discovery
 
 SHOWN = 20  # n-grams, and those that look like secrets
 BAR = 24  # letters
@@ -87,15 +87,15 @@ def discover(
 
     Example: bayesgram discover messages/*.parquet --vocab vocab.parquet --epsilon 1 --delta 1e-7 -o found
     """
-    from bayesgram.files import read_records
-    from bayesgram.files.writing import check_writable
+    from bayesgram.io import read_records
+    from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
-    from bayesgram.public.discovery import CONTENTS
-    from bayesgram.public.novelty import PublicText
+    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
 
     patterns, on_spark = _patterns(drop), spark.chosen(work.engine, work.master)
@@ -117,9 +117,9 @@ def discover(
     if dry_run:
         read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
-        dry_runs.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
+        release.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
         return
-    charged = None if ledger is None else charge.begin(ledger, budget, output)
+    charged = None if ledger is None else console.begin(ledger, budget, output)
     drop_matches = _DropMatches(patterns)
     told: dict[str, Any] = {
         "seed": seed,
@@ -137,7 +137,7 @@ def discover(
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, refuse_nothing=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
-    charge.done()
+    console.done()
     if plot is not None:
         _draw(found, plot, force=force)
     if json:
@@ -172,8 +172,8 @@ def review(
 
     Example: bayesgram review found --file review.csv
     """
-    from bayesgram.files.writing import check_writable
-    from bayesgram.public.discovery import CONTENTS, Discovery
+    from bayesgram.io.atomic import check_writable
+    from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 
     patterns = _patterns(drop)
     if output is not None:
@@ -265,7 +265,7 @@ def _without(
     """What is left of a discovery; `stays` says what a person keeps."""
     import numpy as np
 
-    from bayesgram.public.suspicious import matching
+    from bayesgram.public.discovered_ngrams import matching
 
     rows = ~np.array(matching(found.ngrams, patterns), bool)
     if stays is not None:
@@ -276,7 +276,7 @@ def _without(
 
 
 def _rows(found: "Discovery") -> list[dict[str, Any]]:
-    from bayesgram.public.suspicious import reasons
+    from bayesgram.public.discovered_ngrams import reasons
 
     columns = found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), reasons(found.ngrams)
     return [
@@ -311,14 +311,14 @@ def _bar(found: "Discovery", weight: float) -> str:
 
 def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     """Write the picture; where nothing was found there is none."""
-    from bayesgram.experiments import plots
+    from bayesgram.reports import pictures
 
     if not len(found):
         console.say(f"Nothing to draw: {plot} was not written.")
         return
     rows = list(zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True))
     told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
-    save_picture(lambda: plots.found(rows, found.level, found.deviation, subtitle=told), plot, force=force)
+    save_picture(lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force)
 
 
 def _list_suspicious(found: "Discovery", *, json: bool) -> None:
@@ -355,7 +355,7 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
 
 
 def _write_table(found: "Discovery", file: Path) -> None:
-    from bayesgram.files.writing import write_file_atomically
+    from bayesgram.io.atomic import write_file_atomically
 
     with write_file_atomically(file, option="`file`") as aside, aside.open("w", newline="", encoding="utf-8") as out:
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

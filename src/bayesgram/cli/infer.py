@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.segments import segments_told, show_segments
+from bayesgram.cli.release import segments_told, show_segments
 from bayesgram.cli.typed import typed_command
 
 
@@ -31,12 +31,12 @@ def infer(
 
     Example: bayesgram infer out --vocab other.parquet -o out-2
     """
-    from bayesgram.files.writing import check_writable
-    from bayesgram.inference import reinference
+    from bayesgram.inference import reinfer
+    from bayesgram.io.atomic import check_writable
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.released.previous import PreviousSegments, followed
-    from bayesgram.released.release import CONTENTS, largest_size
-    from bayesgram.released.segmented import SegmentedRelease, contents_of
+    from bayesgram.releases.previous import PreviousSegments, followed
+    from bayesgram.releases.release import CONTENTS, largest_size
+    from bayesgram.releases.segmented import SegmentedRelease, contents_of
 
     given = followed(release)
     segments = given.segments if isinstance(given, PreviousSegments) else None
@@ -45,7 +45,7 @@ def infer(
     vocabulary = Vocabulary.load(vocab)
     check_writable(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
     with console.step("Inferring"):
-        made = reinference.infer(release, vocabulary).stated(command=typed_command(context))
+        made = reinfer.infer(release, vocabulary).stated(command=typed_command(context))
     made.save(output, force=force)
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:

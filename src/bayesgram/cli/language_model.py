@@ -1,4 +1,7 @@
-"""bayesgram export, import and predict: from a release to a language model, and to files that other programs read."""
+"""bayesgram export, import and predict: from a release to a language model, and to files that other programs read.
+
+bayesgram interpolate: several language models mixed into one.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
+from bayesgram.cli.options import real, several
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.released.fitting import Build
-    from bayesgram.released.language_model import LanguageModel
-    from bayesgram.released.release import Release
+    from bayesgram.arrays import Floats
+    from bayesgram.lm.language_model import Build, LanguageModel
+    from bayesgram.releases.release import Release
+    from bayesgram.text.tokenizer import Tokenizer
 
 
 class Format(StrEnum):
@@ -30,7 +35,6 @@ class Format(StrEnum):
 
 
 MODELS = (Format.ARPA, Format.MODEL)
-SHORT, FEW = 200, 20  # characters before the next word, and suggestions: Python has them sooner than Numba is loaded
 Source = Annotated[
     Path, typer.Argument(metavar="RELEASE", help="A release folder, or a public model.", show_default=False)
 ]
@@ -95,10 +99,10 @@ def export(
 
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
-    from bayesgram.files.writing import check_writable
+    from bayesgram.io.atomic import check_writable
+    from bayesgram.lm.files import REPLACED
     from bayesgram.public.public_model import is_public_model
-    from bayesgram.released.model_files import REPLACED
-    from bayesgram.released.release import Release
+    from bayesgram.releases.release import Release
 
     contents = REPLACED if format_ is Format.MODEL else None
     given = [path for path in (public, vocab) if path is not None]
@@ -131,9 +135,9 @@ def export(
         if format_ in MODELS:
             _write_model(model, output, format_, force=force)
         else:
-            from bayesgram.released import tables
+            from bayesgram.lm import export
 
-            {"tsv": tables.write_tsv, "jsonl": tables.write_jsonl, "parquet": tables.write_parquet}[format_](
+            {"tsv": export.write_tsv, "jsonl": export.write_jsonl, "parquet": export.write_parquet}[format_](
                 loaded, output, force=force
             )
             report["ngrams"] = len(loaded.ngrams)
@@ -173,10 +177,10 @@ def _export_bias(
     json: bool,
 ) -> None:
     """Export the log-ratios of words."""
-    from bayesgram.cli.vocabularies import matching
-    from bayesgram.released.adapting import WordLifts
-    from bayesgram.released.bias import write_bias
-    from bayesgram.released.release import Release
+    from bayesgram.cli.named_inputs import matching
+    from bayesgram.lm.adaptation import WordLifts
+    from bayesgram.lm.export import write_bias
+    from bayesgram.releases.release import Release
 
     if format_ is not Format.BIAS:
         raise UsageError(f"--vocab is for --format bias, not for --format {format_}; leave it out.")
@@ -232,8 +236,8 @@ def _export_public(
 
 def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":
     """The model that the options ask for."""
-    from bayesgram.released.fitting import fitted
-    from bayesgram.released.quantisation import BITS
+    from bayesgram.lm.language_model import fitted
+    from bayesgram.lm.quantisation import BITS
 
     if limit is not None:
         return fitted(build, limit, bits=BITS if bits is None else bits)
@@ -242,8 +246,8 @@ def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageMod
 
 def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
     """How a model of a release is made, with all of public text or without."""
+    from bayesgram.lm.language_model import LanguageModel
     from bayesgram.public.public_model import PublicModel
-    from bayesgram.released.language_model import LanguageModel
 
     if public is None:
         return partial(LanguageModel.from_release, release)
@@ -253,8 +257,8 @@ def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageMo
 
 def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
     """How public text, if some is given, writes words that are not in lower case."""
-    from bayesgram.released.casing import CaseCounter
-    from bayesgram.text.tokens import Tokenizer
+    from bayesgram.lm.language_model import CaseCounter
+    from bayesgram.text.tokenizer import Tokenizer
 
     if not source:
         return {}
@@ -274,7 +278,7 @@ def _cased(model: "LanguageModel", casing: dict[str, str]) -> "LanguageModel":
 
 
 def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force: bool) -> None:
-    from bayesgram.released.arpa import write_arpa
+    from bayesgram.lm.arpa import write_arpa
 
     if format_ is Format.MODEL:
         model.save(output, force=force)
@@ -295,9 +299,9 @@ def import_arpa(
 
     Example: bayesgram import model.arpa.gz -o model
     """
-    from bayesgram.files.writing import check_writable
-    from bayesgram.released.arpa import read_arpa
-    from bayesgram.released.model_files import REPLACED
+    from bayesgram.io.atomic import check_writable
+    from bayesgram.lm.arpa import read_arpa
+    from bayesgram.lm.files import REPLACED
 
     check_writable(output, force=force, contents=REPLACED, inputs=[file])
     with console.step("Reading"):
@@ -327,12 +331,10 @@ def predict(
 
     Example: bayesgram predict out "thank you"
     """
-    console.without_pandas()
     from time import perf_counter
 
-    from bayesgram.kernels import interpreting
-    from bayesgram.released.language_model import LanguageModel
-    from bayesgram.released.model_files import ABOUT
+    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.language_model import LanguageModel
 
     start = perf_counter()
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
@@ -342,11 +344,100 @@ def predict(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
             f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
         )
-    with interpreting(wanted=len(text) < SHORT and k <= FEW):
-        found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
+    found = opened.predict(text, k, typed=typed, cache=cache, capitals=capitals)
     if json:
         console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
         return
     console.print_table(
         f"After {text!r}", ("word", "p"), [(each.word, f"{each.probability:.4f}") for each in found], right=("p",)
     )
+
+
+ARPA_ENDINGS = (".arpa", ".arpa.gz")
+
+
+def interpolate(
+    models: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="MODEL...", help="Release folders, model folders or ARPA files, two or more.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="A name that ends with .arpa or .arpa.gz, or a model folder."),
+    ],
+    weights: Annotated[
+        str | None, typer.Option(help="How much each model counts: 0.6,0.4.", show_default="equal")
+    ] = None,
+    tune: Annotated[
+        str | None,
+        typer.Option(
+            help="Public text under which the weights are the likeliest: a file, folder or quoted pattern.",
+            show_default=False,
+        ),
+    ] = None,
+    cut: options.Cut = options.AS_USUAL,
+    text_column: options.TextColumn = "text",
+    skip_bad_rows: options.SkipBadRows = False,
+    force: options.Force = False,
+    json: options.Json = False,
+) -> None:
+    """Mix language models: p = Σ λ p of each. At no privacy cost; those about the same people cost what all of them do.
+
+    ARPA files don't say how text was cut for them: as for the other models, or as --tokenizer and --keep-case say.
+    Never tune by private text: the weights would tell of it.
+
+    Example: bayesgram interpolate model.arpa out --tune public-held-out.txt -o mixed.arpa
+    """
+    from bayesgram.io.atomic import check_writable
+    from bayesgram.lm.arpa import write_arpa
+    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.interpolation import checked_weights
+    from bayesgram.lm.interpolation import interpolate as mix
+
+    for model in models:
+        if models.count(model) > 1:
+            raise UsageError(f"{model}: is given twice; give each once.")
+    as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
+    check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
+    if weights is not None and tune is not None:
+        raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
+    given = checked_weights(None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models))
+    with console.step("Reading models"):
+        opened = _opened(models, cut.stated)
+    if tune is not None:
+        given = _tuned(opened, tune, text_column=text_column, skip_bad_rows=skip_bad_rows)
+    with console.step("Mixing"):
+        mixed = mix(opened, given)
+        for part, path in zip(mixed.about["interpolated"], models, strict=True):
+            part["model"] = path.name
+    with console.step("Writing"):
+        if as_arpa:
+            write_arpa(mixed, output, force=force)
+        else:
+            mixed.save(output, force=force)
+    shares = dict(zip(map(str, models), given.tolist(), strict=True))
+    report: dict[str, Any] = {"output": str(output), "order": mixed.order, "ngrams": mixed.sizes}
+    report["weights"] = shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
+    report |= {"label": mixed.label} if mixed.ingredients else {}
+    console.report(report, json=json)
+    console.warn_unless_proved(output, mixed.ingredients)
+
+
+def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageModel]":
+    """The models; an ARPA file is cut as stated, or else as the first model that says how."""
+    from bayesgram.lm.language_model import LanguageModel
+
+    found = {path: LanguageModel.open(path, tokenizer=stated) for path in paths if path.is_dir()}
+    cut = stated or next((model.tokenizer for model in found.values()), None)
+    found |= {path: LanguageModel.open(path, tokenizer=cut) for path in paths if path not in found}
+    return [found[path] for path in paths]
+
+
+def _tuned(models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool) -> "Floats":
+    from bayesgram.lm.interpolation import tune_weights
+
+    with console.reading("Reading text", then="Tuning") as bar:
+        records = bar.records([source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        return tune_weights(models, (batch.text for batch in records))

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.quiet import with_quiet
+from bayesgram.cli.console import with_quiet
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.privacy.ledger_contents import Contents, Entry
+    from bayesgram.privacy.ledger_io import Contents, Entry
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -53,7 +53,7 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.released.weakness import weaknesses
+    from bayesgram.releases.card import weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
@@ -72,7 +72,7 @@ def show(file: File, json: options.Json = False) -> None:
 
     Example: bayesgram ledger show app.ledger
     """
-    from bayesgram.privacy.ledger_contents import read_ledger
+    from bayesgram.privacy.ledger_io import read_ledger
 
     contents = read_ledger(file)
     if json:
@@ -131,7 +131,7 @@ def list_(
 
     Example: bayesgram ledger list ledgers/
     """
-    from bayesgram.privacy.ledger_contents import read_ledger
+    from bayesgram.privacy.ledger_io import read_ledger
 
     rows: list[dict[str, Any]] = []
     for file in _found(files):
@@ -151,7 +151,7 @@ def list_(
 
 def _found(patterns: list[str]) -> list[Path]:
     """The files that are meant: of a folder, those which say that they are ledgers."""
-    from bayesgram.privacy.ledger_contents import is_ledger
+    from bayesgram.privacy.ledger_io import is_ledger
 
     found: dict[Path, None] = {}
     for pattern in patterns:

@@ -6,20 +6,19 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from bayesgram.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 from bayesgram.cli import console
-from bayesgram.cli.numbers import real, several
+from bayesgram.cli.options import real, several
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.mechanisms.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from bayesgram.mechanisms.base import Mechanism
-    from bayesgram.mechanisms.paper import Paper
-    from bayesgram.mechanisms.tuning import Grid
+    from bayesgram.paper.algorithm_1 import Paper
+    from bayesgram.paper.algorithm_2 import Grid
     from bayesgram.privacy.budget import Budget
-    from bayesgram.private.counts import SegmentedCounts, UserCounts
-    from bayesgram.private.over_users import PrivateCounts
+    from bayesgram.private.counts import PrivateCounts, SegmentedCounts, UserCounts
     from bayesgram.public.vocabulary import Vocabulary
 
 Read = TypeVar("Read")
@@ -121,7 +120,7 @@ def budget_of(
 ) -> "Budget | None":
     """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
     from bayesgram.privacy.budget import Budget
-    from bayesgram.released.weakness import MOST_USERS
+    from bayesgram.releases.card import MOST_USERS
 
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
@@ -136,7 +135,7 @@ def budget_of(
 
 def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None) -> None:
     """Say what a promise is not worth before anything is spent on it. Where none is proved, δ alone can be wrong."""
-    from bayesgram.released.weakness import weaknesses
+    from bayesgram.releases.card import weaknesses
 
     proved = mechanism not in NOT_PROVED
     for weakness in weaknesses(budget.epsilon, budget.delta, expected_users) if proved else []:
@@ -151,21 +150,21 @@ def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None
 
 def read(counts: Path, vocab: Path) -> "tuple[PrivateCounts, Vocabulary]":
     """The private counts, which stay on disk, and the vocabulary they are over; none by segment."""
-    from bayesgram.private.stored import open_counts
+    from bayesgram.private.counts_on_disk import open_counts
 
     return _with_vocabulary(counts, vocab, open_counts)
 
 
 def read_by_segment(counts: Path, vocab: Path) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
     """The same, by segment or not."""
-    from bayesgram.private.stored import open_by_segment
+    from bayesgram.private.counts_on_disk import open_by_segment
 
     return _with_vocabulary(counts, vocab, open_by_segment)
 
 
 def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
     """The private counts, in memory, and the vocabulary they are over; none by segment."""
-    from bayesgram.private.store import load_user_counts
+    from bayesgram.private.counts_io import load_user_counts
 
     return _with_vocabulary(counts, vocab, load_user_counts)
 
@@ -180,7 +179,7 @@ def _with_vocabulary(counts: Path, vocab: Path, read: "Callable[..., Read]") -> 
 
 def paper_of(expected_users: int | None, **mechanism_options: Any) -> "Paper":  # noqa: ANN401 - checked by Paper
     """The paper's mechanism; a public round figure of users sets the bounds that are not given."""
-    from bayesgram.mechanisms.paper import Paper, paper_bounds
+    from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 
     given = {name: value for name, value in mechanism_options.items() if value is not None}
     if expected_users is None:
@@ -191,7 +190,7 @@ def paper_of(expected_users: int | None, **mechanism_options: Any) -> "Paper":  
 
 def grid_of(slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensitivity | None) -> "Grid":
     """The settings that Algorithm 2 chooses from."""
-    from bayesgram.mechanisms.tuning import Grid
+    from bayesgram.paper.algorithm_2 import Grid
 
     given = {
         "slopes": None if slopes is None else tuple(several("slopes", slopes, real, "0.001,0.01,0.1")),
@@ -216,10 +215,10 @@ OPTIONS_OF = {
 def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism":  # noqa: ANN401 - checked by each mechanism
     """The mechanism with the options that were given; an option of another one is refused, not ignored."""
     from bayesgram.mechanisms.gaussian import Gaussian
-    from bayesgram.mechanisms.k_anonymity import KAnonymity
     from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
     from bayesgram.mechanisms.posterior import Posterior
-    from bayesgram.mechanisms.tuning import TunedPaper
+    from bayesgram.paper.algorithm_2 import TunedPaper
+    from bayesgram.paper.k_anonymity import KAnonymity
 
     given = {knob: value for knob, value in mechanism_options.items() if value is not None}
     _check_options(name, given)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayesgram.cli import console, numbers, options
-from bayesgram.cli.held_out import check_picture, save_picture
+from bayesgram.cli import console, options
+from bayesgram.cli.evaluate import check_picture, save_picture
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -152,19 +152,19 @@ def _cells(row: "Row", made: "Plan") -> dict[str, str]:
 
 
 def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
-    from bayesgram.experiments import plots
+    from bayesgram.reports import pictures
 
-    save_picture(lambda: plots.planned(made), plot, force=force)
+    save_picture(lambda: pictures.planned(made), plot, force=force)
 
 
 def _epsilons(text: str | None) -> list[float] | None:
     """Numbers with commas between them; 0,5 is no way to write one half."""
     if text is None:
         return None
-    found = numbers.several("epsilon", text, numbers.real, "0.1,0.2,1")
+    found = options.several("epsilon", text, options.real, "0.1,0.2,1")
     if 0 in found and len(found) > 1:
         raise UsageError(
-            f"--epsilon {text}: commas separate several values, and ε = 0 is none; {numbers.DECIMAL}"
+            f"--epsilon {text}: commas separate several values, and ε = 0 is none; {options.DECIMAL}"
             f" ({'.'.join(text.split(',')) if re.fullmatch(r'0,[0-9]+', text) else '0.5'})."
         )
     return found

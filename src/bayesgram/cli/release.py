@@ -1,4 +1,9 @@
-"""bayesgram release, tune and sensitivity: what goes through a door, and what a door would need."""
+"""What `release` and `infer` say of each segment, where there are some.
+
+--dry-run: what a command would claim and charge, and what could be expected of it. Nothing here is private.
+
+bayesgram release, tune and sensitivity: what goes through a door, and what a door would need.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,18 +12,132 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from bayesgram.cli import charge, console, dry_runs, mechanisms, options, spark
-from bayesgram.cli.segments import segments_told, show_segments
+from bayesgram.choices import EngineName, MechanismName
+from bayesgram.cli import console, mechanisms, options, spark
 from bayesgram.cli.typed import typed_command
-from bayesgram.engines.choices import EngineName
-from bayesgram.mechanisms.choices import MechanismName
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.base import Mechanism
-    from bayesgram.private.counts import SegmentedCounts
-    from bayesgram.private.over_users import PrivateCounts
+    from bayesgram.mechanisms.discovery import DiscoveryMechanism
+    from bayesgram.mechanisms.dry_run import DryRun
+    from bayesgram.planning.plan import Plan
+    from bayesgram.privacy.accounting import Spend
+    from bayesgram.privacy.ledger import Ledger
+    from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.released.card import Card
+    from bayesgram.releases.card import Card
+    from bayesgram.releases.release import Release
+    from bayesgram.releases.segmented import SegmentedRelease
+
+
+def segments_told(made: "Release | SegmentedRelease", output: Path) -> dict[str, Any]:
+    """For machines: the folder of each segment, and its card."""
+    return (
+        {"segments": found}
+        if (
+            found := {
+                name: {"output": str(output / name), "card": one.card.to_json()}
+                for name, one in _segments_of(made).items()
+            }
+        )
+        else {}
+    )
+
+
+def show_segments(made: "Release | SegmentedRelease") -> None:
+    """Each segment's share of what people write, from noisy counts, and which model its answer is from."""
+    rows = [
+        (name, f"{100 * [*one.card.details['share'].values()][-1]:.2f}%", one.card.details["model"])
+        for name, one in _segments_of(made).items()
+    ]
+    if rows:
+        console.print_table("Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",))
+
+
+def _segments_of(made: "Release | SegmentedRelease") -> "dict[str, Release]":
+    """By name, without that of all people; none where it is not by segment."""
+    from bayesgram.releases.segmented import SegmentedRelease
+
+    if not isinstance(made, SegmentedRelease):
+        return {}
+    return {name: one for name, one in made.items() if one is not made.all}
+
+
+USERS = 1_000_000  # assumed where nobody says how many there are: how many there are is private
+FEWEST = 100  # users of a plan
+NOTHING = "dry run: everything was checked; nothing was spent, drawn or written."
+
+
+def show(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None, *, json: bool) -> None:
+    """What a release would cost, and a plan of it by public numbers."""
+    planned = _plan(checked, vocabulary, expected_users)
+    if json:
+        console.print_json({**checked.to_json(), "plan": None if planned is None else planned.to_json()})
+        return
+    claim = "no ε" if checked.epsilon is None else f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
+    claimed = f"{claim} for {checked.unit} ({checked.guarantee})"
+    told = {"mechanism": checked.mechanism, "claim": claimed, "unit": checked.unit}
+    told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
+    if checked.ledger is not None and checked.left is not None:
+        told |= {"ledger": f"{checked.ledger.population}: {checked.ledger.left()}", "left_then": _left(checked.left)}
+    console.report(told, json=False)
+    _show_plan(planned, expected_users)
+    console.say(NOTHING)
+
+
+def show_discovery(
+    mechanism: "DiscoveryMechanism", ledger: "Ledger | None", unit: str, label: str, *, json: bool
+) -> None:
+    """Noise and level of a discovery, and what it would cost."""
+    threshold, budget = mechanism.threshold, mechanism.budget
+    told: dict[str, Any] = {
+        "mechanism": mechanism.name,
+        "claim": f"ε = {budget.epsilon:g}, δ = {budget.delta:g} ({label})",
+        "unit": unit,
+        "noise_multiplier": threshold.multiplier,
+        "threshold": threshold.level,
+        "failure_probability": threshold.failure,
+        "rounds": mechanism.settings.rounds,
+    }
+    spend = {**vars(threshold.spend), "mu_squared": threshold.spend.mu_squared}
+    population = {} if ledger is None else {"ledger": ledger.population}
+    if json:
+        console.print_json({"dry_run": True, **told, **population, "spend": spend})
+        return
+    console.report({**told, **population, "charge": _charge(threshold.spend)}, json=False)
+    console.say(NOTHING)
+
+
+def _plan(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None) -> "Plan | None":
+    """Only of the mechanism that plans are made for."""
+    from bayesgram.planning.plan import plan
+
+    users = USERS if expected_users is None else expected_users
+    if checked.mechanism != "posterior" or checked.epsilon is None or users < FEWEST:
+        return None
+    with console.step("Simulating a release"):
+        return plan(vocabulary, users=users, epsilon=checked.epsilon, delta=checked.delta)
+
+
+def _show_plan(planned: "Plan | None", expected_users: int | None) -> None:
+    from bayesgram.cli import plan
+
+    if planned is None:
+        return
+    if expected_users is None:
+        console.say(f"note: {USERS:,} users are assumed; say how many, roughly, with --expected-users.")
+    plan.show(planned)
+
+
+def _charge(spend: "Spend") -> str:
+    parts = {"μ²": spend.mu_squared, "1/σ²": spend.inverse_variance, "pure ε": spend.pure_epsilon}
+    parts |= {"failure probability": spend.failure}
+    return ", ".join(f"{name} = {value:.6g}" for name, value in parts.items() if value)
+
+
+def _left(left: tuple[float, float]) -> str:
+    gaussian, pure = left
+    return f"ε = {gaussian:g} for a Gaussian release, or {pure:g} for a pure-ε one" if gaussian or pure else "nothing"
 
 
 def release(
@@ -57,14 +176,14 @@ def release(
 
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
-    from bayesgram.files.writing import check_writable
+    from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms import base
     from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import THESE_DATA, check_unit
-    from bayesgram.private.store import segments_of
-    from bayesgram.released.release import CONTENTS
-    from bayesgram.released.segmented import SegmentedRelease, contents_of
+    from bayesgram.private.counts_io import segments_of
+    from bayesgram.releases.release import CONTENTS
+    from bayesgram.releases.segmented import SegmentedRelease, contents_of
 
     segments = segments_of(counts)
     contents = CONTENTS if segments is None else contents_of(segments)
@@ -84,9 +203,9 @@ def release(
         if dry_run:
             base.Output.of(output, vocabulary, user_counts, force=force).check()
             checked = check_only(user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit)
-            dry_runs.show(checked, vocabulary, expected_users, json=json)
+            show(checked, vocabulary, expected_users, json=json)
             return
-        charged = None if ledger is None else charge.begin(ledger, budget, output)
+        charged = None if ledger is None else console.begin(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as tell:
             made = base.release(
                 user_counts,
@@ -103,7 +222,7 @@ def release(
                 on_reserved=None if charged is None else charged.reserved,
                 on_progress=tell,
             )
-    charge.done()
+    console.done()
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
         console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
@@ -118,7 +237,7 @@ def _opened(
     counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
     """The private counts, by segment or not, the vocabulary they are over, and the door for them."""
-    from bayesgram.private.store import segments_of
+    from bayesgram.private.counts_io import segments_of
 
     segments = segments_of(counts)
     if segments is not None:
@@ -133,7 +252,7 @@ def _opened(
 
 def _draw_norms(card: "Card") -> None:
     """Bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.released.norms import norm_bins
+    from bayesgram.releases.card import norm_bins
 
     bins = norm_bins(card)
     if bins:
@@ -162,9 +281,9 @@ def tune(
 
     Example: bayesgram tune counts --vocab vocab.parquet --epsilon 0.1
     """
-    from bayesgram.mechanisms import tuning
     from bayesgram.mechanisms.base import Randomness
-    from bayesgram.mechanisms.paper import Paper
+    from bayesgram.paper import algorithm_2
+    from bayesgram.paper.algorithm_1 import Paper
     from bayesgram.privacy.budget import Budget
 
     Budget(epsilon)
@@ -173,7 +292,7 @@ def tune(
     settings = mechanisms.grid_of(**vars(grid))
     user_counts, vocabulary = mechanisms.load(counts, vocab)
     with console.step(f"Scoring {len(settings.slopes) * len(settings.rhos)} settings"):
-        chosen: Paper = tuning.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings).paper
+        chosen: Paper = algorithm_2.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings).paper
     console.report(
         {
             "slope": chosen.slope,
@@ -207,7 +326,7 @@ def sensitivity(
     """
     from time import perf_counter
 
-    from bayesgram.audit.utility import DISCLOSURE
+    from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.mechanisms.base import Randomness
 
     paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, slope=slope)

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayesgram.cli import console, options
-from bayesgram.cli.vocabularies import belonging
+from bayesgram.cli.named_inputs import belonging
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.public.discovery import Discovery
-    from bayesgram.released.comparison import Comparison
-    from bayesgram.released.release import Release
-    from bayesgram.released.report_private import PrivatePart
-    from bayesgram.released.report_views import DiscoveryView
+    from bayesgram.comparison.comparison import Comparison
+    from bayesgram.public.discovered_ngrams import Discovery
+    from bayesgram.releases.release import Release
+    from bayesgram.reports.report import PrivatePart
+    from bayesgram.reports.views import DiscoveryView
 
     Named = list[tuple[str, Release]]
 
@@ -65,18 +65,17 @@ def report(
 
     Example: bayesgram report out --vocab vocab.parquet -o report.html
     """
-    console.without_pandas()
-    from bayesgram.cli import named_releases
-    from bayesgram.files.writing import check_writable, write_file_atomically
-    from bayesgram.public.discovery import Discovery, is_discovery
-    from bayesgram.released.labels import weakest_label
-    from bayesgram.released.release import Release
-    from bayesgram.released.report import page
-    from bayesgram.released.report_views import ReleaseView
-    from bayesgram.released.verdict import CuratorStatements
+    from bayesgram.cli import named_inputs
+    from bayesgram.io.atomic import check_writable, write_file_atomically
+    from bayesgram.public.discovered_ngrams import Discovery, is_discovery
+    from bayesgram.releases.provenance import weakest_label
+    from bayesgram.releases.release import Release
+    from bayesgram.reports.explanation import CuratorStatements
+    from bayesgram.reports.report import page
+    from bayesgram.reports.views import ReleaseView
 
     audits = audit or []
-    names = named_releases.names(releases)
+    names = named_inputs.names(releases)
     given = [*(vocab or []), *([] if against is None else [against])]
     check_writable(output, force=force, inputs=[*names, *audits, *given])
     found = [(name, Discovery.load(path)) for path, name in names.items() if is_discovery(Path(path))]
@@ -100,7 +99,7 @@ def report(
 
 def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
     """Public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.released.release import fits
+    from bayesgram.releases.release import fits
 
     known = belonging(vocab, releases) if releases else []
     return [next((each.prior for each in known if fits(release, each)), None) for _, release in releases]
@@ -108,14 +107,14 @@ def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
 
 def _changes(releases: "Named") -> "Comparison":
     """What rose and fell over these releases, in the order they were given."""
-    from bayesgram.released.comparison import compare
+    from bayesgram.comparison.comparison import compare
 
     return compare(*(release for _, release in releases), names=[name for name, _ in releases])
 
 
 def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
     """A discovery, as the page tells it."""
-    from bayesgram.released.report_views import DiscoveryView
+    from bayesgram.reports.views import DiscoveryView
 
     columns = found.ngrams.to_pylist(), found.orders, found.weights
     return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
@@ -127,10 +126,10 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     if against is None and not audits:
         return None
-    from bayesgram.audit import summary
-    from bayesgram.audit.utility import DISCLOSURE
-    from bayesgram.private.stored import open_by_segment
-    from bayesgram.released.report_private import PrivatePart
+    from bayesgram.audit import runner
+    from bayesgram.audit.evaluation import DISCLOSURE
+    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.reports.report import PrivatePart
 
     found = []
     if against is not None:
@@ -139,5 +138,5 @@ def _private(
         with console.step("Reading counts"):
             counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
-        found = summary.scores(counts, releases, public)
-    return PrivatePart(DISCLOSURE, found, [summary.load_attacks(path) for path in audits])
+        found = runner.scores(counts, releases, public)
+    return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])

@@ -62,8 +62,7 @@ def serve(
 
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
-    from bayesgram.cli.named_releases import load
-    from bayesgram.cli.vocabularies import belonging
+    from bayesgram.cli.named_inputs import belonging, load
     from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder

@@ -5,20 +5,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bayesgram.choices import EngineName
 from bayesgram.cli import console
 from bayesgram.cli.mechanisms import load, read
-from bayesgram.engines.choices import EngineName
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.discovery import Settings
     from bayesgram.privacy.budget import Budget
-    from bayesgram.private.over_users import PrivateCounts
+    from bayesgram.private.counts import PrivateCounts
     from bayesgram.private.streaming import CountSummary
-    from bayesgram.public.discovery import Discovery
-    from bayesgram.public.novelty import PublicText
+    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.text.tokens import Tokenizer
+    from bayesgram.text.tokenizer import Tokenizer
 
 BadRows = dict[str, int]
 
@@ -38,7 +38,7 @@ def refuse_segments(engine: EngineName, master: str | None, by: str) -> None:
 
 def check_rounds(rounds: int) -> None:
     """Refuse what a cluster does not do, before anything is read."""
-    from bayesgram.engines.discovery import check_rounds as check
+    from bayesgram.spark.discovery import check_rounds as check
 
     check(rounds)
 
@@ -53,10 +53,10 @@ def vocabulary(
     **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
 ) -> "tuple[Vocabulary, BadRows]":
     """The vocabulary, and why rows were skipped."""
-    from bayesgram.engines.session import session
-    from bayesgram.engines.texts import open_sources
-    from bayesgram.engines.vocabulary import list_of, vocabulary_of
-    from bayesgram.files.columns import Columns
+    from bayesgram.io.records import Columns
+    from bayesgram.spark.frames import open_sources
+    from bayesgram.spark.session import session
+    from bayesgram.spark.vocabulary import list_of, vocabulary_of
 
     with session(master) as spark, console.step("Reading public text on Spark"):
         opened = open_sources(spark, given, Columns(text_column, None, warn_of_users=True), tokenizer)
@@ -78,12 +78,12 @@ def count_to_folder(
     allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
-    from bayesgram.engines.session import session
-    from bayesgram.engines.spark import count_of, save_counts
-    from bayesgram.engines.texts import of_inputs
-    from bayesgram.files import nothing_read
-    from bayesgram.files.columns import Columns
+    from bayesgram.io import nothing_read
+    from bayesgram.io.records import Columns
     from bayesgram.private.streaming import CountSummary
+    from bayesgram.spark.counts import count_of, save_counts
+    from bayesgram.spark.frames import of_inputs
+    from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Counting private text on Spark"):
         texts = of_inputs(spark, private, Columns(text_column, user_column))
@@ -107,11 +107,11 @@ def discover(
     **told: Any,  # noqa: ANN401 - seed and ledger, as of discover_in
 ) -> "Discovery":
     """What many people write and the vocabulary lacks."""
-    from bayesgram.engines.discovery import SparkText
-    from bayesgram.engines.session import session
-    from bayesgram.engines.texts import of_inputs
-    from bayesgram.files.columns import Columns
+    from bayesgram.io.records import Columns
     from bayesgram.mechanisms.discovery import discover_in
+    from bayesgram.spark.discovery import SparkText
+    from bayesgram.spark.frames import of_inputs
+    from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Weighing private text on Spark"):
         text = SparkText(of_inputs(spark, private, Columns(text_column, user_column)), skip_bad_rows=skip_bad_rows)
@@ -126,9 +126,9 @@ def opened(
     if not chosen(engine, master):
         yield (load if in_memory else read)(counts, vocab)
         return
-    from bayesgram.engines.session import session
-    from bayesgram.engines.spark import load_counts
     from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.spark.counts import load_counts
+    from bayesgram.spark.session import session
 
     vocabulary = Vocabulary.load(vocab)
     with session(master) as spark:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids
-from bayesgram.inference.measured import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 
 SPREAD = 0.8  # τ: log-ratios of private frequencies to any mixture
 PRIOR_DEVIATION = 0.5  # of a weight from 1/K before anything is seen

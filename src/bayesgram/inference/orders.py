@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Floats
-from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.posterior import Inferred, infer
+from bayesgram.inference.model import Inferred, infer
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 from bayesgram.public.vocabulary import Vocabulary
 
 LAST_TOKEN, FIRST_TOKEN = r" [^ ]*$", r"^[^ ]* "

@@ -12,23 +12,21 @@ import numpy as np
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.files.segments import ALL, Segments
-from bayesgram.files.writing import check_writable, published
+from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.segments import ALL, Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.privacy.unit import THESE_DATA, check_unit
-from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.over_users import PrivateCounts
+from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.card import Card
-from bayesgram.released.labels import Ingredient, unique_ingredients, unproved_sentence, weakest_label
-from bayesgram.released.measurements import Measurements
-from bayesgram.released.previous import Previous, PreviousSegments
-from bayesgram.released.release import CONTENTS, Release, largest_size
-from bayesgram.released.segmented import SegmentedRelease, contents_of
-from bayesgram.released.weakness import MOST_USERS
+from bayesgram.releases.card import MOST_USERS, Card
+from bayesgram.releases.measurements import Measurements
+from bayesgram.releases.previous import Previous, PreviousSegments
+from bayesgram.releases.provenance import Ingredient, unique_ingredients, unproved_sentence, weakest_label
+from bayesgram.releases.release import CONTENTS, Release, largest_size
+from bayesgram.releases.segmented import SegmentedRelease, contents_of
 
 USUAL_DELTA = 1e-7
 

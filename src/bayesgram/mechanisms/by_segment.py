@@ -15,23 +15,23 @@ import numpy as np
 
 from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import parallel_map
-from bayesgram.files.segments import ALL, Segments
-from bayesgram.inference.measured import Measured, PublicNgrams
-from bayesgram.inference.measurement_files import join, kept
-from bayesgram.inference.measuring import Choice
-from bayesgram.inference.segments import JointPosterior, by_source, infer_segments
+from bayesgram.inference.chaining import join, kept
+from bayesgram.inference.design import Choice
+from bayesgram.inference.hierarchy import JointPosterior, by_source, infer_segments
+from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.io.segments import ALL, Segments
 from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
 from bayesgram.mechanisms.posterior import Design, Posterior, described
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise
-from bayesgram.private.amounts import Bins
-from bayesgram.private.clip import UNITS, Coordinates, LostWords
+from bayesgram.private.clipping import UNITS, Coordinates, LostWords
 from bayesgram.private.counts import SegmentedCounts
+from bayesgram.private.norm_histogram import Bins
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.card import DRIFT, SINCE
-from bayesgram.released.previous import PreviousSegments
-from bayesgram.released.segmented import SegmentedRelease
+from bayesgram.releases.card import DRIFT, SINCE
+from bayesgram.releases.previous import PreviousSegments
+from bayesgram.releases.segmented import SegmentedRelease
 
 SEGMENT_PART = 0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
 

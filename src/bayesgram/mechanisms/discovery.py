@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError, whole_number
-from bayesgram.files import Records, read_records
-from bayesgram.files.writing import check_writable, published
-from bayesgram.inference.scheduling import RoundSchedule
+from bayesgram.inference.discovery_weights import RoundSchedule
+from bayesgram.io import Records, read_records
+from bayesgram.io.atomic import check_writable, published
+from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     Randomness,
     budget_of,
@@ -38,20 +39,16 @@ from bayesgram.privacy.accounting import Allowance
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
-from bayesgram.privacy.threshold import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
+from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
 from bayesgram.privacy.unit import THESE_DATA, check_unit
-from bayesgram.private.candidate_lists import CandidateLists, Rounds, list_candidates
-from bayesgram.private.candidate_sums import Bound, Candidates, sum_candidates
-from bayesgram.private.clip import UNITS
+from bayesgram.private.candidates import Bound, CandidateLists, Candidates, Rounds, list_candidates, sum_candidates
+from bayesgram.private.clipping import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck, compared
-from bayesgram.public.discovery import CONTENTS, MECHANISM, Discovery
-from bayesgram.public.extending import extended
-from bayesgram.public.novelty import PublicText
-from bayesgram.public.vocabulary import MEMORY, Vocabulary
-from bayesgram.released.card import Card
-from bayesgram.released.labels import unproved_sentence, weakest_label
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.origins import DiscoveryClaim
+from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
+from bayesgram.public.vocabulary import MEMORY, Vocabulary, extended
+from bayesgram.releases.card import Card
+from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
 from bayesgram.text.ngrams import END, START, ngram_orders
 
 Reserve = Callable[[], None]

@@ -19,10 +19,9 @@ from bayesgram.mechanisms.base import (
 from bayesgram.privacy.accounting import Spend, gaussian_left, pure_left
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_contents import Contents
+from bayesgram.privacy.ledger_io import Contents
 from bayesgram.privacy.unit import THESE_DATA
-from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.over_users import PrivateCounts
+from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 

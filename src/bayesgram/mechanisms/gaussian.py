@@ -10,10 +10,10 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, norm
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clip import UNITS, Coordinates, check_clip_norm, clipped_sum
-from bayesgram.private.over_users import PrivateCounts
+from bayesgram.private.clipping import UNITS, Coordinates, check_clip_norm, clipped_sum
+from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.measurements import NGRAM, Block, Measurements
+from bayesgram.releases.measurements import NGRAM, Block, Measurements
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need, norm
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.noise import NoiseSource
-from bayesgram.private.clip_counts import check_max_total, clip
-from bayesgram.private.over_users import PrivateCounts
+from bayesgram.private.clipping import check_max_total, clip
+from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
 
 STATEMENT = "ε-differential privacy, for every dataset: the noise follows public bounds alone."

@@ -16,18 +16,18 @@ import numpy as np
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
-from bayesgram.files.segments import Segments
-from bayesgram.inference.distortion import FIRST_WORD_GROUPS, FirstWords, first_word_groups
-from bayesgram.inference.measured import Lost, Measured, PublicNgrams
-from bayesgram.inference.measurement_files import join, kept
-from bayesgram.inference.measuring import (
+from bayesgram.inference.chaining import join, kept
+from bayesgram.inference.design import (
     AMOUNT_SHARE,
+    FIRST_WORD_GROUPS,
     GROUPS,
     NORM_EDGES,
     Amounts,
     Choice,
+    FirstWords,
     TypicalUser,
     best_choice,
+    first_word_groups,
     largest_amounts,
     lost_words,
     most_lost_words,
@@ -35,20 +35,22 @@ from bayesgram.inference.measuring import (
     typical,
 )
 from bayesgram.inference.mixing import kinds_of, likely_weights
+from bayesgram.inference.model import Inferred, models_told, sources_told
+from bayesgram.inference.noisy_counts import Lost, Measured, PublicNgrams
 from bayesgram.inference.orders import infer_orders
-from bayesgram.inference.posterior import Inferred, models_told, sources_told
+from bayesgram.io.segments import Segments
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.amounts import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
-from bayesgram.private.clip import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
-from bayesgram.private.over_users import PrivateCounts
+from bayesgram.private.clipping import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
+from bayesgram.private.counts import PrivateCounts
+from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.card import DRIFT
-from bayesgram.released.previous import Previous, PreviousSegments, followed
-from bayesgram.released.release import Release
-from bayesgram.released.segmented import SegmentedRelease
+from bayesgram.releases.card import DRIFT
+from bayesgram.releases.previous import Previous, PreviousSegments, followed
+from bayesgram.releases.release import Release
+from bayesgram.releases.segmented import SegmentedRelease
 
 if TYPE_CHECKING:
     from bayesgram.mechanisms.by_segment import BySegment

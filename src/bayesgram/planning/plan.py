@@ -1,24 +1,129 @@
-"""A plan: what accuracy to expect at several ε, or which ε reaches an accuracy, before anything is spent.
+"""The smallest ε that reaches a target: of a public list, in few simulations.
+
+Accuracy grows with ε, nearly steadily, as the simulated people stay the same; so the place is looked for by halving.
+
+What each of several releases may spend: of a budget that they share, or of what a ledger has left.
+
+In:  a budget or a ledger, and how many releases.   Out: the ε and δ of each, as `bayesgram release` would be asked.
+They compose as a ledger composes them: 1/σ² adds up. Reads ledgers; charges none.
+
+A plan: what accuracy to expect at several ε, or which ε reaches an accuracy, before anything is spent.
 
 In:  a vocabulary, assumptions about the people, a budget (given, or what a ledger has left).   Out: a `Plan`.
 All of it is simulated (simulation.py): made-up people and noise. Reads no private data and charges no ledger.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from bayesgram.arguments import checked
 from bayesgram.cores import parallel_map
-from bayesgram.errors import UsageError, whole_number
-from bayesgram.planning.planner import MOST_DRAWS, MOST_NGRAMS, Planner, PlanRequest
-from bayesgram.planning.search import first_that_reaches
-from bayesgram.planning.shares import Shares
-from bayesgram.planning.simulation import RANGES, Assumed, Expected
+from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.planning.simulation import MOST_DRAWS, MOST_NGRAMS, RANGES, Assumed, Expected, Planner, PlanRequest
+from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
+from bayesgram.privacy.ledger_io import Contents
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.weakness import weaknesses
+from bayesgram.releases.card import weaknesses
+
+STEPS = (10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90)  # of a decade
+DECADES = (0.01, 0.1, 1.0, 10.0)
+
+
+class HasEpsilon(Protocol):
+    """A row of a plan."""
+
+    @property
+    def epsilon(self) -> float:
+        """Of all releases together."""
+
+
+SearchRow = TypeVar("SearchRow", bound=HasEpsilon)
+
+
+def candidates(largest: float) -> list[float]:
+    """About 24 values a decade from 0.01 up to the largest, and that itself.
+
+    >>> candidates(0.0123), len(candidates(10.0))
+    ([0.01, 0.011, 0.012, 0.0123], 73)
+    """
+    found = [round(decade * step / 10, 3) for decade in DECADES for step in STEPS]
+    return [*(epsilon for epsilon in found if epsilon < largest), largest]
+
+
+def first_that_reaches(
+    reached: Callable[[SearchRow], bool], row_of: Callable[[float], SearchRow], largest: float
+) -> tuple[float | None, list[SearchRow]]:
+    """The smallest candidate that reaches it, None if the largest doesn't; and all rows that were made, by ε."""
+    wanted = candidates(largest)
+    rows: dict[float, SearchRow] = {}
+
+    def is_enough(epsilon: float) -> bool:
+        rows[epsilon] = row_of(epsilon)
+        return reached(rows[epsilon])
+
+    found = None
+    if is_enough(largest):
+        found = wanted[bisect_left(wanted, True, hi=len(wanted) - 1, key=is_enough)]
+    return found, [rows[epsilon] for epsilon in sorted(rows)]
+
+
+MOST_RELEASES = 10_000
+LARGEST = 10.0  # ε from which on no promise protects: no plan is looked for above
+
+
+@dataclass(frozen=True)
+class Shares:
+    """So many releases within one budget, beside what was spent before."""
+
+    delta: float
+    releases: int = 1
+    limit: Budget | None = None  # of the ledger
+    spent: Sequence[Spend] = ()  # on the ledger
+
+    def __post_init__(self) -> None:
+        if Budget(1.0, self.delta).delta == 0:
+            raise UsageError("delta=0: the mechanism needs a delta above 0, such as 1e-7.")
+        whole_number("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
+
+    @classmethod
+    def of_ledger(cls, contents: Contents, releases: int = 1) -> "Shares":
+        """What a ledger has left; one that has nothing left is refused."""
+        if not contents.budget.delta:
+            raise UsageError(
+                f"the ledger of {contents.population!r} has δ = 0, which only pure-ε releases fit, and a plan is of"
+                " Gaussian ones; use a ledger of δ > 0."
+            )
+        found = cls(contents.budget.delta, releases, contents.budget, tuple(contents.spends))
+        if not found.largest:
+            raise BayesgramError(
+                f"nothing is left of the ledger of {contents.population!r}: its budget is ε ="
+                f" {contents.budget.epsilon:g} at δ = {contents.budget.delta:g}, and all of it is spent."
+            )
+        return found
+
+    @property
+    def largest(self) -> float:
+        """The largest ε of all releases together that may be planned with; 0 if nothing is left."""
+        return LARGEST if self.limit is None else min(LARGEST, gaussian_left(self.spent, self.limit))
+
+    def each(self, epsilon: float, noise_of: Callable[[Budget], GaussianNoise]) -> Budget:
+        """The budget of one release where all together have this ε; `noise_of` says what a release adds."""
+        whole = Budget(epsilon, self.delta)
+        part = epsilon if self.releases == 1 else gaussian_left([], whole, self.releases)
+        if not part:
+            raise UsageError(f"releases={self.releases}: too many for epsilon={epsilon:g}; nothing is left for each.")
+        each = Budget(part, self.delta)
+        if not fits([*self.spent, *[noise_of(each).spend] * self.releases], self.limit or whole):
+            raise UsageError(
+                f"epsilon={epsilon:g}: more than there is; the largest that fits is about {self.largest:g}."
+            )
+        return each
+
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0)
 DELTA = 1e-7

@@ -1,30 +1,251 @@
-"""Counts per user: users × 𝒱, sparse.
+"""Rows of (user, n-gram, count) as CSR arrays: brought together by user, sorted, and added up.
+
+In:  rows in any order.   Out: where each user begins, ascending n-grams, counts ≥ 1.   Does not know who a user is.
+
+What may be asked of counts per user, wherever they are: sums over users, or the largest of something.
+
+A question is a function of some whole users (`Rows`) that gives an array; the answers for all users are merged by
+`np.add` or `np.maximum`. So one machine and a cluster run the same kernels, and as sums of integers do not depend on
+who was asked first, they give the same bits. Does not hold users: `UserCounts` and an engine's counts do.
+
+Counts per user: users × 𝒱, sparse.
 
 In:  records of users (text), or a Parquet file of (user, n-gram id, count).   Out: `UserCounts`.
 All records of a user are merged, over all files, before anything else happens to them. Does not clip.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
-from bayesgram.cores import CORES
+from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import UsageError
-from bayesgram.files import Records, read_records
-from bayesgram.files.segments import Segments
+from bayesgram.io import Records, read_records
+from bayesgram.io.segments import Segments
+from bayesgram.kernels import copy_part, inlined, kernel
 from bayesgram.notebook import html
-from bayesgram.private.csr import MAX_COUNT, are_csr, csr_rows, in_order
-from bayesgram.private.over_users import Array, PrivateCounts, Rows, in_blocks
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable, hash_rows
-from bayesgram.text.tokens import buffers
+from bayesgram.text.tokenizer import buffers
+
+MAX_COUNT = np.iinfo(np.int32).max  # larger counts stay there: every mechanism clips far below
+SHORT = 32  # rows that are sorted in the simplest way
+DIGIT = 8  # bits by which longer ones are sorted at a time
+
+
+def csr_rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
+    """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
+    begins, keys = _by_user(users, ngrams, counts, first, size)
+    longest, largest = int(np.diff(begins).max(initial=0)), int(ngrams.max(initial=0))
+    return _merge(begins, keys, np.empty(longest, np.int64), largest)
+
+
+@kernel
+def _by_user(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Integers]:
+    """Where the rows of each of `size` users begin, and all of their rows: n-gram above, count below."""
+    begins = np.zeros(size + 1, np.int64)
+    for user in users:
+        if 0 <= user - first < size:
+            begins[user - first + 1] += 1
+    for user in range(size):
+        begins[user + 1] += begins[user]
+    fill = begins[:-1].copy()
+    keys = np.empty(begins[-1], np.int64)
+    for at in range(users.size):
+        user = users[at] - first
+        if 0 <= user < size:
+            keys[fill[user]] = np.int64(ngrams[at]) << 32 | np.int64(counts[at])
+            fill[user] += 1
+    return begins, keys
+
+
+@kernel
+def _merge(begins: Integers, keys: Integers, spare: Integers, largest: int) -> tuple[Integers, Ids, Ids]:
+    """CSR arrays: sort each user's rows, and add up equal n-grams."""
+    starts = np.zeros(begins.size, np.int64)
+    merged_ngrams, merged_counts = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
+    bins = np.empty(1 << DIGIT, np.int64)
+    written = 0
+    for user in range(begins.size - 1):
+        row = keys[begins[user] : begins[user + 1]]
+        if row.size <= SHORT:
+            _insertion_sort(row)
+        elif not _ascending(row):
+            _radix_sort(row, largest, spare, bins)
+        for key in row:
+            ngram = np.int32(key >> 32)
+            number = key & 0xFFFFFFFF
+            if written > starts[user] and merged_ngrams[written - 1] == ngram:
+                merged_counts[written - 1] = min(merged_counts[written - 1] + number, MAX_COUNT)
+            else:
+                merged_ngrams[written] = ngram
+                merged_counts[written] = number
+                written += 1
+        starts[user + 1] = written
+    return starts, merged_ngrams[:written].copy(), merged_counts[:written].copy()
+
+
+@kernel
+def in_order(users: Ids, ngrams: Ids) -> bool:
+    """Whether users ascend, and the n-grams of each."""
+    for at in range(1, users.size):
+        if users[at] < users[at - 1] or (users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]):
+            return False
+    return True
+
+
+@inlined
+def _insertion_sort(row: Integers) -> None:
+    for at in range(1, row.size):
+        key, place = row[at], at
+        while place > 0 and row[place - 1] > key:
+            row[place] = row[place - 1]
+            place -= 1
+        row[place] = key
+
+
+@inlined
+def _radix_sort(row: Integers, largest: int, spare: Integers, bins: Integers) -> None:
+    """Sort by n-gram, a digit after the other from the lowest on; which of equal ones comes first does not matter."""
+    shift, last = 32, (1 << DIGIT) - 1
+    while largest:
+        bins[:] = 0
+        for key in row:
+            bins[key >> shift & last] += 1
+        begin = 0
+        for digit in range(bins.size):
+            begin, bins[digit] = begin + bins[digit], begin
+        for key in row:
+            spare[bins[key >> shift & last]] = key
+            bins[key >> shift & last] += 1
+        copy_part(spare, 0, row.size, row, 0)
+        shift, largest = shift + DIGIT, largest >> DIGIT
+
+
+@inlined
+def _ascending(row: Integers) -> bool:
+    for at in range(1, row.size):
+        if row[at] < row[at - 1]:
+            return False
+    return True
+
+
+@kernel
+def are_csr(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int) -> bool:
+    """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
+    if starts.size != users + 1 or starts[0] != 0 or starts[-1] != ngrams.size or counts.size != ngrams.size:
+        return False
+    for user in range(users):
+        last = -1
+        if not 0 <= starts[user] <= starts[user + 1] <= ngrams.size:
+            return False
+        for at in range(starts[user], starts[user + 1]):
+            if not last < ngrams[at] < vocabulary_size or counts[at] < 1:
+                return False
+            last = ngrams[at]
+    return True
+
+
+Array = TypeVar("Array", bound=NDArray[Any])
+
+
+class Rows(NamedTuple):
+    """Some users, whole: user u has `ngrams[starts[u] : starts[u + 1]]`, ascending. `starts` may begin anywhere."""
+
+    starts: Integers
+    ngrams: Ids
+    counts: Ids
+    users: pa.LargeBinaryArray | None = None  # ids, where they are known
+
+
+NOBODY = Rows(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), pa.array([], pa.large_binary()))
+
+
+class OverUsers(ABC):
+    """Counts of users over a vocabulary, of which only answers about all of them together can be had."""
+
+    vocabulary_size: int
+
+    @abstractmethod
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Ask all users, some at a time, and merge the answers."""
+
+    @cached_property
+    def totals(self) -> Integers:
+        """c: how often each n-gram occurs over all users."""
+        return self.over_users(partial(_totals, size=self.vocabulary_size))
+
+    @cached_property
+    def users_per_ngram(self) -> Integers:
+        """N: how many users have each n-gram."""
+        return self.over_users(partial(_users_per_ngram, size=self.vocabulary_size))
+
+
+class PrivateCounts(OverUsers):
+    """What a mechanism is given: counts as people wrote them, not yet bounded."""
+
+    vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
+
+    def once(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
+        """A sum over these users. A subclass may remember it by its name, where many releases share it (figures)."""
+        return make()
+
+    def check_vocabulary(self, size: int, fingerprint: str) -> None:
+        """Refuse a vocabulary that these counts were not made with."""
+        if self.vocabulary_size != size or self.vocabulary_fingerprint not in {None, fingerprint}:
+            mine = "unknown" if self.vocabulary_fingerprint is None else f"{self.vocabulary_fingerprint[:12]}…"
+            raise UsageError(
+                f"the counts belong to the vocabulary {mine} of {self.vocabulary_size:,} n-grams, and this one is"
+                f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
+            )
+
+
+def in_blocks(rows: Rows, measure: Callable[[Rows], Array]) -> list[Array]:
+    """The answers of runs of users, in order, asked on all cores: kernels release the GIL."""
+
+    def block(users: tuple[int, int]) -> Array:
+        first, last = users
+        ids = None if rows.users is None else rows.users[first:last]
+        return measure(Rows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
+
+    return parallel_map(block, user_blocks(rows.starts, CORES))
+
+
+def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:
+    """Runs of whole users with about as many nonzeros each."""
+    edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
+    edges[0], edges[-1] = 0, starts.size - 1
+    return [(int(first), int(last)) for first, last in pairwise(edges)]
+
+
+def _totals(rows: Rows, size: int) -> Integers:
+    part = slice(rows.starts[0], rows.starts[-1])
+    return totals_of(rows.ngrams[part], rows.counts[part], size)
+
+
+def _users_per_ngram(rows: Rows, size: int) -> Integers:
+    return np.bincount(rows.ngrams[rows.starts[0] : rows.starts[-1]], minlength=size)
+
+
+@kernel
+def totals_of(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
+    """How often each n-gram occurs."""
+    totals = np.zeros(vocabulary_size, np.int64)
+    for at in range(ngrams.size):
+        totals[ngrams[at]] += counts[at]
+    return totals
+
 
 PENDING = 1 << 24  # occurrences kept before they are merged
 

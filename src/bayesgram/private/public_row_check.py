@@ -16,10 +16,10 @@ import numpy as np
 
 from bayesgram.arrays import Bools, Hashes, Integers
 from bayesgram.errors import UsageError
-from bayesgram.files import Records
+from bayesgram.io import Records
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import RowSample
-from bayesgram.text.tokens import Tokenizer, chunks
+from bayesgram.text.tokenizer import Tokenizer, chunks
 
 # Hashes that are kept of private rows. A share of 2% among so many is known to ±0.11% (one
 # standard deviation), one of 5% to ±0.17%.

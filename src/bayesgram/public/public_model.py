@@ -25,29 +25,25 @@ import pyarrow.compute as pc
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError, UsageError, whole_number
-from bayesgram.files import Records, read_records
-from bayesgram.files.formats import check_format, read_json
-from bayesgram.files.temporary import scratch_folder
-from bayesgram.files.writing import check_writable, write_folder_atomically
-from bayesgram.public.kneser_ney import whole_layout
-from bayesgram.public.ngram_levels import Counts
-from bayesgram.public.opening import PUBLIC_MODEL, Opened, open_sources, text_of
-from bayesgram.public.prior import source_distributions
-from bayesgram.public.pruning import Pruning
-from bayesgram.public.sources import MOST_SOURCES, UNNAMED, by_name, check_names
-from bayesgram.public.vocabulary import MEMORY, Vocabulary
-from bayesgram.released import model_files
-from bayesgram.released.estimate import FORBIDDEN, words_of
-from bayesgram.released.fitting import FullSize, fitted
-from bayesgram.released.interpolation import interpolate
-from bayesgram.released.language_model import LanguageModel, made_from_told
-from bayesgram.released.moving import people_model
-from bayesgram.released.quantisation import BITS, MORE_FOR_BACKOFFS
-from bayesgram.released.release import Release, check_vocabulary
-from bayesgram.released.trie import UNKNOWN
+from bayesgram.io import Records, read_records
+from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
+from bayesgram.io.formats import check_format, read_json
+from bayesgram.lm import files
+from bayesgram.lm.estimate import FORBIDDEN, words_of
+from bayesgram.lm.interpolation import interpolate, people_model
+from bayesgram.lm.kneser_ney import whole_layout
+from bayesgram.lm.language_model import FullSize, LanguageModel, fitted, made_from_told
+from bayesgram.lm.ngram_counts import Counts
+from bayesgram.lm.pruning import Pruning
+from bayesgram.lm.quantisation import BITS, MORE_FOR_BACKOFFS
+from bayesgram.lm.trie import UNKNOWN
+from bayesgram.public.mixture import MOST_SOURCES, UNNAMED, by_name, check_names
+from bayesgram.public.sources import PUBLIC_MODEL, Opened, open_sources, text_of
+from bayesgram.public.vocabulary import MEMORY, Vocabulary, source_distributions
+from bayesgram.releases.release import Release, check_vocabulary
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
-from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text.tokenizer import Tokenizer, buffers
 from bayesgram.version import VERSION
 
 FORMAT = 1
@@ -220,7 +216,7 @@ class PublicModel:
             )
         models = {}
         for name, own in zip(_names(folder), FOLDERS, strict=False):
-            if not (folder / own / model_files.ABOUT).is_file():
+            if not (folder / own / files.ABOUT).is_file():
                 raise damaged(path)
             models[name] = LanguageModel.load(folder / own)
         try:
@@ -274,7 +270,7 @@ def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] =
     target = check_writable(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
-            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(model_files.REPLACED)
+            not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.REPLACED)
         ):
             raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another `model`.")
 

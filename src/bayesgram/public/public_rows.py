@@ -17,10 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files.formats import check_format, read_whole
-from bayesgram.files.writing import write_file_atomically
+from bayesgram.io.atomic import write_file_atomically
+from bayesgram.io.formats import check_format, read_whole
 from bayesgram.text.row_hashes import ALL, RowSample, long_row, new_salt
-from bayesgram.text.tokens import Tokenizer
+from bayesgram.text.tokenizer import Tokenizer
 
 ENDING = ".rows"
 FORMAT = 1

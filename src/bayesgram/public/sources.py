@@ -1,84 +1,228 @@
-"""Public sources side by side: their names, their counts, and the mixture of them in whole numbers.
+"""What a public source is: text, or n-grams that were counted or modelled before.
 
-In:  counts of the same n-grams in several sources.   Out: one count for each n-gram; all sources weigh alike.
-Does not read text or files.
+In:  what a person names.   Out: records of text; or `Listed` n-grams with counts: of an ARPA file or a model folder
+(their joint probabilities), a release (its probabilities) or another vocabulary (its counts). What was published is
+public, so a release may be a source; nothing private is read.
 """
 
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import logging
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from bayesgram.arrays import Integers
+from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
-from bayesgram.text.ngrams import distinct_orders
+from bayesgram.io import RecordReader, Records
+from bayesgram.public import vocabulary_io
+from bayesgram.public.mixture import UNNAMED
+from bayesgram.releases.provenance import Ingredient, Provenance, printable_name, unproved_sentence
+from bayesgram.text.ngrams import END, START
+from bayesgram.text.tokenizer import Tokenizer
 
-MOST_SOURCES = 20
-UNNAMED = "public"  # what one source without a name is called
-NAME = re.compile("[A-Za-z0-9_.-]{1,32}")
-NAMES = "a name has 1 to 32 letters (a to z), digits, ., - or _"
+UNITS = 10**8  # what probabilities are counted in
+ARPA = (".arpa", ".arpa.gz")
+CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
+PUBLIC_MODEL = "public.json"  # what a public model has, which holds a model folder for each of its sources
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """How often one public source has each n-gram of a vocabulary."""
+class Listed:
+    """N-grams, each once, of one order or several, and how often they occur."""
 
-    name: str
+    ngrams: pa.LargeStringArray
     counts: Integers
+    path: Path
+    provenance: Provenance = field(default_factory=Provenance)  # what it is from, where that is about people
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Refuse what no set of sources is called, and more sources than there may be."""
-    for name in names:
-        if not NAME.fullmatch(name):
-            raise UsageError(f"source {name!r}: {NAMES}.")
-    if len(set(names)) < len(names):
-        twice = next(name for name in names if list(names).count(name) > 1)
-        raise UsageError(f"source {twice!r}: two sources have this name; give every source a name of its own.")
-    if len(names) > MOST_SOURCES:
-        raise UsageError(f"{len(names)} sources: a vocabulary has 1 to {MOST_SOURCES}; join some of them.")
+Opened: TypeAlias = Iterable[Records] | Listed
+Read: TypeAlias = Callable[[Any], Iterable[Records]]
+Counted: TypeAlias = tuple[pa.LargeStringArray, Integers, Provenance]  # n-grams, counts, and where they are from
 
 
-def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.files
-    """The inputs of each source; those that have no names are one source, called ""."""
-    if not isinstance(inputs, Mapping):
-        return {"": inputs}
-    if not inputs:
-        raise UsageError("inputs={}: nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}.")
-    if not all(isinstance(name, str) for name in inputs):
-        raise UsageError(f"inputs: the names of sources must be text; {NAMES}.")
-    check_names(list(inputs))
-    return dict(inputs)
+def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read) -> dict[str, Opened]:
+    """Every source, opened and not yet read; `read` makes records of text."""
+    opened = {name: listed(given, tokenizer, text_column) or read(_named(given)) for name, given in inputs.items()}
+    for first, second, path in _shared_files(opened):
+        logger.warning("warning: %s is read for two sources, %s and %s: it counts for both.", path, first, second)
+    return opened
 
 
-def mixture(by_source: Integers, orders: Integers) -> Integers:
-    """The counts of the equal mixture of sources (K × V), of each order by itself.
-
-    count = S · mean over sources of c_k / S_k, rounded, where S_k is the sum of a source's counts and S = Σ S_k; a
-    source that has none of an order is left out of its mean.
-
-    >>> mixture(np.array([[6, 2, 0], [0, 1, 1]]), np.array([1, 1, 1])).tolist()
-    [4, 4, 2]
-    """
-    mixed = np.zeros(orders.size, np.int64)
-    for order in distinct_orders(orders):
-        rows = np.flatnonzero(orders == order)
-        sums = by_source[:, rows].sum(axis=1)
-        shares = np.zeros(rows.size)
-        for source, total in zip(by_source, sums, strict=True):  # one by one: sums of floats depend on their order
-            if total:
-                shares += source[rows] * (sums.sum() / total)
-        mixed[rows] = np.rint(shares / max(int(np.count_nonzero(sums)), 1)).astype(np.int64)
-    return mixed
+def listed(inputs: Any, tokenizer: Tokenizer, text_column: str) -> Listed | None:  # noqa: ANN401 - paths or tables
+    """The n-grams of a model, release or vocabulary; None for text."""
+    paths = _paths(inputs)
+    opener = next((opener for path in paths if (opener := _opener(path, text_column))), None)
+    if opener is None:
+        return None
+    if len(paths) > 1:
+        raise UsageError(
+            f"{', '.join(map(str, paths))}: a model, release or vocabulary is a source by itself; give each a name of"
+            f" its own, such as news={paths[0]}."
+        )
+    ngrams, counts, provenance = opener(paths[0], tokenizer)
+    vocabulary_io.longest(paths[0], ngrams)
+    return Listed(*_usable(ngrams, counts, boundaries=tokenizer.boundaries), paths[0], provenance)
 
 
-def alike(sources: Sequence[Source]) -> list[tuple[str, str]]:
-    """Pairs of sources that have equal counts for every n-gram: one text, given twice."""
-    return [
-        (first.name, second.name)
-        for first, second in combinations(sources, 2)
-        if np.array_equal(first.counts, second.counts)
-    ]
+def provenance_of(sources: Iterable[Opened]) -> Provenance:
+    """What all sources together are from, where that is about people."""
+    whole = Provenance()
+    for source in sources:
+        if isinstance(source, Listed):
+            whole = whole.joined(source.provenance)
+    return whole
+
+
+def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
+    """The sources, if all of them are text."""
+    for name, source in sources.items():
+        if isinstance(source, Listed):
+            raise UsageError(
+                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
+                " made of text; give its text, or leave `model` out."
+            )
+    return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
+
+
+def is_text(path: str, text_column: str) -> bool:
+    """Whether a path is read as text, if it can be read."""
+    return not _paths(path) or _opener(Path(path), text_column) is None
+
+
+def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
+    """The inputs that are paths on this machine."""
+    given = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
+    return [Path(one) for one in given if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)]
+
+
+def _named(inputs: Any) -> Any:  # noqa: ANN401 - paths or tables
+    """Strings as paths: of public text, a message may show what is not there."""
+    if isinstance(inputs, str):
+        return Path(inputs)
+    return [_named(one) for one in inputs] if isinstance(inputs, list | tuple) else inputs
+
+
+def _opener(path: Path, text_column: str) -> Callable[[Path, Tokenizer], Counted] | None:
+    """What opens a path that is no text."""
+    if _has(path, PUBLIC_MODEL):
+        raise UsageError(
+            f"{path}: a public model holds a model of each of its sources; export the one that is meant with"
+            f" `bayesgram export {path} --source NAME --format model`, and give that."
+        )
+    if path.name.lower().endswith(ARPA) or _has(path, MODEL):
+        return _of_model
+    if _has(path, CARD):
+        return _of_release
+    return _of_vocabulary if _is_vocabulary(path, text_column) else None
+
+
+def _has(folder: Path, name: str) -> bool:
+    """Whether a folder has a file; what can't be looked at is said by whoever reads it as text."""
+    try:
+        return (folder / name).is_file()
+    except OSError:
+        return False
+
+
+def _is_vocabulary(path: Path, text_column: str) -> bool:
+    """Whether a Parquet file has n-grams with counts, and no text."""
+    if path.suffix.lower() not in {".parquet", ".pq"} or not _has(path.parent, path.name):
+        return False
+    try:
+        names = pq.read_schema(path).names
+    except (OSError, ValueError, pa.ArrowException):
+        return False
+    return (
+        text_column not in names
+        and "ngram" in names
+        and ("count" in names or bool(vocabulary_io.source_columns(names)))
+    )
+
+
+def _of_model(path: Path, tokenizer: Tokenizer) -> Counted:
+    from bayesgram.lm.language_model import (
+        LanguageModel,
+        joint_probabilities,
+    )
+
+    model = LanguageModel.open(path)
+    if path.is_dir():  # an ARPA file says no tokenizer, and always has boundaries
+        _check_cut(path, Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries), tokenizer)
+    ngrams, probabilities = joint_probabilities(model, boundaries=tokenizer.boundaries)
+    _warn_unless_proved(path, model.ingredients)
+    return ngrams, _in_units(probabilities), model.provenance
+
+
+def _of_release(path: Path, tokenizer: Tokenizer) -> Counted:
+    from bayesgram.releases.release import Release  # noqa: PLC0415 - few sources are releases
+
+    release = Release.load(path)
+    _check_cut(path, Tokenizer.from_name(release.card.vocabulary["tokenizer"]), tokenizer)
+    provenance = release.provenance(printable_name(path))
+    _warn_unless_proved(path, provenance.ingredients)
+    return release.ngrams, _in_units(release.probabilities), provenance
+
+
+def _warn_unless_proved(path: Path, ingredients: Iterable[Ingredient]) -> None:
+    sentence = unproved_sentence(ingredients)
+    if sentence is not None:
+        logger.warning("warning: %s: %s. A vocabulary made with it is not for publication either.", path, sentence)
+
+
+def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> Counted:
+    from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415 - it opens sources, so it imports this module
+
+    stated = vocabulary_io.stated_tokenizer(pq.read_schema(path))
+    if stated:
+        _check_cut(path, stated, tokenizer)
+    vocabulary = Vocabulary.load(path)
+    _warn_unless_proved(path, vocabulary.ingredients)
+    return vocabulary.ngrams, vocabulary.counts, vocabulary.provenance
+
+
+def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:
+    """Refuse a source whose tokens are others."""
+    if stated != tokenizer:
+        raise UsageError(
+            f"{path}: was made with the tokenizer {stated.name!r}, and this vocabulary is made with {tokenizer.name!r};"
+            " sources must be cut alike: change `tokenizer`, `lowercase` and `boundaries`, or leave it out."
+        )
+
+
+def _in_units(probabilities: Floats) -> Integers:
+    counts: Integers = np.rint(probabilities * UNITS).astype(np.int64)
+    return counts
+
+
+def _usable(ngrams: pa.LargeStringArray, counts: Integers, *, boundaries: bool) -> tuple[pa.LargeStringArray, Integers]:
+    """Every n-gram once (the first), and only those that text cut in this way can have."""
+    marks = f"^{START}$" if boundaries else f"(^| )({START}|{END})( |$)"
+    first = np.zeros(len(ngrams), np.bool_)
+    first[np.unique(ngrams.dictionary_encode().indices.to_numpy(), return_index=True)[1]] = True
+    kept = pc.and_(pa.array(first), pc.invert(pc.match_substring_regex(ngrams, marks)))
+    rows = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+    return ngrams.take(pa.array(rows)), counts[rows]
+
+
+def _shared_files(opened: Mapping[str, Opened]) -> Iterator[tuple[str, str, Path]]:
+    """Two sources, and a file that both read."""
+    files = {name: set(_files(source)) for name, source in opened.items()}
+    for first, second in combinations(files, 2):
+        yield from ((first, second, path) for path in sorted(files[first] & files[second])[:1])
+
+
+def _files(source: Opened) -> list[Path]:
+    if isinstance(source, Listed):
+        return [source.path.resolve()]
+    sources = source.sources if isinstance(source, RecordReader) else []
+    return [each.path.resolve() for each in sources if each.path]

@@ -1,8 +1,24 @@
-"""The vocabulary 𝒱: the most frequent n-grams of public text, with their public counts α, by source.
+"""The prior of the paper: public counts in log space, and as a distribution.
+
+What is asked of public text: how many n-grams of which orders; and that every source has some.
+
+In:  orders, sizes, totals of sources.   Out: sizes by order, or an error.   Does not read text.
+
+A list of n-grams that is already there, and how often public sources have each of them.
+
+In:  a vocabulary, or a file with a column `ngram` (plain text: one n-gram a line).   Out: the n-grams in their order.
+Does not choose anything: what the list lacks is not counted.
+
+The vocabulary 𝒱: the most frequent n-grams of public text, with their public counts α, by source.
 
 In:  public text.   Out: `Vocabulary`; row number = n-gram id. It may hold several orders, each the top of its own.
 Which n-grams are the top is decided in `choosing`. Does not read private text: no string that only a private user
 wrote can become an entry.
+
+A vocabulary that has grown by what was discovered: public n-grams first, then the new ones, order by order.
+
+What public text would count of a new n-gram follows from its probability q there; but no less than of the rarest n-gram
+that is listed, as many people write it, and a list of what people write would have had it.
 """
 
 import hashlib
@@ -13,6 +29,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
+from numbers import Integral
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -20,39 +38,192 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.files import RecordReader, Records, read_records
-from bayesgram.files.temporary import scratch_folder
-from bayesgram.files.writing import write_file_atomically
+from bayesgram.io import RecordReader, Records, read_records
+from bayesgram.io.atomic import scratch_folder, write_file_atomically
 from bayesgram.notebook import Tabular, html
-from bayesgram.public import stored
-from bayesgram.public.asked import refuse_empty, sizes_by_order
-from bayesgram.public.choosing import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
-from bayesgram.public.lists import as_list, count_list, list_provenance, read_list
-from bayesgram.public.opening import Listed, Opened, open_sources, provenance_of
-from bayesgram.public.prior import public_distribution
+from bayesgram.public import vocabulary_io
+from bayesgram.public.mixture import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.public_rows import load_rows, new_sample, staged_rows
-from bayesgram.public.sources import UNNAMED, Source, alike, by_name, check_names, mixture
-from bayesgram.public.stored import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
-from bayesgram.released.labels import Ingredient, label_of, unique_ingredients
-from bayesgram.released.origins import (
+from bayesgram.public.sources import Listed, Opened, open_sources, provenance_of
+from bayesgram.public.top_ngrams import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
+from bayesgram.public.vocabulary_io import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
+from bayesgram.releases.provenance import (
     COLUMN,
     INGREDIENTS,
     MADE_FROM,
     METADATA,
+    DiscoveryClaim,
+    Ingredient,
     Origins,
     Provenance,
+    label_of,
+    printable_name,
     read_ingredients,
     read_origins,
+    unique_ingredients,
 )
-from bayesgram.text.kinds import TokenizerKind
-from bayesgram.text.ngrams import NgramCounter, NgramMatcher, ngram_orders
+from bayesgram.text.ngrams import NgramCounter, NgramMatcher, Owned, check_order, ngram_orders
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.strings import StringTable
-from bayesgram.text.tokens import Tokenizer, buffers
+from bayesgram.text.tokenizer import Tokenizer, buffers
+
+
+def centred_log(counts: NDArray[np.integer] | Floats) -> Floats:
+    """x̂ = log(c + 1) − mean log(c + 1).   Eq. 1 (public α; errata E11), Eq. 2 (private c).
+
+    >>> centred_log(np.array([0.0, 0.0])).tolist()
+    [0.0, 0.0]
+    """
+    logs: Floats = np.log1p(counts)
+    centred: Floats = logs - logs.mean()
+    return centred
+
+
+def softmax(logits: Floats) -> Floats:
+    """θ = exp(h) / Σ exp(h).   Eq. 4."""
+    weights: Floats = np.exp(logits - logits.max())
+    theta: Floats = weights / weights.sum()
+    return theta
+
+
+def public_distribution(counts: NDArray[np.integer]) -> Floats:
+    """π = (α + 1) / Σ (α + 1): softmax of Eq. 1."""
+    raised = counts.astype(np.float64) + 1
+    theta: Floats = raised / raised.sum()
+    return theta
+
+
+def source_distributions(by_source: NDArray[np.integer], counts: NDArray[np.integer]) -> Floats:
+    """π of every source (K × V): what a source lacks it has from the mixture, at one count for each n-gram."""
+    mixture = public_distribution(counts)
+    if len(by_source) == 1:
+        return mixture[None]
+    raised = by_source + counts.size * mixture
+    distributions: Floats = raised / raised.sum(axis=1, keepdims=True)
+    return distributions
+
+
+def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dict[int, int]:
+    """How many n-grams there are to be of each order, the shortest first; one size is for all."""
+    orders, sizes = sorted(map(check_order, set(_listed("order", order)))), _listed("size", size)
+    if isinstance(size, Integral):
+        sizes *= len(orders)
+    if len(sizes) != len(orders):
+        raise UsageError(
+            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
+        )
+    for each in sizes:
+        if not 1 <= each <= MAX_SIZE:
+            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+    return dict(zip(orders, sizes, strict=True))
+
+
+def _listed(name: str, given: int | Sequence[int]) -> list[int]:
+    """One whole number, or several; also NumPy's."""
+    several: Any = [given] if isinstance(given, Integral) else given
+    try:
+        return [index(each) for each in several]
+    except TypeError:
+        raise UsageError(f"{name}: takes a whole number, or a list of whole numbers; give one such as 3.") from None
+
+
+def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
+    """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
+    for name, own in zip(names, zip(*totals, strict=True), strict=True):
+        if not any(own):
+            wanted = ", ".join(map(str, orders))
+            raise BayesgramError(
+                f"source {name!r}: has not a single n-gram of order {wanted}; give it more text, or leave it out."
+            )
+
+
+CARD, DISTRIBUTION = "card.json", "distribution.parquet"  # of a release; a discovery has a card, too, and ...
+FOUND, VOCABULARY = "ngrams.parquet", "vocab.parquet"  # ... what it found, and the vocabulary with it
+
+
+def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """The n-grams of a file, checked, and how text is cut for them."""
+    if Path(path).suffix.lower() in {".parquet", ".pq"}:
+        ngrams, cut = vocabulary_io.ngrams_of(path, vocabulary_io.read_table(Path(path)), tokenizer)
+        vocabulary_io.longest(path, ngrams)
+        return ngrams, cut
+    try:
+        records = read_records(Path(path), text_column="ngram", user_column=None, refuse_nothing=True)
+        ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
+    except UsageError as error:
+        column = "Name the right one with `text_column`."
+        raise UsageError(str(error).replace(column, "A list has its n-grams in the column 'ngram'.")) from None
+    return as_list(ngrams, tokenizer, path)
+
+
+def list_provenance(path: str | Path) -> Provenance:
+    """What the n-grams of a file are from, where that is about people.
+
+    A vocabulary's file says it itself; the table of a release or of a discovery lies beside its card.
+    """
+    from bayesgram.releases.release import Release  # noqa: PLC0415 - few lists are of releases
+
+    file = Path(path)
+    if file.suffix.lower() not in {".parquet", ".pq"}:
+        return Provenance()
+    if file.name == DISTRIBUTION and (file.parent / CARD).is_file():
+        return Release.load(file.parent).provenance(printable_name(file.parent))
+    if file.name == FOUND and (file.parent / CARD).is_file() and (file.parent / VOCABULARY).is_file():
+        return Vocabulary.load(file.parent / VOCABULARY).provenance
+    table = vocabulary_io.read_table(file)
+    origins = read_origins(path, table)
+    whole = Provenance(read_ingredients(path, table))
+    if origins is None:
+        return whole
+    return whole.joined(origins.provenance(table["ngram"].combine_chunks().cast(pa.large_string())))
+
+
+def as_list(
+    ngrams: pa.LargeStringArray, tokenizer: Tokenizer | None, name: str | Path = "the list"
+) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """The same for n-grams in memory."""
+    if not 1 <= len(ngrams) <= vocabulary_io.MAX_SIZE or ngrams.null_count:
+        raise UsageError(
+            f"{name}: {len(ngrams)} n-grams; a vocabulary has 1 to {vocabulary_io.MAX_SIZE:,}, and no nulls."
+        )
+    vocabulary_io.longest(name, ngrams)
+    return ngrams, vocabulary_io.with_marks(tokenizer or Tokenizer(), ngrams)
+
+
+def count_list(
+    ngrams: pa.LargeStringArray, matcher: NgramMatcher, source: Opened, rows: RowSample | None = None
+) -> Integers:
+    """How often a source has each n-gram of a list; where the list has one twice, the first counts.
+
+    `rows` gets the hashes of the source's rows.
+    """
+    if isinstance(source, Listed):
+        return looked_up(ngrams, source)
+    counts = np.zeros(len(ngrams), np.int64)
+    for _, found in matcher.match(_owned(source), rows=rows):
+        np.add.at(counts, found, 1)
+    return counts
+
+
+def _owned(records: Iterable[Records]) -> Iterable[Owned]:
+    """Texts that all belong to nobody."""
+    return ((batch.text, np.zeros(len(batch), np.int32)) for batch in records)
+
+
+def looked_up(ngrams: pa.LargeStringArray, source: Listed) -> Integers:
+    """The counts of another list."""
+    places = pc.index_in(source.ngrams, ngrams)  # the first
+    known = np.flatnonzero(pc.is_valid(places).to_numpy(zero_copy_only=False))
+    counts = np.zeros(len(ngrams), np.int64)
+    counts[places.take(pa.array(known)).to_numpy()] = source.counts[known]
+    return counts
+
 
 MEMORY = 1 << 30  # bytes for n-grams that are being counted
 
@@ -81,7 +252,7 @@ class Vocabulary(Tabular):
             )
         if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
             raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
-        if stored.longest("vocabulary", self.ngrams) != self.order:
+        if vocabulary_io.longest("vocabulary", self.ngrams) != self.order:
             raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
         if self.sources:
             check_names(self.source_names)
@@ -371,7 +542,7 @@ class Vocabulary(Tabular):
         rows: RowSample | None = None,
     ) -> "Vocabulary":
         """A vocabulary from the counts of each source (K × V); a single one may have the name ""."""
-        order = stored.longest("vocabulary", ngrams)
+        order = vocabulary_io.longest("vocabulary", ngrams)
         if list(names) == [""]:
             return cls(ngrams, counts[0], order, tokenizer, rows=rows)
         for name, own in zip(names, counts, strict=True):
@@ -432,15 +603,17 @@ class Vocabulary(Tabular):
 
         It needs the column `ngram`, and `count` or a column `count_NAME` for each source, from which `count` follows.
         """
-        table = stored.read_table(Path(path))
-        stored.check_columns(path, table.column_names)
-        ngrams, cut = stored.ngrams_of(path, table, tokenizer)
-        order, names = stored.longest(path, ngrams), stored.source_columns(table.column_names)
+        table = vocabulary_io.read_table(Path(path))
+        vocabulary_io.check_columns(path, table.column_names)
+        ngrams, cut = vocabulary_io.ngrams_of(path, table, tokenizer)
+        order, names = vocabulary_io.longest(path, ngrams), vocabulary_io.source_columns(table.column_names)
         found, made_from = read_origins(path, table), read_ingredients(path, table)
         if not names:
-            counts = stored.whole_numbers(path, table, "count")
+            counts = vocabulary_io.whole_numbers(path, table, "count")
             return cls(ngrams, counts, order, cut, origins=found, made_from=made_from, rows=Path(path))
-        sources = [Source(name.removeprefix(COUNT_OF), stored.whole_numbers(path, table, name)) for name in names]
+        sources = [
+            Source(name.removeprefix(COUNT_OF), vocabulary_io.whole_numbers(path, table, name)) for name in names
+        ]
         for source in sources:
             if not source.counts.any():
                 raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
@@ -498,3 +671,30 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
     if by_source.sum(dtype=np.float64) >= MAX_TOTAL:
         raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
     return mixture(by_source, ngram_orders(ngrams))
+
+
+def extended(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim) -> Vocabulary:
+    """The vocabulary with n-grams that it lacks, of orders that it has; `logs` are log q."""
+    before, orders = vocabulary.origins, ngram_orders(ngrams)
+    names, counts, discovered = [], [], []
+    for place, part in vocabulary.parts:
+        new = np.flatnonzero(orders == part.order)
+        names += [part.ngrams, ngrams.take(pa.array(new))]
+        counts += [part.by_source, np.stack([_expected(own, logs[new]) for own in part.by_source])]
+        old = np.zeros(len(part), bool) if before is None else before.discovered[place]
+        discovered += [old, np.ones(new.size, bool)]
+    claims = (*(before.claims if before else ()), claim)
+    whole, origins = np.hstack(counts), Origins(np.concatenate(discovered), claims)
+    listed = pa.concat_arrays(names)
+    if not vocabulary.sources:
+        order, tokenizer, made_from = vocabulary.order, vocabulary.tokenizer, vocabulary.made_from
+        return Vocabulary(listed, whole[0], order, tokenizer, origins=origins, made_from=made_from)
+    sources = [Source(source.name, own) for source, own in zip(vocabulary.sources, whole, strict=True)]
+    return Vocabulary.of_sources(listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from)
+
+
+def _expected(counts: Integers, logs: Floats) -> Integers:
+    """What a source with these counts would have of n-grams with these probabilities."""
+    rarest = int(counts[counts > 0].min(initial=1 << 40)) if counts.any() else 0
+    expected: Integers = np.maximum(np.rint(counts.sum() * np.exp(logs)), rarest).astype(np.int64)
+    return expected

@@ -16,14 +16,19 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Ids, Integers
 from bayesgram.cores import CORES, parallel_map, streamed
 from bayesgram.errors import UsageError
-from bayesgram.files.scratch import SpillBuckets, SpillStreams
+from bayesgram.io.spill import SpillBuckets, SpillStreams
 from bayesgram.kernels import kernel
+from bayesgram.text.ngram_tables import (
+    MOST_TOKENS,
+    CountMinSketch,
+    SortedWindows,
+    WindowIndex,
+    WindowTable,
+    are_sortable,
+)
 from bayesgram.text.row_hashes import RowSample
-from bayesgram.text.sorted_windows import MOST_TOKENS, SortedWindows, are_sortable
 from bayesgram.text.strings import EMPTY, Found, StringTable
-from bayesgram.text.tokens import CHUNK_BYTES, Tokenizer, buffers, chunks
-from bayesgram.text.window_index import WindowIndex
-from bayesgram.text.windows import CountMinSketch, WindowTable
+from bayesgram.text.tokenizer import CHUNK_BYTES, Tokenizer, buffers, chunks
 
 Owned = tuple[pa.LargeBinaryArray, Ids]  # texts, and a number for the owner of each
 

@@ -14,8 +14,8 @@ from threading import Lock
 import numpy as np
 
 from bayesgram.arrays import Bytes, Hashes, Ids, Integers
+from bayesgram.choices import TokenizerKind
 from bayesgram.kernels import eight_bytes, kernel, mix
-from bayesgram.text.kinds import TokenizerKind
 
 # Tokens in a row that is compared. Shorter rows ("happy birthday to you") are written by people
 # who never saw one another; whoever writes the same eight words has copied them, as a rule.

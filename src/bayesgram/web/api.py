@@ -17,24 +17,21 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
+from bayesgram.choices import TokenizerKind
+from bayesgram.comparison.comparison import Change, compare
 from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.lm.language_model import CACHE_WEIGHT
 from bayesgram.pages import STYLE
-from bayesgram.planning.planner import MOST_DRAWS, Planner, PlanRequest
-from bayesgram.planning.simulation import Assumed
+from bayesgram.planning.simulation import MOST_DRAWS, Assumed, Planner, PlanRequest
 from bayesgram.privacy.budget import Budget
-from bayesgram.released.cache import CACHE_WEIGHT
-from bayesgram.released.changes_view import ChangesView
-from bayesgram.released.comparison import Change, compare
-from bayesgram.released.weakness import weaknesses
-from bayesgram.text.characters import APOSTROPHES
-from bayesgram.text.kinds import TokenizerKind
+from bayesgram.releases.card import weaknesses
+from bayesgram.reports.views import ChangesView
+from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION
-from bayesgram.web import cards
-from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
-from bayesgram.web.download import Kind, file_name, written
+from bayesgram.web import panels
+from bayesgram.web.catalogue import PUBLIC, Catalogue, Item, Kind, OrderTable, Sort, file_name, written
 from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
-from bayesgram.web.keyboard import suggest
-from bayesgram.web.table import OrderTable, Sort
+from bayesgram.web.panels import suggest
 
 MOST_TEXT, MOST_WORDS = 1_000, 10  # characters typed, words suggested
 MOST_SEARCHED, MOST_ROWS = 100, 100  # characters searched, rows of a page
@@ -120,18 +117,18 @@ def _file(name: str, content: str) -> Any:  # noqa: ANN401 - an endpoint
 
 
 def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
-    told = lru_cache(maxsize=len(catalogue.items))(lambda at: cards.full(catalogue.items[at].view))
-    ranking = lru_cache(maxsize=1)(lambda: cards.ranking(catalogue.items))
+    told = lru_cache(maxsize=len(catalogue.items))(lambda at: panels.full(catalogue.items[at].view))
+    ranking = lru_cache(maxsize=1)(lambda: panels.ranking(catalogue.items))
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
         public = None if catalogue.vocabulary is None else {"name": PUBLIC, "size": len(catalogue.vocabulary)}
-        brief = [cards.brief(item) for item in catalogue.items]
+        brief = [panels.brief(item) for item in catalogue.items]
         return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
 
     @app.get("/api/trade")
     async def trade() -> list[dict[str, Any]]:
-        return [cards.trade(item) for item in catalogue.items]
+        return [panels.trade(item) for item in catalogue.items]
 
     @app.get("/api/card")
     async def card(release: int = 0) -> dict[str, Any]:

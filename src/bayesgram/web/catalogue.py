@@ -1,25 +1,219 @@
-"""Everything the page shows, in memory: releases, their models and tables, and public text where it is given.
+"""The n-grams of a release in every order that somebody may ask for: computed once, then cut into pages.
+
+Searching is bounded: one pass over the n-grams, and the last answers are kept.
+
+The n-grams that somebody looks at, as a file: all pages of them, in the order shown. Released data only.
+
+Everything the page shows, in memory: releases, their models and tables, and public text where it is given.
 
 Built once at start. Does not change afterwards, so that threads may read it.
 """
 
 import hashlib
+import io
+import json
+import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from functools import cached_property, lru_cache
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
 
-from bayesgram.arrays import Floats
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.lm.packed import Words
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.released.language_model import LanguageModel
-from bayesgram.released.release import Release, fits
-from bayesgram.released.report_views import ReleaseView
+from bayesgram.releases.intervals import interval, intervals
+from bayesgram.releases.provenance import COLUMN, origin_column
+from bayesgram.releases.release import Release, fits
+from bayesgram.reports.views import SMALLEST, ReleaseView, Row, printable
 from bayesgram.text.ngrams import distinct_orders
-from bayesgram.text.tokens import Tokenizer, buffers
-from bayesgram.web.table import Index, OrderTable
+from bayesgram.text.tokenizer import Tokenizer, buffers
+
+KEPT_SEARCHES = 16  # each holds up to 4 bytes an n-gram
+
+
+class Sort(StrEnum):
+    """By what the n-grams can be sorted."""
+
+    MOVED = "moved"  # against public text, either way
+    LIFTED = "lifted"
+    LOWERED = "lowered"
+    PROBABILITY = "probability"
+    PUBLIC = "public"  # probability in public text
+    SURE = "sure"  # the narrowest interval for its probability first
+    ALPHABET = "alphabet"
+    DISCOVERED = "discovered"  # those alone, by probability
+
+
+@dataclass(frozen=True, eq=False)
+class Index:
+    """The n-grams of one order in byte order: releases of one vocabulary share it."""
+
+    ngrams: pa.LargeStringArray
+    rows: Integers  # of the release, by place in byte order
+
+    @classmethod
+    def of(cls, ngrams: pa.LargeStringArray, rows: Integers) -> "Index":
+        """Sort the n-grams that stand in these rows."""
+        chosen = ngrams.take(pa.array(rows))
+        order = pc.sort_indices(chosen)
+        return cls(chosen.take(order), rows[order.to_numpy()])
+
+    @cached_property
+    def _words(self) -> Words:
+        data, offsets = buffers(self.ngrams.cast(pa.large_binary()))
+        return Words(data[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    @cached_property
+    def containing(self) -> Callable[[str], Integers]:
+        """The rows of n-grams that contain a text, ascending; the last few answers are kept."""
+        return lru_cache(KEPT_SEARCHES)(self._containing)
+
+    def find(self, ngram: str) -> int | None:
+        """The row of an n-gram, if it is there."""
+        given = np.frombuffer(ngram.encode(), np.uint8)
+        place = int(self._words.find(given, np.array([0, given.size]))[0])
+        return None if place < 0 else int(self.rows[place])
+
+    def _containing(self, text: str) -> Integers:
+        places = np.flatnonzero(pc.match_substring(self.ngrams, text).to_numpy(zero_copy_only=False))
+        return np.sort(self.rows[places])
+
+
+@dataclass(frozen=True, eq=False)
+class Page:
+    """Some rows of many."""
+
+    total: int
+    rows: list[Row]
+
+
+@dataclass(frozen=True, eq=False)
+class OrderTable:
+    """What a release says about its n-grams of one order."""
+
+    release: Release
+    public: Floats | None  # π, where the vocabulary was given
+    index: Index
+
+    @property
+    def sorts(self) -> list[Sort]:
+        """What this table can be sorted by."""
+        return list(self.orderings)
+
+    @cached_property
+    def orderings(self) -> dict[Sort, Ids]:
+        """The rows in every order."""
+        rows = np.sort(self.index.rows)
+        found = {
+            Sort.PROBABILITY: np.argsort(-self.release.probabilities[rows], kind="stable"),
+            Sort.ALPHABET: np.searchsorted(rows, self.index.rows),
+        }
+        if self.public is not None:
+            moved = _moved(self.public[rows], self.release.probabilities[rows])
+            keys = {Sort.MOVED: -np.abs(moved), Sort.LIFTED: -moved, Sort.LOWERED: moved}
+            keys[Sort.PUBLIC] = -self.public[rows]
+            found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
+        if self.release.deviations is not None:
+            doubt = self.release.deviations[rows] / np.maximum(self.release.probabilities[rows], SMALLEST)
+            found[Sort.SURE] = np.argsort(doubt, kind="stable")
+        if self.release.discovered is not None:
+            likely = found[Sort.PROBABILITY]
+            found[Sort.DISCOVERED] = likely[self.release.discovered[rows[likely]]]
+        return {sort: rows[places].astype(np.int32) for sort, places in found.items()}
+
+    def rows(self, sort: Sort, text: str, *, reverse: bool = False) -> Ids:
+        """Where the n-grams are that contain a text, in order or the other way round."""
+        found = self._found(sort, text) if text else self.orderings[sort]
+        return found[::-1] if reverse else found
+
+    def page(self, sort: Sort, text: str, first: int, size: int, *, reverse: bool = False) -> Page:
+        """Those n-grams, from the first-th on."""
+        rows = self.rows(sort, text, reverse=reverse)
+        return Page(rows.size, [self._row(int(row)) for row in rows[first : first + size]])
+
+    @cached_property
+    def _found(self) -> Callable[[Sort, str], Ids]:
+        return lru_cache(KEPT_SEARCHES)(self._search)
+
+    def _search(self, sort: Sort, text: str) -> Ids:
+        wanted = np.zeros(len(self.release.ngrams), np.bool_)
+        wanted[self.index.containing(text)] = True
+        ordered = self.orderings[sort]
+        return ordered[wanted[ordered]]
+
+    def _row(self, row: int) -> Row:
+        before = None if self.public is None else float(self.public[row])
+        ngram = printable(self.release.ngrams[row].as_py())
+        found = self.release.discovered is not None and bool(self.release.discovered[row])
+        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row), found)
+
+
+def _moved(before: Floats, after: Floats) -> Floats:
+    """How much an n-gram moved, signed: θ log(θ/π) up, π log(θ/π) down, as `released.largest_changes` ranks them."""
+    ratio = np.log(np.maximum(after, SMALLEST)) - np.log(np.maximum(before, SMALLEST))
+    moved: Floats = np.where(ratio > 0, after, before) * ratio
+    return moved
+
+
+class Kind(StrEnum):
+    """What kind of file."""
+
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+    @property
+    def media(self) -> str:
+        """Its type, for a browser."""
+        return {Kind.CSV: "text/csv", Kind.JSON: "application/json"}.get(self, "application/vnd.apache.parquet")
+
+
+def written(table: OrderTable, rows: Ids, kind: Kind) -> bytes:
+    """These rows of a release, as a file."""
+    found = columns(table, rows)
+    if kind is Kind.JSON:
+        return json.dumps(found.to_pylist(), ensure_ascii=False).encode()
+    out = io.BytesIO()
+    if kind is Kind.CSV:
+        pa.csv.write_csv(found, out)
+    else:
+        pq.write_table(found, out, compression="zstd")
+    return out.getvalue()
+
+
+def columns(table: OrderTable, rows: Ids) -> pa.Table:
+    """`ngram`, `public` where it is known, `probability`, the ends of its interval and `origin`, likewise."""
+    release, places = table.release, rows.astype(np.int64)
+    found = {"ngram": release.ngrams.take(pa.array(places))}
+    if table.public is not None:
+        found["public"] = table.public[places]
+    found["probability"] = release.probabilities[places]
+    ends = intervals(release, places)
+    if ends is not None:
+        found |= dict(zip(("low", "high"), ends, strict=True))
+    if release.discovered is not None:
+        found[COLUMN] = origin_column(release.discovered[places])
+    metadata = {"bayesgram.claim": release.card.claim, **release.provenance().metadata}
+    return pa.table(found).replace_schema_metadata(metadata)
+
+
+def file_name(name: str) -> str:
+    """A name that any file system and header takes.
+
+    >>> file_name("k <script>/é"), file_name("…")
+    ('k-script', 'release')
+    """
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")[:100] or "release"
+
 
 PUBLIC = "public text"
 

@@ -1,0 +1,1 @@
+"""What changed between releases, or between public text and a release."""

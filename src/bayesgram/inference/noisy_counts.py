@@ -1,0 +1,142 @@
+"""Noisy counts as they leave the door, with everything inference may know about them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from bayesgram.arrays import Floats, Ids, Integers
+from bayesgram.kernels import kernel
+from bayesgram.public.vocabulary import Vocabulary, public_distribution, source_distributions
+
+
+@dataclass(frozen=True, eq=False)
+class Lost:
+    """What clipping took away, by words: y ~ N(λ, noise²) for the words that were asked about."""
+
+    which: Integers  # numbers of these words
+    counts: Floats
+    noise: Floats
+    total: float  # of the n-grams that were lost
+    total_noise: float
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """What clipping does to all people together, as far as noisy amounts tell."""
+
+    lost: float = 0.5  # the part of what they write that it takes away
+    unevenness: float = 0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
+
+
+UNKNOWN = Clipping()
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """y ~ N(λ, noise²) for every n-gram, for their total and, where they were measured, for the words."""
+
+    counts: Floats
+    noise: Floats  # standard deviation of each count
+    total: float  # Σ λ, measured as a coordinate of its own: Σ y has the noise of all n-grams
+    total_noise: float
+    word_counts: Floats | None = None  # how often each word occurs in the n-grams
+    word_noise: Floats | None = None
+    lost: Lost | None = None
+    clipping: Clipping = UNKNOWN  # where it was not measured, something is assumed
+    left: Floats | None = None  # the part of each n-gram that clipping leaves, by its rarity
+
+
+@dataclass(frozen=True, eq=False)
+class PublicNgrams:
+    """What inference knows from public text: π of every source and of their mixture, and the words of each n-gram."""
+
+    prior: Floats  # π: the equal mixture of the sources, until weights are learnt
+    counts: Floats  # α
+    words: Ids  # V × n, a number for each word
+    word_total: int
+    sources: Floats  # K × V: π of each source
+    weights: Floats | None = None  # of the sources in π, from which learnt ones stray; None: all alike
+    learnt: bool = False  # whether π was learnt from people: then no answer does without it
+    on_one_core: bool = False  # where many are inferred side by side
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":
+        """The n-grams of a vocabulary of one order."""
+        prior, counts = public_distribution(vocabulary.counts), vocabulary.counts.astype(np.float64)
+        return cls(prior, counts, *vocabulary.words, source_distributions(vocabulary.by_source, vocabulary.counts))
+
+    @property
+    def start(self) -> Floats:
+        """The weights of the sources in π."""
+        number = len(self.sources)
+        return np.full(number, 1 / number) if self.weights is None else self.weights
+
+    @cached_property
+    def common(self) -> Floats:
+        """The geometric mean of the sources, which one that is no use moves least: what noise is shaped for."""
+        if len(self.sources) == 1:
+            return self.prior
+        mean: Floats = np.exp(np.log(self.sources).mean(axis=0))
+        return mean / float(mean.sum())
+
+    @cached_property
+    def pieces(self) -> Integers:
+        """Which piece every n-gram has at each place: runs of 2 and of n − 1 tokens, one column each."""
+        order = self.words.shape[1]
+        columns = [
+            _numbered(self.words[:, start : start + length])
+            for length in sorted({2, order - 1} & set(range(2, order)))
+            for start in range(order - length + 1)
+        ]
+        return np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), len(self.words)).T)
+
+    def mixed(self, weights: Floats) -> "PublicNgrams":
+        """The same n-grams with other weights of the sources."""
+        made = replace(self, prior=weights @ self.sources, weights=weights)
+        made.__dict__["pieces"] = self.pieces  # does not depend on the prior
+        return made
+
+    def moved(self, lifts: Floats) -> "PublicNgrams":
+        """The same n-grams with all log π moved."""
+        factors = np.exp(lifts)
+        prior, sources = self.prior * factors, self.sources * factors
+        made = replace(self, prior=prior / prior.sum(), sources=sources / sources.sum(axis=1, keepdims=True))
+        made.__dict__["pieces"] = self.pieces
+        return made
+
+    def per_word(self, values: Floats) -> Floats:
+        """Sum a value of every n-gram over the n-grams of each word, once for each time the word is in it."""
+        return per_word(self.words, values, self.word_total)
+
+    def per_ngram(self, values: Floats) -> Floats:
+        """Sum a value of every word over the words of each n-gram."""
+        return per_ngram(self.words, values)
+
+
+def _numbered(rows: Ids) -> Integers:
+    """A number for each distinct row, column by column: sorting whole numbers is many times faster than rows."""
+    numbers: Integers = np.zeros(len(rows), np.int64)
+    for column in rows.T:
+        _, numbers = np.unique(numbers * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+    return numbers.ravel()
+
+
+@kernel
+def per_word(words: Ids, values: Floats, size: int) -> Floats:
+    """Sum a value of every n-gram over the n-grams of each word."""
+    total = np.zeros(size)
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            total[words[row, place]] += values[row]
+    return total
+
+
+@kernel
+def per_ngram(words: Ids, values: Floats) -> Floats:
+    """Sum a value of every word over the words of each n-gram."""
+    total = np.zeros(words.shape[0])
+    for row in range(words.shape[0]):
+        for place in range(words.shape[1]):
+            total[row] += values[words[row, place]]
+    return total

@@ -1,0 +1,372 @@
+"""Find what to read: files, folders, glob patterns and tables in memory.
+
+In:  what a person names.   Out: one `Source` for each file or table, in a fixed order.
+Does not open any file: a source says what the ending promises, not what the bytes hold.
+
+Say what a file is that can't be read: by its ending, or by its first bytes where the ending promises something else.
+
+In:  a path, or a `Source` and its first bytes.   Out: nothing, or an error with the next step.
+Does not show content, and does not guess how to read it: a wrong guess would show only in the numbers.
+"""
+
+import glob
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NoReturn, Protocol, TypeAlias, cast
+
+from bayesgram.errors import BayesgramError, UsageError
+
+Format: TypeAlias = Literal["parquet", "arrow", "jsonl", "csv", "tsv", "text", "table"]
+Compression: TypeAlias = Literal["gz", "zst", "bz2", "xz"]
+
+
+CARD = "card.json"  # what lies beside the tables of releases and discoveries
+OUR_METADATA = b"bayesgram."  # how the names of our tables' metadata begin
+
+
+class ArrowTable(Protocol):
+    """Anything that streams Arrow record batches: a table of pyarrow, polars or pandas."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule that holds an ArrowArrayStream."""
+
+
+class LazyTable(Protocol):
+    """A polars LazyFrame, which becomes a table when it is read."""
+
+    def collect(self) -> Any:  # noqa: ANN401 - polars is not imported here
+        """Compute the table."""
+
+
+Input: TypeAlias = str | os.PathLike[str] | ArrowTable | LazyTable
+Inputs: TypeAlias = Input | Sequence[Input]
+
+_ENDINGS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".txt": "text",
+    ".text": "text",
+}
+_COMPRESSIONS: dict[str, Compression] = {".gz": "gz", ".zst": "zst", ".bz2": "bz2", ".xz": "xz"}
+_BINARY: set[Format] = {"parquet", "arrow"}  # compressed inside, if at all
+
+# Endings that people have and that are not read, with the next step.
+_ADVICE = {
+    ".zip": "Unpack it first.",
+    ".tar": "Unpack it first.",
+    ".tgz": "Unpack it first.",
+    ".7z": "Unpack it first.",
+    ".rar": "Unpack it first.",
+    ".xlsx": "Save the sheet as CSV (UTF-8).",
+    ".xls": "Save the sheet as CSV (UTF-8).",
+    ".ods": "Save the sheet as CSV (UTF-8).",
+    ".db": "Export the table as CSV or Parquet.",
+    ".sqlite": "Export the table as CSV or Parquet.",
+    ".orc": "Write it as Parquet.",
+    ".avro": "Write it as Parquet.",
+    ".pkl": "Write it as Parquet.",
+    ".docx": "Save it as plain text.",
+    ".doc": "Save it as plain text.",
+    ".pdf": "Save it as plain text.",
+}
+COLUMNS = {"Series", "ChunkedArray", "Index"}  # of polars, pandas and pyarrow
+_NAMES_SHOWN = 5
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file or table to read. `name` is for messages; `size` is in bytes on disk, None for a table."""
+
+    name: str
+    format: Format
+    compression: Compression | None = None
+    size: int | None = None
+    path: Path | None = None
+    table: ArrowTable | LazyTable | None = field(default=None, repr=False, compare=False)
+
+
+def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
+    """List the sources in the order given; a folder or pattern gives its files in sorted order, and logs the rest."""
+    given = cast("list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs])
+    if not given:
+        raise UsageError("inputs=[]: nothing to read. Name at least one file, folder, pattern or table.")
+    sources: list[Source] = []
+    tables = 0
+    for place, one in enumerate(given):
+        if isinstance(one, (str, os.PathLike)):
+            _refuse_text(one, f"inputs[{place}]" if _is_sequence(inputs) else "inputs")
+            sources += [_file_source(path, allow_plain_text) for path in _expand(os.fspath(one), allow_plain_text)]
+        else:
+            tables += 1
+            sources.append(_table_source(one, f"table {tables}"))
+    _refuse_repeats(sources)
+    return sources
+
+
+def left_out(inputs: Sequence[str]) -> list[str]:
+    """What the folders and patterns among these hold and `find_sources` does not read."""
+    listed = (_listed(one) for one in inputs if "://" not in one)
+    return [name for found in listed if found is not None for name in found[1]]
+
+
+def readable_endings(*, allow_plain_text: bool) -> str:
+    """Name the endings that are read, for messages.
+
+    >>> readable_endings(allow_plain_text=False).partition(" (")[2]
+    'from .jsonl on also with .gz, .zst, .bz2, .xz)'
+    """
+    endings = [ending for ending, kind in _ENDINGS.items() if allow_plain_text or kind != "text"]
+    return f"{', '.join(endings)} (from .jsonl on also with {', '.join(_COMPRESSIONS)})"
+
+
+def _is_sequence(inputs: object) -> bool:
+    return isinstance(inputs, Sequence) and not isinstance(inputs, str) and not _is_table(inputs)
+
+
+def _is_table(value: object) -> bool:
+    return hasattr(value, "__arrow_c_stream__") or _is_lazy(value)
+
+
+def _is_lazy(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "polars" and hasattr(value, "collect")
+
+
+def _table_source(value: object, name: str) -> Source:
+    if not _is_table(value):
+        raise UsageError(
+            f"inputs: {type(value).__name__} can't be read. Give a path, or a table of pyarrow, polars or pandas."
+        )
+    if type(value).__name__ in COLUMNS:
+        raise UsageError(
+            f"inputs: a {type(value).__name__} is one column. Give a table with all columns that are read, such as"
+            " a DataFrame."
+        )
+    return Source(name, "table", table=cast("ArrowTable | LazyTable", value))
+
+
+def _file_source(path: Path, allow_plain_text: bool) -> Source:
+    size, kind = _size(path), _kind(path)
+    if kind is None:
+        endings = readable_endings(allow_plain_text=allow_plain_text)
+        raise UsageError(f"{path}: unknown file ending.{_advice(path)} The endings that are read: {endings}.")
+    if kind[0] == "text" and not allow_plain_text:
+        raise UsageError(
+            f"{path}: plain text has no user column; give a table with one row for each text and its user, "
+            "or leave the file out with a pattern such as 'folder/*.parquet'."
+        )
+    return Source(str(path), kind[0], kind[1], size, path)
+
+
+def _kind(path: Path) -> tuple[Format, Compression | None] | None:
+    """What the ending says.
+
+    >>> _kind(Path("Posts.JSONL.gz"))
+    ('jsonl', 'gz')
+    """
+    name = Path(path.name.lower())
+    compression = _COMPRESSIONS.get(name.suffix)
+    found = _ENDINGS.get(name.suffix if compression is None else Path(name.stem).suffix)
+    if found is None or (found in _BINARY and compression is not None):
+        return None
+    return found, compression
+
+
+def _advice(path: Path) -> str:
+    """The next step for a file that is not read.
+
+    >>> _advice(Path("posts.tar.gz")), _advice(Path("posts.gz"))
+    (' Unpack it first.', ' Let its name say what is compressed, such as posts.csv.gz.')
+    """
+    name = Path(path.name.lower())
+    if name.suffix not in _COMPRESSIONS:
+        return f" {_ADVICE[name.suffix]}" if name.suffix in _ADVICE else ""
+    inner = Path(name.stem).suffix
+    if inner in _ADVICE:
+        return f" {_ADVICE[inner]}"
+    if _ENDINGS.get(inner) in _BINARY:
+        return " Unpack it first."
+    return f" Let its name say what is compressed, such as {path.stem}.csv{name.suffix}."
+
+
+def _expand(given: str, allow_plain_text: bool) -> list[Path]:
+    """Turn a folder or a pattern into the files it stands for; a plain file is itself. Says what it leaves out."""
+    listed = _listed(given)
+    if listed is None:
+        return [Path(given)]
+    readable, others = listed
+    endings = readable_endings(allow_plain_text=allow_plain_text)
+    if not readable:
+        raise UsageError(f"{given}: holds no file that can be read. The endings that are read: {endings}.")
+    if others:
+        more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
+        logger.warning(
+            "%s: not read: %s%s (names that begin with . or _ are left out; the endings that are read: %s).",
+            *(given, ", ".join(others[:_NAMES_SHOWN]), more, endings),
+        )
+    return readable
+
+
+def _listed(given: str) -> tuple[list[Path], list[str]] | None:
+    """The files of a folder or pattern that can be read, and the names of what else is there; None for a file."""
+    path = Path(given)
+    status = _status(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        found = list(_files_below(path))
+    elif status is None and glob.has_magic(given):
+        found = list(_files_matching(given))
+    else:
+        return None
+    readable = sorted(file for file, shown in found if shown and _kind(file) is not None)
+    others = {file for file, _ in found} - set(readable)
+    return readable, sorted(f"{file}/" if file.is_dir() else str(file) for file in others)
+
+
+def _size(path: Path) -> int:
+    """The size of a file that is there; a pipe or device is no file, since some formats are read twice."""
+    status = _status(path)
+    if status is None or not stat.S_ISREG(status.st_mode):
+        problem = "no such file" if status is None else "not a file or folder"
+        raise UsageError(f"{path}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too.")
+    return status.st_size
+
+
+def _refuse_text(given: str | os.PathLike[str], name: str) -> None:
+    """Refuse a string that is no path: it may be what somebody wrote, so it is not shown. A `Path` is one."""
+    if isinstance(given, str) and not _is_there(given):
+        raise UsageError(
+            f"{name}: a string is read as the path of a file or folder, or as a pattern, and there is none of this name"
+            " (which is not shown: it may be somebody's text). Check the path; text itself is given as a table of"
+            " pyarrow, polars or pandas."
+        )
+
+
+def _is_there(given: str) -> bool:
+    """Whether a string names something: also what may not be looked at."""
+    try:
+        return Path(given).exists() or next(glob.iglob(given, recursive=True), None) is not None  # noqa: PTH207
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+
+
+def _status(path: Path) -> os.stat_result | None:
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a valid path"
+        raise BayesgramError(f"{path}: can't be read: {reason}. Check the path and its permissions.") from None
+
+
+def _files_below(folder: Path) -> Iterator[tuple[Path, bool]]:
+    """Files, and folders that are not looked into; each with whether it may be read."""
+    for parent, folders, files in os.walk(folder, onerror=_refuse_folder):
+        skipped = [name for name in folders if name[0] in "._" or Path(parent, name).is_symlink()]
+        folders[:] = [name for name in folders if name not in skipped]
+        yield from ((Path(parent, name), False) for name in skipped)
+        yield from ((Path(parent, name), name[0] not in "._") for name in files)
+
+
+def _refuse_folder(error: OSError) -> NoReturn:
+    raise BayesgramError(f"{error.filename}: the folder can't be read: {error.strerror}. Check its permissions.")
+
+
+def _files_matching(pattern: str) -> Iterator[tuple[Path, bool]]:
+    """Names that start with "." or "_" match only when a part of the pattern starts that way."""
+    skipped = {"_", "."} - {part[0] for part in Path(pattern).parts}
+    for name in glob.iglob(pattern, recursive=True):  # noqa: PTH207 - Path.glob wants a base
+        path = Path(name)
+        if path.is_file():
+            yield path, not any(part[0] in skipped for part in path.parts)
+        elif path.is_dir() and "**" not in pattern:  # else the files in it match as well
+            yield path, False
+
+
+def _refuse_repeats(sources: list[Source]) -> None:
+    """Refuse to read one file twice, which would count a person's text twice without a word."""
+    names: dict[object, str] = {}
+    for source in sources:
+        key = source.path.resolve() if source.path is not None else id(source.table)
+        if key in names:
+            raise UsageError(f"{source.name}: named twice, first as {names[key]}; it would count double. Name it once.")
+        names[key] = source.name
+
+
+def refuse_own_tables(sources: Sequence[Source]) -> None:
+    """Refuse tables of releases, discoveries and vocabularies where public text is read.
+
+    Read as text, their n-grams would pass as public text, and what they were made from, with its label, would be
+    forgotten.
+
+    Raises:
+        UsageError: If a Parquet file has our metadata, or lies beside a card.
+    """
+    for source in sources:
+        if source.format == "parquet" and source.path is not None and _is_our_table(source.path):
+            raise UsageError(
+                f"{source.path}: a table of a release, a discovery or a vocabulary, which is not read as public text:"
+                " what it was made from would be forgotten. Give the folder of the release, or vocab.parquet without a"
+                " text column, as a source."
+            )
+
+
+def _is_our_table(path: Path) -> bool:
+    """Whether a file says that we wrote it; one that can't be read is refused by whoever reads it."""
+    from pyarrow import ArrowException, parquet  # noqa: PLC0415 - only tables need it
+
+    if (path.parent / CARD).is_file():
+        return True
+    try:
+        metadata = parquet.read_schema(path).metadata or {}
+    except (ArrowException, OSError, ValueError):
+        return False
+    return any(name.startswith(OUR_METADATA) for name in metadata)
+
+
+_UTF16 = "Save it as UTF-8: `iconv -f UTF-16 -t UTF-8 OLD > NEW`."
+_UNPACK = "Unpack it first."
+_RENAME = "Let its name say so: a compressed CSV file ends with .csv{}."
+
+_FIRST_BYTES: list[tuple[bytes, str, str]] = [
+    (b"\xff\xfe", "text in UTF-16", _UTF16),
+    (b"\xfe\xff", "text in UTF-16", _UTF16),
+    (b"\x1f\x8b", "gzip", _RENAME.format(".gz")),
+    (b"\x28\xb5\x2f\xfd", "Zstandard", _RENAME.format(".zst")),
+    *((b"BZh%d1AY&SY" % level, "bzip2", _RENAME.format(".bz2")) for level in range(1, 10)),
+    (b"\xfd7zXZ\0", "xz", _RENAME.format(".xz")),
+    (b"PK\x03\x04", "a zip archive, or a workbook", "Unpack it first; save a workbook as CSV (UTF-8)."),
+    (b"\xd0\xcf\x11\xe0", "an old workbook or document of Microsoft Office", "Save it as CSV (UTF-8)."),
+    (b"PAR1", "Parquet", "Let its name end with .parquet."),
+    (b"ARROW1", "Arrow", "Let its name end with .arrow."),
+    (b"SQLite format 3\0", "an SQLite database", "Export a table as CSV."),
+    (b"%PDF-", "PDF", "Give text."),
+]
+
+
+def refuse_foreign(source: Source, start: bytes) -> None:
+    """Refuse a file of text that is none, by its first bytes."""
+    for first, kind, advice in _FIRST_BYTES:
+        if start.startswith(first):
+            _refuse(source, kind, advice)
+    if len(start) >= 4 and (start[1] == start[3] == 0 or start[0] == start[2] == 0):
+        _refuse(source, "text in UTF-16", _UTF16)
+
+
+def _refuse(source: Source, kind: str, advice: str) -> None:
+    raise UsageError(f"{source.name}: holds {kind}, which can't be read as {source.format}. {advice}")

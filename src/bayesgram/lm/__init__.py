@@ -1,0 +1,1 @@
+"""Language models of n-grams: estimated, stored, searched, mixed, adapted and exported."""

@@ -1,0 +1,52 @@
+"""k-anonymity (§5.5 of the paper): n-grams of fewer than K users are suppressed. For comparison only."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from bayesgram.choices import Suppressed
+from bayesgram.errors import UsageError, whole_number
+from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
+from bayesgram.privacy.budget import Budget, Guarantee
+from bayesgram.private.counts import PrivateCounts
+from bayesgram.public.vocabulary import Vocabulary, public_distribution
+
+
+@dataclass(frozen=True)
+class KAnonymity(Mechanism):
+    """Exact counts of n-grams with at least K users."""
+
+    name: ClassVar[str] = "k-anonymity"
+    guarantee: ClassVar[Guarantee] = Guarantee.NONE
+    statement: ClassVar[str] = (
+        "no noise: exact counts of n-grams of at least K users; comparing two such releases can single a user out."
+    )
+    usual_delta: ClassVar[float] = 0.0
+
+    k: int = 50
+    suppressed: Suppressed = Suppressed.ADD_ONE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", whole_number("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,"))
+        if self.suppressed not in set(Suppressed):
+            raise UsageError(f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}.")
+
+    def distribution(
+        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    ) -> Outcome:
+        """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
+        shown = counts.users_per_ngram >= self.k
+        kept = np.where(shown, counts.totals, 0).astype(np.float64)
+        if self.suppressed == Suppressed.ADD_ONE:
+            return Outcome((kept + 1) / (kept + 1).sum())
+        prior = np.where(shown, 0, public_distribution(vocabulary.counts))
+        hidden = counts.totals[~shown].sum() + 1.0
+        spread = kept if shown.all() else kept + hidden * prior / prior.sum()
+        return Outcome(spread / spread.sum())
+
+    def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
+        """No noise, so no ε is claimed."""
+        if budget is not None:
+            raise UsageError(f"epsilon={budget.epsilon}: k-anonymity adds no noise and can't use it; leave it out.")
+        return None, None

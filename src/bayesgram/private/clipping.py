@@ -1,0 +1,435 @@
+"""Bound what one user can contribute, in L2.
+
+In:  UserCounts, users × 𝒱.   Out: an exact integer sum of clipped users, for Gaussian noise.
+What is kept of a user is a function of that user alone, so nobody's presence moves anybody else.
+Does not choose the bounds: they are public. Bounds on counts, C and W, are in `private.clip_counts`.
+
+Bound what one user can contribute, in counts: C of each n-gram and W in all.
+
+In:  UserCounts, users × 𝒱.   Out: Clipped counts (Algorithm 1, lines 1–3; §4.3), in memory or whenever they are asked.
+What is kept of a user is a function of that user alone (and of a key), so nobody's presence moves anybody else.
+Does not choose the bounds: they are public. Bounds on the L2 norm are in `private.clip`.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import overload
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
+from bayesgram.errors import UsageError, whole_number
+from bayesgram.kernels import inlined, kernel, longest_row, mix
+from bayesgram.private.counts import MAX_COUNT, Array, OverUsers, PrivateCounts, Rows, UserCounts, in_blocks
+from bayesgram.text.strings import hash_rows
+from bayesgram.text.tokenizer import buffers
+
+LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
+UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
+
+
+def check_clip_norm(value: float) -> float:
+    """Λ, if it is one."""
+    if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
+        raise UsageError(
+            f"clip_norm={value}: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is"
+            " left out."
+        )
+    return float(value)
+
+
+def check_shape(shape: Floats) -> None:
+    """Refuse a shape by which counts leave what a float can hold."""
+    if not ((shape >= 1 / LARGEST_SHAPE) & (shape <= LARGEST_SHAPE)).all():  # NaN is neither
+        raise UsageError(
+            f"shape: holds a number that is not in {1 / LARGEST_SHAPE:g} … {LARGEST_SHAPE:g}; squares of counts"
+            " over it would leave what a float can hold. Is the public text what it should be?"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """What is measured of a user: counts of n-grams and, after them, of the words they are made of, over a shape.
+
+    All public. `words` is V × 0 where words are not measured, and −1 where those of an n-gram are not.
+    """
+
+    shape: Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
+    words: Ids  # V × n: the coordinate of each word of each n-gram
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+
+    @property
+    def content(self) -> tuple[bytes, bytes]:
+        """Both arrays, to tell one set of coordinates from another."""
+        return self.shape.tobytes(), self.words.tobytes()
+
+
+def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: float) -> Integers:
+    """Σ over users of z, where z = counts/shape, clipped to the L2 norm Λ, in units of Λ/B, truncated toward zero.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    """
+    summed = partial(_clipped_rows, measured=measured, clip_norm=check_clip_norm(clip_norm))
+    return counts.once(("sum", clip_norm, *measured.content), lambda: counts.over_users(summed))
+
+
+@dataclass(frozen=True, eq=False)
+class LostWords:
+    """What is measured of the text that clipping takes away: counts of words over a shape. All public."""
+
+    shape: Floats  # s > 0, of each word
+    words: Ids  # V × n: the coordinate of each word of each n-gram, or −1
+    clip_norm: float  # of these words
+
+    def __post_init__(self) -> None:
+        check_shape(self.shape)
+        check_clip_norm(self.clip_norm)
+
+    @property
+    def content(self) -> tuple[bytes, bytes, float]:
+        """All of it, to tell one from another."""
+        return self.shape.tobytes(), self.words.tobytes(), self.clip_norm
+
+
+def lost_sum(counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float) -> Integers:
+    """Σ over users of the words that `clipped_sum` takes from them: 1 − Λ/norm of each, clipped to a norm of its own.
+
+    Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
+    """
+    summed = partial(_lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm))
+    return counts.once(("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed))
+
+
+# What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
+def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
+    return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
+
+
+def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
+    public = (1 / measured.shape, measured.words, clip_norm, 1 / lost.shape, lost.words, lost.clip_norm)
+    return _lost_sum(rows.starts, rows.ngrams, rows.counts, *public)
+
+
+@kernel
+def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
+    """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
+    total, word_counts = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
+    longest = longest_row(starts)
+    touched = np.empty(longest * words.shape[1], np.int64)
+    for user in range(starts.size - 1):
+        first, last = starts[user], starts[user + 1]
+        distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
+        squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+            word_counts, touched, distinct, weights
+        )
+        scale = UNITS / max(math.sqrt(squares), clip_norm)
+        length = np.int64(0)
+        for at in range(np.uint64(first), np.uint64(last)):  # unsigned: no check for places counted from the end
+            place = np.uint64(ngrams[at])
+            unit = np.int64(counts[at] * weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        for at in range(distinct):
+            place = np.uint64(touched[at])
+            unit = np.int64(word_counts[place] * weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        if length > UNITS * UNITS:
+            _enforce_norm_bound(
+                ngrams[first:last], counts[first:last], word_counts, touched[:distinct], weights, scale, length, total
+            )
+        for at in range(distinct):
+            word_counts[touched[at]] = 0
+    return total
+
+
+@kernel
+def _enforce_norm_bound(
+    ngrams: Ids,
+    counts: Ids,
+    word_counts: Integers,
+    touched: Integers,
+    weights: Floats,
+    scale: float,
+    length: np.int64,
+    total: Integers,
+) -> None:
+    """Rounding pushed one user's Σ z² over B²: the largest entries give way until it is not, in integers."""
+    places = np.concatenate((ngrams.astype(np.int64), touched))
+    values = np.concatenate((counts.astype(np.int64), word_counts[touched]))
+    units = (values * weights[places] * scale).astype(np.int64)
+    while length > UNITS * UNITS:
+        largest = np.argmax(units)
+        length -= 2 * units[largest] - 1
+        units[largest] -= 1
+        total[places[largest]] -= 1
+
+
+@kernel
+def _lost_sum(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    weights: Floats,
+    words: Ids,
+    clip_norm: float,
+    lost_weights: Floats,
+    lost_words: Ids,
+    lost_norm: float,
+) -> Integers:
+    """Σ z over users of the words they lose; those within the clip norm lose nothing."""
+    total, word_counts = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
+    their = np.zeros(weights.size, np.int64)
+    longest = longest_row(starts)
+    touched = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
+    for user in range(starts.size - 1):
+        first, last = starts[user], starts[user + 1]
+        norm = norm_of(ngrams, counts, first, last, weights, words, their, touched)
+        if norm <= clip_norm:
+            continue
+        part = 1 - clip_norm / norm
+        distinct = _count_words(ngrams, counts, first, last, lost_words, word_counts, touched)
+        squares = _squares_of_words(word_counts, touched, distinct, lost_weights)
+        scale = UNITS * part / max(part * math.sqrt(squares), lost_norm)
+        length = np.int64(0)
+        for at in range(distinct):
+            place = np.uint64(touched[at])
+            unit = np.int64(word_counts[place] * lost_weights[place] * scale)
+            total[place] += unit
+            length += unit * unit
+        if length > UNITS * UNITS:
+            _enforce_norm_bound(
+                ngrams[:0], counts[:0], word_counts, touched[:distinct], lost_weights, scale, length, total
+            )
+        for at in range(distinct):
+            word_counts[touched[at]] = 0
+    return total
+
+
+@inlined
+def norm_of(
+    ngrams: Ids,
+    counts: Ids,
+    first: int,
+    last: int,
+    weights: Floats,
+    words: Ids,
+    word_counts: Integers,
+    touched: Integers,
+) -> float:
+    """‖counts/shape‖₂ of a user, words included; leaves `word_counts` as it was."""
+    distinct = _count_words(ngrams, counts, first, last, words, word_counts, touched)
+    squares = _squares(ngrams, counts, first, last, weights) + _squares_of_words(
+        word_counts, touched, distinct, weights
+    )
+    for at in range(distinct):
+        word_counts[touched[at]] = 0
+    return math.sqrt(squares)
+
+
+@inlined
+def _count_words(
+    ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, word_counts: Integers, touched: Integers
+) -> int:
+    """Count a user's words in `word_counts`, which is zeros before, and list them in `touched`; how many they are.
+
+    A user's n-grams are ascending, so the words come in the same order wherever the user's rows came from.
+    """
+    size, order = 0, words.shape[1]
+    for at in range(first, last if order else first):
+        for k in range(order):
+            word = words[ngrams[at], k]
+            if word < 0:
+                continue
+            if not word_counts[word]:
+                touched[size] = word
+                size += 1
+            word_counts[word] += counts[at]
+    return size
+
+
+@inlined
+def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -> float:
+    """Σ (count·weight)² of a user's n-grams, in order."""
+    even = odd = 0.0  # two sums, which do not wait for one another
+    for at in range(first, last - 1, 2):
+        one, two = np.uint64(at), np.uint64(at + 1)
+        value, other = counts[one] * weights[np.uint64(ngrams[one])], counts[two] * weights[np.uint64(ngrams[two])]
+        even += value * value
+        odd += other * other
+    if (last - first) % 2:
+        value = counts[last - 1] * weights[ngrams[last - 1]]
+        even += value * value
+    return even + odd
+
+
+@inlined
+def _squares_of_words(word_counts: Integers, touched: Integers, distinct: int, weights: Floats) -> float:
+    squares = 0.0
+    for at in range(distinct):
+        value = word_counts[touched[at]] * weights[touched[at]]
+        squares += value * value
+    return squares
+
+
+MAX_TOTAL = 1_000_000  # drawing W occurrences takes memory for W numbers
+Csr = tuple[Integers, Ids, Ids]
+
+
+class Clipped(OverUsers):
+    """Counts of which no entry exceeds `max_count` (C) and no row sum `max_total` (W). Only `clip` makes them."""
+
+    max_count: int
+    max_total: int
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(private, C = {self.max_count}, W = {self.max_total})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClippedCounts(Clipped):
+    """Clipped counts in memory."""
+
+    starts: Integers
+    ngrams: Ids
+    counts: Ids
+    vocabulary_size: int
+    max_count: int
+    max_total: int
+
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Block by block on all cores."""
+        merged: Array = merge.reduce(self.blocks(measure))
+        return merged
+
+    def blocks(self, measure: Callable[[Rows], Array]) -> list[Array]:
+        """The answers of runs of users, in order."""
+        return in_blocks(Rows(self.starts, self.ngrams, self.counts), measure)
+
+    def select(self, users: Bools) -> "ClippedCounts":
+        """The chosen users' rows."""
+        sizes = np.diff(self.starts)
+        rows = np.repeat(users, sizes)
+        starts = np.concatenate([[0], np.cumsum(sizes[users])])
+        bounds = (self.vocabulary_size, self.max_count, self.max_total)
+        return ClippedCounts(starts, self.ngrams[rows], self.counts[rows], *bounds)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LazyClippedCounts(Clipped):
+    """Counts that are elsewhere: every user is clipped anew, and the same way, each time that all are asked."""
+
+    counts: PrivateCounts
+    vocabulary_size: int
+    max_count: int
+    max_total: int
+    key: int
+
+    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+        """Ask clipped users."""
+        clipped_first = partial(_measure_clipped, measure, self.max_count, self.max_total, self.key)
+        return self.counts.over_users(clipped_first, merge)
+
+
+def _measure_clipped(measure: Callable[[Rows], Array], max_count: int, max_total: int, key: int, rows: Rows) -> Array:
+    keys = id_keys(rows.users, key=key)
+    return measure(Rows(*_clip(rows.starts, rows.ngrams, rows.counts, max_count, max_total, keys)))
+
+
+def user_keys(counts: UserCounts, *, key: int) -> Hashes:
+    """A number for each user that depends on the user's id and the run's key, and on nobody else."""
+    return id_keys(counts.users, key=key)
+
+
+def id_keys(users: pa.LargeBinaryArray, *, key: int) -> Hashes:
+    """A number for each of these ids."""
+    return mix_all(hash_rows(*buffers(users)), np.uint64(key))
+
+
+@kernel
+def mix_all(values: Hashes, key: np.uint64) -> Hashes:
+    """Keyed hash of 64-bit numbers."""
+    for at in range(values.size):
+        values[at] = mix(mix(values[at] ^ key) + key)
+    return values
+
+
+def check_max_count(value: int) -> int:
+    """C, if it is one."""
+    return whole_number("max_count", value, 1, MAX_COUNT, "C, the most of one n-gram from a user,")
+
+
+def check_max_total(value: int) -> int:
+    """W, if it is one."""
+    return whole_number("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
+
+
+@overload
+def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts: ...
+
+
+@overload
+def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: int) -> Clipped: ...
+
+
+def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: int) -> Clipped:
+    """Entries to C, then rows to W by drawing W of a user's occurrences without replacement."""
+    largest = MAX_COUNT if max_count is None else check_max_count(max_count)
+    max_total = check_max_total(max_total)
+    if not isinstance(counts, UserCounts):
+        return LazyClippedCounts(counts, counts.vocabulary_size, largest, max_total, key)
+    csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
+    return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
+
+
+@kernel
+def _clip(
+    starts: Integers,
+    ngrams: Ids,
+    counts: Ids,
+    max_count: int,
+    max_total: int,
+    keys: Hashes,
+) -> Csr:
+    kept_starts = np.zeros_like(starts)
+    kept_ngrams = np.empty_like(ngrams)
+    kept_counts = np.empty_like(counts)
+    written = 0
+    for user in range(starts.size - 1):
+        row = np.minimum(counts[starts[user] : starts[user + 1]], max_count).astype(np.int64)
+        if row.sum() > max_total:
+            row = _subsample(row, max_total, keys[user])
+        for at in range(row.size):
+            if row[at]:
+                kept_ngrams[written] = ngrams[starts[user] + at]
+                kept_counts[written] = row[at]
+                written += 1
+        kept_starts[user + 1] = written
+    return kept_starts, kept_ngrams[:written].copy(), kept_counts[:written].copy()
+
+
+@kernel
+def _subsample(row: Integers, size: int, key: np.uint64) -> Integers:
+    """`size` of the row's occurrences, each set of them as likely as any other (Floyd's algorithm)."""
+    total = row.sum()
+    chosen = {np.int64(-1)}  # Numba can't type an empty set
+    state = key
+    for last in range(total - size, total):
+        state += np.uint64(0x9E3779B97F4A7C15)
+        place = np.int64(mix(state) % np.uint64(last + 1))
+        chosen.add(np.int64(last) if place in chosen else place)
+    places = np.array(list(chosen))
+    places.sort()
+    kept = np.zeros_like(row)
+    entry, end = 0, row[0]
+    for place in places[1:]:
+        while place >= end:
+            entry += 1
+            end += row[entry]
+        kept[entry] += 1
+    return kept

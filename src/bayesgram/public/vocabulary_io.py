@@ -1,0 +1,160 @@
+"""The file of a vocabulary, read and checked: `ngram`, `count`, and `count_NAME` for each source.
+
+In:  a Parquet file of ours or made elsewhere.   Out: its table, and columns that can be trusted.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from bayesgram.arrays import Integers
+from bayesgram.choices import TokenizerKind
+from bayesgram.errors import UsageError, unreadable
+from bayesgram.io.formats import check_format, read_whole
+from bayesgram.public.mixture import check_names
+from bayesgram.text.ngrams import END, START, check_order, ngram_orders
+from bayesgram.text.tokenizer import Tokenizer
+
+FORMAT = 1
+COUNT_OF = "count_"  # and the name of a source: its column
+MAX_SIZE = 100_000_000
+MAX_TOTAL = 2**53
+
+
+def stated_tokenizer(schema: pa.Schema) -> Tokenizer | None:
+    """The tokenizer that a file names; one made elsewhere names none."""
+    named = (schema.metadata or {}).get(b"bayesgram.tokenizer")
+    return Tokenizer.from_name(named.decode(errors="replace")) if named else None
+
+
+def source_columns(names: Sequence[str]) -> list[str]:
+    """The columns with the counts of sources."""
+    return [name for name in names if name.startswith(COUNT_OF)]
+
+
+def check_number(path: str | Path, said: bytes) -> None:
+    """Refuse a vocabulary of a newer version."""
+    try:
+        check_format(path, "a vocabulary", int(said), FORMAT)
+    except UsageError:
+        raise
+    except ValueError:
+        raise UsageError(
+            f"{path}: its metadata is damaged; make the vocabulary again with `bayesgram vocab`."
+        ) from None
+
+
+def read_table(path: Path) -> pa.Table:
+    """The columns of a vocabulary file: n-grams and counts."""
+    try:
+        table = read_whole(path)
+        names = table.column_names  # text, if it is a vocabulary
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise unreadable(path, error) from None
+        _refuse_repeats(path)
+        raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
+    if "ngram" not in names:
+        raise UsageError(
+            f"{path}: no column 'ngram'; a vocabulary has the columns 'ngram' and 'count', this file has"
+            f" {', '.join(map(repr, names))}."
+        )
+    return table
+
+
+def _refuse_repeats(path: Path) -> None:
+    """Refuse two columns of a name, if that is why a file can't be read."""
+    try:
+        names = pq.read_schema(path).names
+    except (pa.ArrowException, OSError, ValueError):
+        return
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one.")
+
+
+def ngrams_of(path: str | Path, table: pa.Table, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
+    """The n-grams of a file, and how text is cut for them: as the file says, or as is wished where it doesn't."""
+    check_number(path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
+    column, stated = table["ngram"], stated_tokenizer(table.schema)
+    if tokenizer and stated and stated.kind is TokenizerKind.FILE:  # a name, to which the file itself is given
+        tokenizer, stated = replace(tokenizer, boundaries=stated.boundaries), stated.known_by(tokenizer)
+    if tokenizer and stated and tokenizer != stated:
+        raise UsageError(
+            f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
+            f" {'give its file' if stated.digest else 'leave `tokenizer` and `lowercase` out'}."
+        )
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not _is_text(column):
+        raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")
+    if not 1 <= table.num_rows <= MAX_SIZE:
+        raise UsageError(f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+    ngrams = column.combine_chunks().cast(pa.large_string())
+    return ngrams, stated or with_marks(tokenizer or Tokenizer(), ngrams)
+
+
+def with_marks(tokenizer: Tokenizer, ngrams: pa.LargeStringArray) -> Tokenizer:
+    """The tokenizer; with boundaries, if n-grams that were made elsewhere have them."""
+    return replace(tokenizer, boundaries=True) if _has_boundaries(ngrams) else tokenizer
+
+
+def check_columns(path: str | Path, names: Sequence[str]) -> None:
+    """Refuse a table without counts, and sources that can't be told apart."""
+    counted = source_columns(names)
+    if not counted and "count" not in names:
+        raise UsageError(
+            f"{path}: no column 'count'; a vocabulary has the columns 'ngram' and 'count', this file has"
+            f" {', '.join(map(repr, names))}."
+        )
+    try:
+        check_names([name.removeprefix(COUNT_OF) for name in counted])
+    except UsageError as error:
+        raise UsageError(f"{path}: the columns {COUNT_OF}NAME are the counts of sources. {error}") from None
+
+
+def whole_numbers(path: str | Path, table: pa.Table, name: str) -> Integers:
+    """A column of counts, checked."""
+    column = table[name]
+    if not pa.types.is_integer(column.type) or column.null_count or (pc.min(column).as_py() or 0) < 0:
+        raise UsageError(f"{path}: the column {name!r} must hold whole numbers of 0 or more.")
+    if (pc.max(column).as_py() or 0) >= MAX_TOTAL:
+        raise UsageError(f"{path}: the column {name!r} must add up to less than 2^53; divide all counts.")
+    counts: Integers = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return counts
+
+
+def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
+    """Without nulls and valid UTF-8, which Arrow takes for granted."""
+    try:
+        column.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return not column.null_count
+
+
+def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
+    """Whether a vocabulary made elsewhere marks where sentences begin or end."""
+    return bool(pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py())
+
+
+def longest(path: str | Path, ngrams: pa.LargeStringArray) -> int:
+    """The highest order: one space between two tokens, none at the ends; n-grams of one order together."""
+    orders = ngram_orders(ngrams)
+    back = np.flatnonzero(np.diff(orders) < 0)
+    if back.size:
+        row = int(back[0]) + 1
+        raise UsageError(
+            f"{path}: row {row + 1} has {orders[row]} tokens and row {row} has {orders[row - 1]};"
+            " the n-grams of one order stand together, short ones first."
+        )
+    empty = pc.index(pc.match_substring_regex(ngrams, "^ |  | $|^$"), True).as_py()
+    if empty >= 0:
+        raise UsageError(f"{path}: row {empty + 1} is not tokens joined by single spaces.")
+    return check_order(int(orders[-1]))

@@ -1,0 +1,96 @@
+"""Discovery on Spark, in one round: for private text that outgrows one machine.
+
+In:  a Spark DataFrame, or files.   Out: text that `bayesgram.discover` takes; it finds, byte for byte, what it finds on
+one machine with the same noise. One shuffle brings a user's text together, and a second one what all users give to a
+candidate; the driver sees the candidates whose sums reach the floor, never a user, and draws the noise.
+
+Needs pyspark (pip install "bayesgram[spark]"). How to run it on a cluster: docs/spark.md.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from bayesgram.errors import UsageError
+from bayesgram.io import nothing_read
+from bayesgram.io.records import Columns
+from bayesgram.private.candidates import Bound, CandidateLists, Candidates, in_order
+from bayesgram.public.candidate_weights import PublicText
+from bayesgram.spark import tasks
+from bayesgram.spark.frames import Texts, bad_rows, kept, mapped, of_columns, union
+from bayesgram.spark.session import explained
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SparkText:
+    """Private text that Spark can reach; a user may be in all of it."""
+
+    texts: Sequence[Texts]
+    skip_bad_rows: bool = False
+
+    @classmethod
+    def of(
+        cls, df: "DataFrame", *, user_column: str = "user", text_column: str = "text", skip_bad_rows: bool = False
+    ) -> "SparkText":
+        """The text of a DataFrame, for `bayesgram.discover(..., rounds=1)`."""
+        return cls([of_columns(df, Columns(text_column, user_column))], skip_bad_rows)
+
+    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+        """One round: all users' candidates, added up exactly, where they are."""
+        context = self.texts[0].frame.sparkSession.sparkContext
+        asked = tasks.Asked(public.to_broadcast(), tuple(orders), bound)
+        sent = explained(lambda: context.broadcast(asked))
+        summed = kept(_summed(_by_user(self.texts), sent))
+        try:
+            notes = summed.filter("order = 0").select("ngram", "sum")
+            bad, rows_read = bad_rows(notes, skip=self.skip_bad_rows)
+            if not rows_read:
+                raise nothing_read(bad)
+            enough = summed.filter(f"order > 0 and sum >= {bound.floor}").select("ngram", "sum")
+            found = explained(enough.toArrow)
+        finally:
+            summed.unpersist()
+            sent.destroy()
+        ngrams = found["ngram"].cast(pa.large_string()).combine_chunks()
+        return in_order([(ngrams, found["sum"].to_numpy())])
+
+    def lists(
+        self,
+        public: PublicText,  # noqa: ARG002
+        orders: Sequence[int],  # noqa: ARG002
+        most: int,  # noqa: ARG002
+    ) -> AbstractContextManager[CandidateLists]:
+        """Several rounds: not on a cluster."""
+        raise _only_one_round()
+
+
+def check_rounds(rounds: int) -> None:
+    """Refuse several rounds, which would keep all users' lists between them."""
+    if rounds > 1:
+        raise _only_one_round()
+
+
+def _only_one_round() -> UsageError:
+    return UsageError("on Spark users are asked in one round; say rounds=1, or use engine=local.")
+
+
+def _by_user(texts: Sequence[Texts]) -> "DataFrame":
+    """The first shuffle: all text of a user in one partition, side by side."""
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.user_texts(batches, read)
+
+    rows = union([mapped(text.frame, task(text.read), tasks.TEXT_ROWS) for text in texts])
+    return rows.repartition("user").sortWithinPartitions("user")
+
+
+def _summed(users: "DataFrame", asked: Any) -> "DataFrame":  # noqa: ANN401 - a Broadcast of Asked
+    """The second: what users give to each candidate, together; and the notes of the tasks."""
+    given = mapped(users, lambda batches: tasks.candidates(batches, asked.value), tasks.NGRAM_ROWS)
+    return given.groupBy("order", "ngram").sum("count").toDF("order", "ngram", "sum")

@@ -1,0 +1,213 @@
+"""A vocabulary of public text on Spark, byte for byte that of one machine.
+
+In:  public sources, text or lists.   Out: the most frequent n-grams, or those of a list, with their counts in every
+source. Tasks count; the driver sees sums. Public text alone.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from bayesgram.arrays import Integers
+from bayesgram.io import BadRows, nothing_read
+from bayesgram.public.public_rows import new_sample
+from bayesgram.public.sources import Listed, provenance_of
+from bayesgram.public.top_ngrams import ROUGHLY, NgramScore, nothing_of
+from bayesgram.public.vocabulary import Vocabulary, looked_up, refuse_empty, sizes_by_order
+from bayesgram.spark import tasks
+from bayesgram.spark.frames import Texts, bad_rows, kept, mapped, union
+from bayesgram.spark.session import explained
+from bayesgram.text.ngrams import ngram_orders
+from bayesgram.text.row_hashes import RowSample
+from bayesgram.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+Sources: TypeAlias = Mapping[str, Sequence[Texts] | Listed]  # by name; a single one may be called ""
+
+
+def vocabulary_of(
+    sources: Sources,
+    *,
+    order: int | Sequence[int],
+    size: int | Sequence[int],
+    tokenizer: Tokenizer,
+    skip_bad_rows: bool,
+) -> tuple[Vocabulary, BadRows]:
+    """The vocabulary of sources, and the rows that were skipped."""
+    sizes = sizes_by_order(order, size)
+    orders = list(sizes)
+    sample = new_sample(tokenizer)
+    frames = [_counted(source, number, orders, tokenizer, sample) for number, source in enumerate(sources.values())]
+    summed = _by_source(union(frames), len(sources))
+    try:
+        notes = summed.filter("order = 0").selectExpr("ngram", f"{' + '.join(_columns(len(sources)))} rows")
+        bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
+        if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
+            raise nothing_read(bad)
+        rows = _public_rows(summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample)
+        tops = _tops(summed, list(sources), sizes)
+    finally:
+        summed.unpersist()
+    ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
+    counted = np.hstack([counts for _, counts in tops])
+    made = Vocabulary.of_counts(ngrams, list(sources), counted, tokenizer, rows)
+    return made.made_with(provenance_of(_listed(sources))), bad
+
+
+def list_of(
+    sources: Sources, *, ngrams: pa.LargeStringArray, tokenizer: Tokenizer, skip_bad_rows: bool
+) -> tuple[Vocabulary, BadRows]:
+    """The n-grams of a list, counted in sources, and the rows that were skipped."""
+    plain = Vocabulary.of_counts(ngrams, [""], np.zeros((1, len(ngrams)), np.int64), tokenizer)
+    counts, bad, rows_read = [], BadRows(), 0
+    sample = new_sample(tokenizer)
+    for source in sources.values():
+        own, skipped, rows = _list_counts(source, plain, sample, skip=skip_bad_rows)
+        counts.append(own)
+        bad.by_reason |= {why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()}
+        rows_read += rows
+    if not rows_read:
+        raise nothing_read(bad)
+    public_rows = sample if _has_text(sources) else None
+    made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
+    return made.made_with(provenance_of(_listed(sources))), bad
+
+
+def _listed(sources: Sources) -> list[Listed]:
+    """The sources that were counted before."""
+    return [source for source in sources.values() if isinstance(source, Listed)]
+
+
+def _has_text(sources: Sources) -> bool:
+    return any(not isinstance(source, Listed) for source in sources.values())
+
+
+def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> RowSample | None:
+    """The sample of all tasks' rows; None where no source is text."""
+    if not _has_text(sources):
+        return None
+    _add_hashes(hashes, sample)
+    return sample
+
+
+def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
+    """Add the smallest hashes that tasks sent, as texts, and one more, which is the sample's limit."""
+    smallest = hashes.toDF("hash").distinct().orderBy("hash").limit(sample.capacity + 1)
+    found = explained(smallest.toArrow)["hash"].to_pylist()
+    sample.add(np.array([int(text, 16) for text in found], np.uint64))
+
+
+def _counted(
+    source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer, sample: RowSample
+) -> "DataFrame":
+    """The n-grams of a source with their counts, and the number of the source."""
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_ngrams(batches, read, orders, tokenizer, sample)
+
+    if isinstance(source, Listed):
+        frame = _listed_rows(source, orders)
+    else:
+        frame = union([mapped(text.frame, task(text.read), tasks.NGRAM_ROWS) for text in source])
+    return frame.selectExpr("order", "ngram", "count", f"{number} source")
+
+
+def _listed_rows(source: Listed, orders: Sequence[int]) -> "DataFrame":
+    """A list as a DataFrame, of the orders that are asked for."""
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
+
+    lengths = ngram_orders(source.ngrams).astype(np.int32)
+    rows = np.flatnonzero(np.isin(lengths, orders) & (source.counts > 0))
+    ngrams = source.ngrams.take(pa.array(rows)).cast(pa.string())
+    table = pa.table({"order": lengths[rows], "ngram": ngrams, "count": source.counts[rows]})
+    return explained(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
+
+
+def _columns(sources: int) -> list[str]:
+    return [f"count{number}" for number in range(sources)]
+
+
+def _by_source(counted: "DataFrame", sources: int) -> "DataFrame":
+    """One row for each n-gram, with its count in every source."""
+    from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
+
+    sums = [
+        f.sum(f.when(f.col("source") == number, f.col("count")).otherwise(0)).alias(name)
+        for number, name in enumerate(_columns(sources))
+    ]
+    return kept(counted.groupBy("order", "ngram").agg(*sums))
+
+
+def _tops(
+    summed: "DataFrame", names: Sequence[str], sizes: Mapping[int, int]
+) -> list[tuple[pa.LargeStringArray, Integers]]:
+    """The chosen n-grams of each order, with their counts in every source."""
+    columns = _columns(len(names))
+    if len(names) == 1:
+        return [
+            _first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0])
+            for order, size in sizes.items()
+        ]
+    found = explained(summed.groupBy("order").sum(*columns).collect)
+    sums = {row[0]: tuple(map(int, row[1:])) for row in found}
+    totals = [sums.get(order, (0,) * len(names)) for order in sizes]
+    refuse_empty(names, totals, list(sizes))
+    return [
+        _first(
+            _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)), order, columns, size
+        )
+        for (order, size), total in zip(sizes.items(), totals, strict=True)
+    ]
+
+
+def _top_candidates(summed: "DataFrame", columns: Sequence[str], size: int, worth: NgramScore) -> "DataFrame":
+    """The n-grams that may be among the `size` first, with what each is worth, exactly: as bytes that sort alike."""
+    roughly = " + ".join(f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True))
+    top_k = summed.selectExpr("ngram", *columns, f"{roughly} rough")
+    found = explained(top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect)
+    last = float(found[0][0] or 0) * (1 - ROUGHLY)
+    schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
+    top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
+    return mapped(top_candidates, lambda batches: tasks.weighed(batches, columns, worth), schema)
+
+
+def _first(
+    summed: "DataFrame", order: int, columns: Sequence[str], size: int, by: str = "worth"
+) -> tuple[pa.LargeStringArray, Integers]:
+    """The first n-grams of one order and their counts (K × V); of equal ones, in byte order token by token."""
+    top_k = summed.selectExpr("*", "split(ngram, ' ') tokens")
+    first = top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
+    table = explained(first.toArrow)
+    if not table.num_rows:
+        raise nothing_of(order)
+    ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
+    return ngrams, np.stack([table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns])
+
+
+def _list_counts(
+    source: Sequence[Texts] | Listed, plain: Vocabulary, sample: RowSample, *, skip: bool
+) -> tuple[Integers, BadRows, int]:
+    """How often a source has each n-gram of a list, and the rows that were skipped and read; fills the sample."""
+    empty = RowSample(sample.salt, least=sample.least, capacity=sample.capacity)
+    if isinstance(source, Listed):
+        return looked_up(plain.ngrams, source), BadRows(), len(source.ngrams)
+
+    def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
+        return lambda batches: tasks.count_listed(batches, read, plain, empty)
+
+    counted = union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
+    summed = kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
+    try:
+        bad, rows_read = bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
+        _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)
+        table = explained(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
+    finally:
+        summed.unpersist()
+    counts = np.zeros(len(plain), np.int64)
+    counts[table["ngram"].to_numpy()] = table["count"].to_numpy()
+    return counts, bad, rows_read

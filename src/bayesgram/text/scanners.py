@@ -1,0 +1,666 @@
+"""What every Unicode code point is to a tokenizer, and what its lower case is.
+
+The classes are computed once by tools/build_character_table.py from one Unicode version and kept in
+characters.npz, so that two machines with different Pythons cut the same text in the same way. docs/text.md has the
+rules in words. Does not look at text: see `scan`.
+
+The kernels that cut UTF-8 bytes into tokens. docs/text.md states what they do, rule by rule.
+
+In:  one buffer of valid UTF-8 and the offsets of its rows, as in an Arrow large_binary array.
+Out: (bytes, offsets, row_ends): the tokens' bytes one after the other, token i from offsets[i] to offsets[i + 1], and
+     how many tokens the rows up to this one have. An empty token marks the end of a sentence; every row ends with one
+     if it has tokens.
+The caller gives the room for bytes and offsets: for every byte of text two and two, as bytes at most double (a b → a▁b)
+and a byte gives at most a token and a sentence end. Does not normalise (`tokens` does, before), and does not know what
+a word means.
+
+The kernel that cuts messages: words as `scan` cuts them, and emoji and emoticons. docs/text.md has the rules.
+
+In and out: as in `scan`. What is written for an emoji or an emoticon is never longer than what is read.
+Does not know what emoji there are: blocks of Unicode are all that is asked (`characters`), so new ones are tokens too.
+"""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+
+from bayesgram.arrays import Bools, Bytes, Ids, Integers
+from bayesgram.kernels import inlined, kernel
+
+SEPARATOR, WORD, IDEOGRAPH, MARK, JOINER, IGNORED, SPACE, END, BREAK = range(9)
+EMOJI, MODIFIER, REGIONAL, KEYCAP = range(9, 13)  # for messages alone: to the other tokenizers these only separate
+NORMALISE = 0x80  # added to the class where NFC may change the text
+
+LINE_BREAKS = frozenset([0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029])
+SPACES = frozenset([0x09, 0x20, 0xA0, 0x1680, *range(0x2000, 0x200C), 0x202F, 0x205F, 0x3000])
+ENDS = frozenset(map(ord, ".!?;:…¡¿‼‽⁇⁈⁉。．！？；：｡؟؛۔।॥։።။។")) | {0x37E}
+APOSTROPHES = frozenset(map(ord, "'’＇"))  # all become U+0027
+OTHER_APOSTROPHES = frozenset(map(ord, "`´ʼ‘‛′"))  # in messages they become U+0027 too
+JOINERS = frozenset([0xB7, 0x200C, 0x200D])  # middle dot, zero-width (non-)joiner
+IDEOGRAPHS = (
+    range(0x3005, 0x3008),  # 々 〆 〇
+    range(0x3041, 0x30A0),  # Hiragana
+    range(0x3400, 0x4DC0),
+    range(0x4E00, 0xA000),
+    range(0xF900, 0xFB00),
+    range(0x20000, 0x40000),
+)
+VARIATION_SELECTORS = (range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
+
+PICTOGRAPHS = (  # those of them that are letters or numbers stay so
+    range(0x231A, 0x231C),
+    range(0x23E9, 0x23FB),
+    range(0x25B6, 0x25B7),
+    range(0x25C0, 0x25C1),
+    range(0x2600, 0x275B),
+    range(0x2761, 0x2768),
+    range(0x2794, 0x27C0),
+    range(0x2B05, 0x2B08),
+    range(0x2B1B, 0x2B1D),
+    range(0x2B50, 0x2B51),
+    range(0x2B55, 0x2B56),
+    range(0x1F000, 0x1FB00),
+    range(0x1FC00, 0x1FFFE),
+)
+REGIONAL_INDICATORS = range(0x1F1E6, 0x1F200)  # two are a flag
+SKIN_TONES = range(0x1F3FB, 0x1F400)
+ENCLOSING_KEYCAP = 0x20E3
+
+SPACE_TOKEN = 0x2581  # ▁ stands for a run of spaces between two characters
+
+
+@dataclass(frozen=True)
+class CharacterTable:
+    """Arrays over all code points, for the kernels."""
+
+    classes: Bytes
+    lower: Ids
+    keep: Ids
+    class_version: str  # of Unicode
+    case_version: str
+
+
+@cache
+def character_table() -> CharacterTable:
+    """The table as arrays of 0x110000 entries (about 10 MB, made in milliseconds)."""
+    with (
+        resources.files("bayesgram.text").joinpath("characters.npz").open("rb") as file,
+        np.load(file) as runs,
+    ):
+        lengths = np.diff(runs["run_starts"], append=0x110000)
+        classes = np.repeat(runs["run_classes"], lengths)
+        keep = np.arange(0x110000, dtype=np.int32)
+        keep[list(APOSTROPHES)] = ord("'")
+        lower = keep.copy()
+        lower[runs["upper"]] = runs["lower"]
+        return CharacterTable(classes, lower, keep, str(runs["class_version"]), str(runs["case_version"]))
+
+
+@cache
+def message_classes() -> Bytes:
+    """The classes for messages: pictographs are something there."""
+    classes = character_table().classes.copy()
+    for block in PICTOGRAPHS:
+        part = classes[block.start : block.stop]
+        part[part == SEPARATOR] = EMOJI
+    classes[SKIN_TONES.start : SKIN_TONES.stop] = MODIFIER
+    classes[REGIONAL_INDICATORS.start : REGIONAL_INDICATORS.stop] = REGIONAL
+    classes[ENCLOSING_KEYCAP] = KEYCAP
+    others = sorted(OTHER_APOSTROPHES)
+    classes[others] = classes[others] & NORMALISE | JOINER
+    return classes
+
+
+@cache
+def message_fold(*, lowercase: bool) -> Ids:
+    """What each code point becomes in a word of a message."""
+    fold = (character_table().lower if lowercase else character_table().keep).copy()
+    fold[sorted(OTHER_APOSTROPHES)] = ord("'")
+    return fold
+
+
+Scanned = tuple[Bytes, Ids, Integers]
+
+CLASS = NORMALISE - 1  # the bits of the class
+SPECIAL = np.uint8(0xFF)
+FIRST_TO_NORMALISE = 0xCC  # the first byte of U+0300: below, NFC changes nothing
+
+
+@inlined
+def decode(data: Bytes, at: int) -> tuple[int, int]:
+    """The code point at a position of valid UTF-8, and the position after it."""
+    first = int(data[at])
+    if first < 0x80:
+        return first, at + 1
+    if first < 0xE0:
+        return (first & 0x1F) << 6 | int(data[at + 1] & 0x3F), at + 2
+    if first < 0xF0:
+        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | int(data[at + 2] & 0x3F), at + 3
+    high = (first & 0x07) << 18 | int(data[at + 1] & 0x3F) << 12
+    return high | int(data[at + 2] & 0x3F) << 6 | int(data[at + 3] & 0x3F), at + 4
+
+
+@inlined
+def encode(code: int, out: Bytes, at: int) -> int:
+    """Write a code point as UTF-8; the position after it."""
+    if code < 0x80:
+        out[at] = code
+        return at + 1
+    if code < 0x800:
+        out[at] = 0xC0 | code >> 6
+        out[at + 1] = 0x80 | code & 0x3F
+        return at + 2
+    if code < 0x10000:
+        out[at] = 0xE0 | code >> 12
+        out[at + 1] = 0x80 | code >> 6 & 0x3F
+        out[at + 2] = 0x80 | code & 0x3F
+        return at + 3
+    out[at] = 0xF0 | code >> 18
+    out[at + 1] = 0x80 | code >> 12 & 0x3F
+    out[at + 2] = 0x80 | code >> 6 & 0x3F
+    out[at + 3] = 0x80 | code & 0x3F
+    return at + 4
+
+
+def room_for(size: int) -> tuple[Bytes, Ids]:
+    """Room for the tokens of so many bytes of text; most of it is never written, and so is never memory."""
+    return np.empty(2 * size + 4, np.uint8), np.empty(2 * size + 3, np.int32)
+
+
+@inlined
+def end_sentence(ends: Ids, tokens: int, first: int) -> int:
+    """Add an empty token, unless the row has none yet or its last one is empty already."""
+    if tokens == first or (tokens > 1 and ends[tokens - 1] == ends[tokens - 2]):
+        return tokens
+    ends[tokens] = ends[tokens - 1]
+    return tokens + 1
+
+
+@kernel
+def plain_bytes(classes: Bytes, fold: Ids) -> Bytes:
+    """What a byte becomes where that is all there is to it: a letter or digit in its case, 0 for what only separates.
+
+    Sentence ends, apostrophes and bytes that are not ASCII are SPECIAL.
+    """
+    plain = np.empty(256, np.uint8)
+    for byte in range(256):
+        plain[byte] = SPECIAL
+        kind = classes[byte] & CLASS
+        if kind == WORD and byte < 0x80:
+            plain[byte] = fold[byte]
+        elif kind in (SEPARATOR, SPACE) and byte < 0x80:
+            plain[byte] = 0
+    return plain
+
+
+@kernel
+def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> Scanned:
+    """Words: runs of letters and digits with their marks, joined by inner apostrophes; ideographs one by one."""
+    plain = plain_bytes(classes, fold)
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
+    size = tokens = 0  # bytes written, tokens written
+    for row in range(offsets.size - 1):
+        at, stop = offsets[row], offsets[row + 1]
+        start = size  # where the open word began; size == start: no word is open
+        joiner = 0  # an apostrophe that is kept only if a letter follows
+        first = tokens
+        while at < stop:
+            while at < stop and not joiner:  # most of most text: no branch but the end of this loop, so none is guessed
+                letter = plain[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
+                if letter == SPECIAL:
+                    break
+                is_letter = int(letter != 0)
+                ended = int(size > start) & (1 - is_letter)
+                out[np.uint64(size)] = letter
+                size += is_letter
+                ends[np.uint64(tokens)] = size
+                tokens += ended
+                start = size if ended else start
+                at += 1
+            if at == stop:
+                break
+            code, at = decode(data, at)
+            kind = classes[code] & CLASS
+            if kind == IGNORED or (kind == MARK and size == start):
+                continue
+            if kind in (WORD, MARK):
+                if joiner and kind == WORD:
+                    size = encode(joiner, out, size)
+                joiner = 0
+                size = encode(fold[code], out, size)
+                continue
+            if kind == JOINER and size > start and not joiner:
+                joiner = fold[code]
+                continue
+            joiner = 0
+            if size > start:
+                ends[tokens] = start = size
+                tokens += 1
+            if kind == IDEOGRAPH:
+                size = encode(code, out, size)
+                ends[tokens] = start = size
+                tokens += 1
+            elif kind >= END:
+                tokens = end_sentence(ends, tokens, first)
+        if size > start:
+            ends[tokens] = size
+            tokens += 1
+        tokens = end_sentence(ends, tokens, first)
+        row_ends[row] = tokens
+    return out[:size], bounds[: tokens + 1], row_ends
+
+
+@kernel
+def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
+    """Whatever stands between white space; a sentence is a line."""
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
+    size = tokens = 0
+    for row in range(offsets.size - 1):
+        at, stop = offsets[row], offsets[row + 1]
+        start = size
+        first = tokens
+        while at < stop:
+            code, at = decode(data, at)
+            kind = classes[code] & CLASS
+            if kind not in (SPACE, BREAK):
+                size = encode(fold[code], out, size)
+                continue
+            if size > start:
+                ends[tokens] = start = size
+                tokens += 1
+            if kind == BREAK:
+                tokens = end_sentence(ends, tokens, first)
+        if size > start:
+            ends[tokens] = size
+            tokens += 1
+        tokens = end_sentence(ends, tokens, first)
+        row_ends[row] = tokens
+    return out[:size], bounds[: tokens + 1], row_ends
+
+
+@kernel
+def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
+    """Every character is a token, spaces between two characters are one ▁; a sentence ends after its mark."""
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
+    size = tokens = 0
+    for row in range(offsets.size - 1):
+        at, stop = offsets[row], offsets[row + 1]
+        first = tokens
+        space = inside = False  # a space is waiting; the sentence has begun
+        while at < stop:
+            code, at = decode(data, at)
+            kind = classes[code] & CLASS
+            if kind == SPACE:
+                space = True
+            if kind in (SPACE, IGNORED):
+                continue
+            if kind != BREAK:
+                if space and inside:
+                    size = encode(SPACE_TOKEN, out, size)
+                    ends[tokens] = size
+                    tokens += 1
+                size = encode(fold[code], out, size)
+                ends[tokens] = size
+                tokens += 1
+            inside = kind < END
+            space = False
+            if not inside:
+                tokens = end_sentence(ends, tokens, first)
+        tokens = end_sentence(ends, tokens, first)
+        row_ends[row] = tokens
+    return out[:size], bounds[: tokens + 1], row_ends
+
+
+@kernel
+def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
+    """Rows with a code point that NFC may change; almost always none."""
+    found = np.empty(offsets.size - 1, np.bool_)
+    for row in range(offsets.size - 1):
+        start, stop = np.uint64(offsets[row]), np.uint64(offsets[row + 1])
+        largest = np.uint8(0)
+        for at in range(start, stop):  # so simple that it runs many bytes at a time
+            largest = max(largest, data[at])
+        found[row] = largest >= FIRST_TO_NORMALISE and _may_change(data, offsets[row], offsets[row + 1], classes)
+    return found
+
+
+@inlined
+def _may_change(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
+    while at < stop:
+        if data[at] < FIRST_TO_NORMALISE:
+            at += 1
+            continue
+        code, at = decode(data, at)
+        if classes[code] & NORMALISE:
+            return True
+    return False
+
+
+ZERO_WIDTH_JOINER = 0x200D
+TEXT_STYLE, EMOJI_STYLE = 0xFE0E, 0xFE0F
+FIRST_TAG, LAST_TAG, TAGS_END = 0xE0020, 0xE007E, 0xE007F
+APOSTROPHE = ord("'")
+_NOTHING = -1
+
+# What a byte may be in an emoticon, as bits.
+EYES, NOSE, MOUTH, CLOSE_MOUTH, OPENS = 1, 2, 4, 8, 16
+
+
+def _parts() -> Bytes:
+    parts = np.zeros(256, np.uint8)
+    for part, letters in (
+        (EYES, b":;="),
+        (NOSE, b"-^"),
+        (MOUTH, b")(][*$@"),
+        (CLOSE_MOUTH, b"DdPpOoSsXx3/\\|"),  # only where no letter stands before: http://, 1:3
+        (OPENS, b":;=<>^-"),
+    ):
+        parts[np.frombuffer(letters, np.uint8)] |= part
+    return parts
+
+
+PARTS = _parts()
+
+
+@inlined
+def _byte(data: Bytes, at: int, stop: int) -> int:
+    """The byte at a position, or one that is none."""
+    return int(data[at]) if at < stop else _NOTHING
+
+
+@kernel
+def _code(data: Bytes, at: int, stop: int) -> tuple[int, int]:
+    return decode(data, at) if at < stop else (_NOTHING, at)
+
+
+@kernel
+def _is_kind(data: Bytes, at: int, stop: int, classes: Bytes, wanted: int) -> bool:
+    if at >= stop:
+        return False
+    return bool(classes[decode(data, at)[0]] & CLASS == wanted)
+
+
+@kernel
+def _is_letter(data: Bytes, at: int, stop: int, classes: Bytes) -> bool:
+    """Whether a letter, a digit or a mark stands here."""
+    return _is_kind(data, at, stop, classes, WORD) or _is_kind(data, at, stop, classes, MARK)
+
+
+@kernel
+def _follows_letter(data: Bytes, used: int, at: int, classes: Bytes) -> bool:
+    """Whether a letter, a digit or a mark stands before this place, after what is used already."""
+    if at == used:
+        return False
+    before = at - 1
+    while data[before] & 0xC0 == 0x80:
+        before -= 1
+    return _is_letter(data, before, at, classes)
+
+
+@kernel
+def _skip_styles(data: Bytes, at: int, stop: int) -> int:
+    code, after = _code(data, at, stop)
+    while code in (TEXT_STYLE, EMOJI_STYLE):
+        at = after
+        code, after = _code(data, at, stop)
+    return at
+
+
+@kernel
+def _copy_tags(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int]:
+    """A flag's tags, if they come to an end."""
+    ahead, written = at, size
+    code, after = _code(data, ahead, stop)
+    while FIRST_TAG <= code <= LAST_TAG:
+        written = encode(code, out, written)
+        ahead = after
+        code, after = _code(data, ahead, stop)
+    if code != TAGS_END or ahead == at:
+        return at, size
+    return after, encode(code, out, written)
+
+
+@kernel
+def _copy_emoji(data: Bytes, at: int, stop: int, classes: Bytes, out: Bytes, size: int) -> tuple[int, int]:
+    """Where reading goes on after the emoji that begins here, and writing: where it was if that is half a flag."""
+    begun = size
+    while True:
+        code, after = decode(data, at)
+        kind = classes[code] & CLASS
+        if kind == REGIONAL:
+            if not _is_kind(data, after, stop, classes, REGIONAL):
+                return (at, size - 3) if size > begun else (after, size)  # the joiner before it goes back
+            size = encode(code, out, size)
+            code, after = decode(data, after)
+            size = encode(code, out, size)
+            at = after
+        else:
+            size = encode(code, out, size)
+            at = _skip_styles(data, after, stop)
+            if kind == EMOJI:
+                if _is_kind(data, at, stop, classes, MODIFIER):
+                    code, after = decode(data, at)
+                    size = encode(code, out, size)
+                    at = _skip_styles(data, after, stop)
+                at, size = _copy_tags(data, at, stop, out, size)
+        code, after = _code(data, at, stop)
+        if code != ZERO_WIDTH_JOINER or after >= stop:
+            return at, size
+        kind = classes[decode(data, after)[0]] & CLASS
+        if kind not in (EMOJI, MODIFIER, REGIONAL):
+            return at, size
+        size = encode(code, out, size)
+        at = after
+
+
+@kernel
+def _copy_emoticon(
+    data: Bytes, used: int, at: int, stop: int, classes: Bytes, out: Bytes, size: int
+) -> tuple[int, int]:
+    """Where reading goes on after the emoticon that begins here, and writing; the same places if there is none.
+
+    Before `used`, the row is part of other emoji and emoticons.
+    """
+    end, written, close = _sideways(data, at, stop, out, size)
+    if end == at:
+        end, written, close = _heart(data, at, stop, out, size)
+    if end == at:
+        end, written, close = _upright(data, at, stop, out, size)
+    if end == at or _is_letter(data, end, stop, classes):
+        return at, size
+    if close and _follows_letter(data, used, at, classes):
+        return at, size
+    return end, written
+
+
+@kernel
+def _sideways(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """>? eyes '? nose? mouth+."""
+    ahead = at
+    if _byte(data, ahead, stop) == ord(">"):
+        out[size] = data[ahead]
+        size += 1
+        ahead += 1
+    if ahead >= stop or not PARTS[data[ahead]] & EYES:
+        return at, size, False
+    out[size] = data[ahead]
+    size += 1
+    ahead += 1
+    code, after = _code(data, ahead, stop)
+    if code in (APOSTROPHE, 0x2019):
+        out[size] = APOSTROPHE
+        size += 1
+        ahead = after
+    if ahead < stop and PARTS[data[ahead]] & NOSE:
+        out[size] = data[ahead]
+        size += 1
+        ahead += 1
+    if ahead >= stop or not PARTS[data[ahead]] & (MOUTH | CLOSE_MOUTH):
+        return at, size, False
+    mouth = data[ahead]
+    out[size] = mouth - 32 if ord("a") <= mouth <= ord("z") else mouth
+    while ahead < stop and data[ahead] == mouth:
+        ahead += 1
+    return ahead, size + 1, PARTS[mouth] & CLOSE_MOUTH != 0
+
+
+@kernel
+def _heart(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """<3 and </3."""
+    if data[at] != ord("<"):
+        return at, size, False
+    ahead = at + 1
+    out[size] = data[at]
+    size += 1
+    if _byte(data, ahead, stop) == ord("/"):
+        out[size] = data[ahead]
+        size += 1
+        ahead += 1
+    if _byte(data, ahead, stop) != ord("3"):
+        return at, size, False
+    out[size] = ord("3")
+    while _byte(data, ahead, stop) == ord("3"):
+        ahead += 1
+    return ahead, size + 1, True
+
+
+@kernel
+def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[int, int, bool]:
+    """^^ ^_^ ^.^ ^-^ -_- >_< >.<: of several underscores one is kept."""
+    left = data[at]
+    right = ord("<") if left == ord(">") else int(left)
+    if left not in (ord("^"), ord("-"), ord(">")):
+        return at, size, False
+    out[size] = left
+    size += 1
+    ahead = at + 1
+    middle = _byte(data, ahead, stop)
+    if middle == ord("_") or (left != ord("-") and middle == ord(".")) or (left == ord("^") and middle == ord("-")):
+        out[size] = middle
+        size += 1
+        ahead += 1
+        while middle == ord("_") and _byte(data, ahead, stop) == middle:
+            ahead += 1
+    elif left != ord("^"):
+        return at, size, False
+    if _byte(data, ahead, stop) != right:
+        return at, size, False
+    out[size] = right
+    return ahead + 1, size + 1, False
+
+
+@kernel
+def _keycap_begins(data: Bytes, used: int, at: int) -> int:
+    """Where the digit, # or * stands that a keycap at this place encloses; −1 if nothing like that does."""
+    before = at
+    if before - used >= 3 and data[before - 3] == 0xEF and data[before - 2] == 0xB8 and data[before - 1] == 0x8F:
+        before -= 3
+    if before == used:
+        return _NOTHING
+    key = data[before - 1]
+    return before - 1 if ord("0") <= key <= ord("9") or key in (ord("#"), ord("*")) else _NOTHING
+
+
+@kernel
+def _is_in_number(data: Bytes, at: int, begin: int, stop: int) -> bool:
+    """Whether a full stop or colon stands between two digits: 3.14, 10:30."""
+    if data[at] not in (ord("."), ord(":")) or at == begin or at + 1 == stop:
+        return False
+    return bool(ord("0") <= data[at - 1] <= ord("9") and ord("0") <= data[at + 1] <= ord("9"))
+
+
+@kernel
+def scan_messages(  # noqa: C901, PLR0912, PLR0915 - one state machine
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> Scanned:
+    """Words as `scan_words` cuts them; emoji and emoticons are tokens between them."""
+    plain = plain_bytes(classes, fold)
+    for byte in range(0x80):
+        if PARTS[byte] & OPENS:
+            plain[byte] = SPECIAL
+    row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
+    bounds[0] = 0
+    size = tokens = 0  # bytes written, tokens written
+    for row in range(offsets.size - 1):
+        begin, at, stop = offsets[row], offsets[row], offsets[row + 1]
+        start = size  # where the open word began; size == start: no word is open
+        joiner = 0  # an apostrophe that is kept only if a letter follows
+        first = tokens
+        used = at  # up to here the row is part of emoji and emoticons
+        while at < stop:
+            while at < stop and not joiner:  # as in scan_words
+                letter = plain[data[np.uint64(at)]]
+                if letter == SPECIAL:
+                    break
+                is_letter = int(letter != 0)
+                ended = int(size > start) & (1 - is_letter)
+                out[np.uint64(size)] = letter
+                size += is_letter
+                ends[np.uint64(tokens)] = size
+                tokens += ended
+                start = size if ended else start
+                at += 1
+            if at == stop:
+                break
+            here = at
+            code, at = decode(data, at)
+            kind = classes[code] & CLASS
+            if kind == WORD:
+                if joiner:
+                    size = encode(joiner, out, size)
+                    joiner = 0
+                size = encode(fold[code], out, size)
+                continue
+            if kind == IGNORED:
+                continue
+            if kind == MARK:
+                if size > start:
+                    joiner = 0
+                    size = encode(fold[code], out, size)
+                continue
+            if kind == KEYCAP:
+                key = _keycap_begins(data, used, here)
+                if key == _NOTHING or size - start != int(data[key] >= ord("0")):
+                    continue
+                size = start  # a digit was taken for a word
+                size = encode(code, out, encode(int(data[key]), out, size))
+                ends[tokens] = start = size
+                tokens += 1
+                used = at
+                continue
+            if kind == JOINER and size > start and not joiner:
+                joiner = fold[code]
+                continue
+            joiner = 0
+            if size > start:
+                ends[tokens] = start = size
+                tokens += 1
+            if kind == IDEOGRAPH:
+                size = encode(code, out, size)
+            elif kind in (EMOJI, MODIFIER, REGIONAL):
+                at, size = _copy_emoji(data, here, stop, classes, out, size)
+                used = at
+            elif code < 0x80 and PARTS[code] & OPENS:
+                end, size = _copy_emoticon(data, used, here, stop, classes, out, size)
+                if end > here:
+                    at = used = end
+                elif kind == END and not _is_in_number(data, here, begin, stop):
+                    tokens = end_sentence(ends, tokens, first)
+            elif kind == BREAK or (kind == END and not _is_in_number(data, here, begin, stop)):
+                tokens = end_sentence(ends, tokens, first)
+            if size > start:
+                ends[tokens] = start = size
+                tokens += 1
+        if size > start:
+            ends[tokens] = size
+            tokens += 1
+        tokens = end_sentence(ends, tokens, first)
+        row_ends[row] = tokens
+    return out[:size], bounds[: tokens + 1], row_ends

@@ -1,0 +1,22 @@
+"""A small crowd, and a run over it."""
+
+from contextlib import nullcontext
+
+import pytest
+
+from bayesgram.demo.crowd import Crowd
+from bayesgram.paper.experiment import Run
+from bayesgram.paper.harness import Data
+
+USERS, SIZE = 4_000, 450
+
+
+@pytest.fixture(scope="session")
+def data():
+    crowd = Crowd(users=USERS, size=SIZE, sentences=20_000, personas=32, pool=8)
+    return Data(crowd.counts(), crowd.vocabulary, USERS, "a small crowd")
+
+
+@pytest.fixture(scope="session")
+def run(data):
+    return Run(data, (1, 2, 3), 1e-6, quick=True, step=nullcontext, workers=2)

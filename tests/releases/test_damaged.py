@@ -1,0 +1,227 @@
+"""Releases, models and ARPA files in which a value is wrong: refused where they are opened, not where they are shown."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import catalogues
+import reference
+from bayesgram.errors import BayesgramError
+from bayesgram.lm.arpa import read_arpa, write_arpa
+from bayesgram.lm.language_model import LanguageModel
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.privacy.budget import Budget
+from bayesgram.releases.release import Release
+from language_models import save_format_1
+
+EMPTY = {"a": None}
+GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
+BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
+
+
+@pytest.fixture(scope="module")
+def card():
+    made = catalogues.with_sources(catalogues.release(catalogues.vocabulary(), 1.0), {"3": catalogues.SOURCES})
+    return {"format": 1, **made.card.to_json()}
+
+
+def put(folder, card, columns):
+    folder.mkdir()
+    (folder / "card.json").write_text(json.dumps(card))
+    pq.write_table(pa.table(columns), folder / "distribution.parquet")
+    return folder
+
+
+WORDS = {"ngram": ["a", "b"], "probability": [0.25, 0.75], "standard_deviation": [0.1, 0.0]}
+
+
+def test_the_card_and_the_columns_are_good_as_they_are(tmp_path, card):
+    assert Release.load(put(tmp_path / "out", card, WORDS)).card.epsilon == 1.0
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Folders of two releases over the same n-grams."""
+    words = reference.vocabulary([9, 4, 2])
+    counts = reference.user_counts(np.ones((5000, 3), np.int64))
+    for name, epsilon in (("one", 1.0), ("other", 2.0)):
+        Posterior().release(counts, words, Budget(epsilon, 1e-7)).save(tmp_path / name)
+    return tmp_path / "one", tmp_path / "other"
+
+
+@pytest.mark.parametrize("name", ["distribution.parquet", "measured.parquet"])
+def test_a_file_of_another_release_is_refused_and_named(two, name):
+    one, other = two
+    (one / name).write_bytes((other / name).read_bytes())
+    with pytest.raises(BayesgramError, match=rf"one/{name}: the release is damaged. Get a copy of it .* budget again"):
+        Release.load(one)
+
+
+def test_a_number_that_was_changed_is_noticed(two):
+    one, _ = two
+    table = pq.read_table(one / "distribution.parquet")
+    doubt = pa.array(table["standard_deviation"].to_numpy() * 2)
+    pq.write_table(table.set_column(2, "standard_deviation", doubt), one / "distribution.parquet")
+    with pytest.raises(BayesgramError, match="the release is damaged"):
+        Release.load(one)
+
+
+@pytest.mark.parametrize("name", ["card.json", "distribution.parquet", "measured.parquet"])
+def test_the_file_that_was_cut_off_is_named(two, name):
+    one, _ = two
+    (one / name).write_bytes((one / name).read_bytes()[:-20])
+    with pytest.raises(BayesgramError, match=rf"one/{name}: the release is damaged"):
+        Release.load(one)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        *((name, value) for name in ("mechanism", "statement", "software") for value in (1, None, ["a"])),
+        *(("command", value) for value in (1, ["a"], EMPTY)),
+        *(("seeded", value) for value in (0, 1, "no", None)),
+        *(("guarantee", value) for value in ("SURE", 1, ["PROVED"], None)),
+        *(("epsilon", value) for value in ("1", [1], True, -1, 101, 1e308, float("nan"), float("inf"), 10**400)),
+        *(("delta", value) for value in ("1", [1], False, -1e-9, 1.5, float("nan"))),
+        *((name, value) for name in ("settings", "details", "vocabulary", "ledger") for value in ("a", [], 1.5)),
+        *((f"settings.{name}", value) for name in ("clip_norm", "max_count") for value in ("1", [1], float("nan"))),
+        *((f"vocabulary.{name}", value) for name in ("size", "order") for value in ("1", 1.5, True, None, -1)),
+        *((f"vocabulary.{name}", value) for name in ("tokenizer", "fingerprint") for value in (1, None, ["words"])),
+        *(("vocabulary.orders", value) for value in (3, "123", [1, "2"])),
+        *(("details.expected_counts", value) for value in (7, [1], {"1": "x"}, {"1": [1]}, {"1": -1}, {"1": 1e308})),
+        *(("details.norm_edges", value) for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])),
+        *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
+        *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")),
+        *(("details.users_noise", value) for value in ("1", -1.0, None)),
+        *(("details.source_weights", value) for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})),
+        *(("details.source_weights.3", {name: {}}) for name in ("", "a" * 33, "a\u202eb", "wiki")),
+        *((f"details.source_weights.3.wiki.{name}", value) for name in ("weight", "deviation") for value in BAD),
+        ("details.source_weights.3.wiki.weight", 1.01),
+        *((("ledger"), value) for value in ({"population": "a"}, {"entry": 1})),
+        ("statement", "\ud800"),
+    ],
+)
+def test_a_card_of_other_types_is_damaged(tmp_path, card, path, value):
+    *inside, name = path.split(".")
+    changed = json.loads(json.dumps(card))
+    place = changed
+    for part in inside:
+        place = place[part]
+    place[name] = value
+    with pytest.raises(BayesgramError, match="the release is damaged"):
+        Release.load(put(tmp_path / "out", changed, WORDS))
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"ngram": [1, 2]},
+        {"ngram": ["a", None]},
+        {"ngram": [b"a", b"b"]},
+        {"ngram": pa.array([b"a", b"b\xff"]).view(pa.string())},
+        {"probability": ["a", "b"]},
+        {"probability": [None, 1.0]},
+        {"probability": [[0.5], [0.5]]},
+        {"standard_deviation": ["a", "b"]},
+        {"standard_deviation": [float("nan"), 0.1]},
+        {"standard_deviation": [-0.1, 0.1]},
+        {"standard_deviation": [float("inf"), 0.1]},
+        {name: values[:0] for name, values in WORDS.items()},
+    ],
+)
+def test_columns_of_other_types_are_damaged(tmp_path, card, columns):
+    with pytest.raises(BayesgramError, match="damaged"):
+        Release.load(put(tmp_path / "out", card, WORDS | columns))
+
+
+# Models as 0.1 wrote them; test_model_files.py has the others
+
+
+def model():
+    table = {"a b c": 3, "b c a": 1, "a b é": 2, "<s> a b": 1, "c a </s>": 1, "a b": 9, "b c": 4, "a": 20, "c": 3}
+    return LanguageModel.from_counts(pa.array([*table]), [*table.values()])
+
+
+@pytest.mark.parametrize("value", [0.5, -200.0, np.nan, np.inf, -np.inf, 1e30])
+@pytest.mark.parametrize("name", ["log_probability", "log_backoff"])
+def test_a_number_that_is_no_probability_is_damage(tmp_path, name, value):
+    save_format_1(model(), tmp_path / "model")
+    array = np.load(tmp_path / "model" / f"{name}.npy")
+    array[4] = value
+    np.save(tmp_path / "model" / f"{name}.npy", array)
+    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
+        LanguageModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("word_ends", lambda array: array[:0]),
+        ("word_ends", lambda array: np.concatenate([array[:-2], array[-2:] - [1, 0]])),  # within é
+        ("word_bytes", lambda array: np.where(array == ord("c"), ord("a"), array).astype(np.uint8)),  # a word twice
+        ("ranked", lambda array: array[::-1]),
+        ("ranked", lambda array: np.repeat(array[:1], array.size)),
+        ("word", lambda array: array.reshape(1, -1)),
+        ("word", lambda array: array.reshape(-1, 1)),
+        ("word", lambda _: np.array([{"a": 1}], object)),
+        ("level_starts", lambda _: np.array(7)),
+    ],
+)
+def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
+    """A word that is not found where halving looks for it would be <unk>, without a word."""
+    save_format_1(model(), tmp_path / "model")
+    path = tmp_path / "model" / f"{name}.npy"
+    np.save(path, change(np.load(path)))
+    with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
+        LanguageModel.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "head", [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("]
+)
+def test_heads_that_lead_numpy_astray(tmp_path, head):
+    save_format_1(model(), tmp_path / "model")
+    path = tmp_path / "model" / "word.npy"
+    path.write_bytes(head + path.read_bytes()[len(head) :])
+    with pytest.raises(BayesgramError, match=r"the model is damaged"):
+        LanguageModel.load(tmp_path / "model")
+
+
+# ARPA
+
+
+def test_what_follows_the_end_is_not_lost(tmp_path):
+    write_arpa(model(), tmp_path / "x.arpa")
+    one = (tmp_path / "x.arpa").read_bytes()
+    (tmp_path / "x.arpa").write_bytes(one + b"\n \r\n")
+    assert read_arpa(tmp_path / "x.arpa").sizes == model().sizes
+    (tmp_path / "x.arpa").write_bytes(one + one)
+    with pytest.raises(BayesgramError) as caught:
+        read_arpa(tmp_path / "x.arpa")
+    line = one.count(b"\n") + 1
+    assert str(caught.value) == f"{tmp_path / 'x.arpa'}, line {line}: something follows the end of the model."
+
+
+@pytest.mark.parametrize(
+    ("number", "problem"),
+    [("1e39", "'1e39' is too large a number."), ("-1e39", "'-1e39' is too large a number."), ("1e30", "add up to inf")],
+)
+def test_a_back_off_beyond_all_numbers(tmp_path, number, problem):
+    lines = [
+        "\\data\\",
+        "ngram 1=4",
+        "ngram 2=1",
+        "",
+        "\\1-grams:",
+        "-99\t<s>\t0",
+        "-0.4771213\t</s>",
+        "-0.4771213\t<unk>",
+    ]
+    lines += [f"-0.4771213\ta\t{number}", "", "\\2-grams:", "-0.4771213\ta a", "", "\\end\\", ""]
+    (tmp_path / "x.arpa").write_text("\n".join(lines))
+    with pytest.raises(BayesgramError, match="line 9: ") as caught:
+        read_arpa(tmp_path / "x.arpa")
+    assert problem in str(caught.value)

@@ -1,0 +1,259 @@
+"""The report: what it says, what it never says unasked, and that no string gets out of its place."""
+
+import math
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from bayesgram.mechanisms.gaussian import Gaussian
+from bayesgram.mechanisms.laplace import Laplace
+from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.k_anonymity import KAnonymity
+from bayesgram.reports.explanation import believed, odds_factor, what_epsilon_means
+from bayesgram.reports.report import page
+from bayesgram.reports.views import ReleaseView
+from reporting import HOSTILE, WARNING, Page, everything_private, release_of, view
+
+
+def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
+    shown = Page(page([view()])).text
+    assert "everything one user wrote in these data" in shown
+    assert "e^ε = 2.72" in shown
+    assert "23.2% likely at most" in shown
+    assert "1 in 1,000,000" in shown
+    assert "k ids cost k times the ε, and at least k times the δ" in shown
+    assert "Their ε and δ add up" in shown
+    assert "PROVED" in shown
+    assert "none was charged" in shown
+    assert "not noted: made from Python" in shown
+
+
+def test_labels_that_promise_nothing_are_not_given_odds():
+    for mechanism, words in ((Paper(), "is the claim of the paper"), (KAnonymity(2), "No ε is claimed")):
+        shown = Page(page([view(mechanism)])).text
+        assert words in shown
+        assert "nobody for certain" in shown
+        assert "e^ε =" not in shown
+        assert "Everything: no bound is proved" in shown
+    seeded = Page(page([view(seed=1)])).text
+    assert "whoever knows the seed can take it away" in seeded
+    assert "e^ε =" not in seeded
+
+
+@pytest.mark.parametrize("epsilon", [1e-5, 0.1, 1.0, 5.0, 14.0, 16.0, 20.0, 100.0])
+def test_odds_are_never_printed_below_the_truth(epsilon):
+    factor = float(odds_factor(epsilon).replace(",", ""))
+    assert math.exp(epsilon) <= factor <= 1.1 * math.exp(epsilon)
+    low, high = map(float, believed(0.1, epsilon))
+    odds = math.exp(epsilon) / 9
+    assert high >= 100 * odds / (1 + odds) - 1e-9
+    assert low <= 100 / (1 + 9 * math.exp(epsilon)) + 1e-9
+
+
+def test_delta_zero_has_no_exception():
+    shown = Page(page([view(Laplace(5))])).text
+    assert "no exception" in shown
+    assert "plus" not in shown
+    assert "the factor is at most e^(2ε) = 7.39: taking" in shown
+
+
+def test_every_limit_says_its_delta():
+    shown = Page(page([view()])).text
+    assert "by at most a factor of e^ε = 2.72, plus δ." in shown
+    assert "For example, δ left aside: somebody holds it for 10% likely" in shown
+    assert "the chance of a conclusion may grow by up to 1 in 1,000,000." in shown
+    assert "at most e^(2ε) = 7.39, plus (1 + e^ε)δ = 3.8e-06: taking one away" in shown
+    assert "this is no limit" not in shown
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (5.0, 1e-3), (9.9, 1e-5)])
+def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
+    """Coins that take each step in full reach the bound: e^(2ε) alone, or with one δ, would be false."""
+    tails = 1e-9
+    heads = math.exp(epsilon) * (math.exp(epsilon) * tails + delta) + delta
+    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon, delta=delta))[-1]
+    factor, more = re.search(r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence).groups()
+    bound = float(factor.replace(",", "")) * tails + float(more)
+    assert heads <= bound <= 1.1 * heads
+    assert heads > math.exp(2 * epsilon) * tails + 1.9 * delta
+    assert ("this is no limit" in sentence) == (float(more) >= 1)
+
+
+def test_a_limit_that_is_none_says_so():
+    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=9.0, delta=1e-3))[-1]
+    assert sentence.endswith("A chance can't grow by 1 or more, so this is no limit.")
+
+
+def test_what_is_proved_and_worthless_says_so_beside_the_label():
+    release, vocabulary = release_of()
+    weak = replace(release.card, epsilon=100.0, delta=0.5)
+    text = page([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
+    shown = Page(text).text
+    assert shown.count("PROVED worthless") == 2  # at a glance, and above the release
+    assert "Worthless. ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody." in shown
+    assert "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2" in shown
+    assert 'class="grade"' not in page([view()])
+
+
+def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
+    release, _ = release_of()
+    told = ReleaseView("out", replace(release, card=replace(release.card, expected_users=1_000_000)))
+    assert "1 of 1,000,000 users" in Page(page([told])).text
+    assert told.card.claim == "ε = 1, δ = 1e-06 (PROVED, weak)"
+
+
+def test_ledger_and_command_are_shown():
+    release, _ = release_of()
+    charged = replace(release.card, ledger={"population": "app <users>", "entry": 3}, command="bayesgram release '<b>'")
+    text = page([ReleaseView("out", replace(release, card=charged))])
+    shown = Page(text).text
+    assert "app <users>" in shown
+    assert "entry 3" in shown
+    assert "bayesgram release '<b>'" in shown
+    assert "<b>" not in text
+
+
+def test_several_orders_are_told_apart():
+    ngrams = ["a", "b", "c", "a b", "b c", "c a", "a b c", "b c a"]
+    release, vocabulary = release_of(ngrams=ngrams)
+    assert vocabulary.prior[:3].sum() == pytest.approx(1)
+    shown = Page(page([ReleaseView("out", release, vocabulary.prior)])).text
+    for order in (1, 2, 3):
+        assert f"How sure the numbers are, order {order}" in shown
+    assert "n-grams of order 1, 2, 3" in shown
+
+
+@pytest.mark.parametrize("mechanism", [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(5), KAnonymity(2)])
+def test_clipping_is_told_as_far_as_it_is_known(mechanism):
+    told = view(mechanism, epsilon=20).clipping  # 400 users are seen beyond doubt
+    if mechanism == Posterior():
+        assert re.search(r"About [<>]?\d+% of the users", told.sentence)
+        assert told.drawing is not None
+    elif isinstance(mechanism, KAnonymity):
+        assert told.sentence == "Nobody's counts are bounded by this mechanism."
+    else:
+        assert told.sentence.startswith("Not measured: the bound on what one user adds was given (")
+        assert told.drawing is None
+
+
+def test_noise_that_hides_everything_is_said():
+    release, _ = release_of()
+    hidden = {**release.card.details, "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"])}
+    told = ReleaseView("out", replace(release, card=replace(release.card, details=hidden))).clipping
+    assert told.sentence.startswith("Noise hides how much users write")
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_public_text_is_compared_with_where_it_is_given(public):
+    moved = Posterior(clip_norm=2.0)  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
+    shown = Page(page([view(moved, public=public, epsilon=20)])).text
+    assert ("Lifted most" in shown) == public
+    assert ("give the vocabulary with --vocab" in shown) != public
+
+
+def test_a_release_that_is_public_text_says_so():
+    release, vocabulary = release_of()
+    same = ReleaseView("out", replace(release, probabilities=vocabulary.prior), vocabulary.prior)
+    shown = Page(page([same])).text
+    assert "Nothing: the release is what public text says. There was too little signal for this ε." in shown
+    assert "Lifted most" not in shown
+
+
+def test_hostile_ngrams_and_names_are_text():
+    text = page([view(ngrams=HOSTILE, name="<script>1</script>")])
+    parsed = Page(text)
+    assert not {"script", "img", "iframe", "object"} & set(parsed.tags)
+    assert not [name for name, _ in parsed.attributes if name.startswith("on")]
+    assert "<script>document.title='stolen'</script>" in parsed.text
+    assert "\u202e" not in text
+    assert "a�b" in parsed.text
+
+
+def test_it_stands_alone():
+    text = page([view(), view(Paper(), name="paper")], everything_private())
+    parsed = Page(text)
+    references = [value for name, value in parsed.attributes if name in {"href", "src", "action", "data", "xlink:href"}]
+    assert references
+    assert all(value.startswith("#") for value in references)
+    ids = {value for name, value in parsed.attributes if name == "id"}
+    assert {value.removeprefix("#") for value in references} <= ids
+    assert "://" not in text
+    assert "url(" not in text
+    assert "@import" not in text
+    assert "default-src 'none'" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+
+
+def test_it_can_be_read_without_seeing_it():
+    parsed = Page(page([view()], everything_private()))
+    assert parsed.tags.count("h1") == 1
+    assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count("aria-label") - len(
+        [value for name, value in parsed.attributes if (name, value) == ("role", "region")]
+    )
+    assert ("lang", "en") in parsed.attributes
+    headings = [int(tag[1]) for tag in parsed.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert all(later - earlier <= 1 for earlier, later in pairwise(headings))
+
+
+def luminance(colour):
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one, other):
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def test_text_has_enough_contrast():
+    style = page([view()])
+    for part in (style, style.split("prefers-color-scheme: dark")[1]):
+        colours = {
+            name: re.search(rf"--{name}: (#\w+)", part)[1] for name in ("ink", "dim", "paper", "good", "half", "bad")
+        }
+        paper = colours.pop("paper")
+        paper = paper if len(paper) == 7 else "#" + "".join(2 * digit for digit in paper[1:])
+        for name, colour in colours.items():
+            assert contrast(colour, paper) >= 4.5, (name, colour, paper)
+        assert contrast(re.search(r"--edge: (#\w+)", part)[1], paper) >= 3  # of what can be pressed
+    badges = re.findall(r"\.badge\.\w+ { background: (#\w+); color: (#\w+) }", style)
+    assert len(badges) == 3
+    for background, ink in badges:
+        assert contrast(background, "#ffffff" if ink == "#fff" else ink) >= 4.5
+
+
+def test_private_numbers_are_stamped_and_absent_unless_given():
+    plain, stamped = page([view()]), page([view()], everything_private())
+    assert "for publication" not in plain
+    assert "This page is made from releases and public text alone" in plain
+    assert stamped.count("Private: not for publication") == 2
+    assert "PRIVATE – release report" in stamped
+    shown = Page(stamped).text
+    assert shown.count(WARNING) >= 3
+    for words in ("1.2345", "0.9876", "∞", "NOT private", "None of the releases on this page was made by"):
+        assert words in shown
+        assert words not in Page(plain).text
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
+def test_in_a_real_browser_nothing_runs(tmp_path):
+    (tmp_path / "report.html").write_text(page([view(ngrams=HOSTILE)]), encoding="utf-8")
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    done = subprocess.run(
+        [*command, "--dump-dom", f"file://{tmp_path}/report.html"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    parsed = Page(done.stdout)
+    assert "<title>Release report</title>" in done.stdout
+    assert "script" not in parsed.tags
+    assert "<script>document.title='stolen'</script>" in parsed.text

