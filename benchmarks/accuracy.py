@@ -43,7 +43,9 @@ class Peer(Gaussian):
         noise = self.calibrated(vocabulary, need(budget, self.name))
         ngrams = Coordinates(np.ones(len(vocabulary)), np.zeros((len(vocabulary), 0), np.int32))
         total = clipped_sum(counts, ngrams, clip_norm=self.clip_norm)
-        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (self.clip_norm / UNITS)
+        noisy = chance.noise.discrete_gaussian(total, scale=noise.multiplier * UNITS) * (
+            self.clip_norm / UNITS
+        )
         return Outcome(self.processed(noisy, noise.multiplier * self.clip_norm, vocabulary))
 
     def processed(self, noisy: Floats, deviation: float, vocabulary: Vocabulary) -> Floats:
@@ -80,7 +82,9 @@ class JamesStein(Peer):
         return normalised(noisy.mean() + part * off)
 
 
-def mechanisms(expected_users: int, epsilons: Sequence[float]) -> list[tuple[str, Mechanism, Budget | None]]:
+def mechanisms(
+    expected_users: int, epsilons: Sequence[float]
+) -> list[tuple[str, Mechanism, Budget | None]]:
     """Those of the table."""
     bounds = paper_bounds(expected_users)
     posterior: list[tuple[str, Mechanism, Budget | None]] = [
@@ -109,26 +113,36 @@ def mechanisms(expected_users: int, epsilons: Sequence[float]) -> list[tuple[str
 
 def main() -> None:
     """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("counts")
     parser.add_argument("vocab")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--expected-users", type=int, default=978_966)
     parser.add_argument("--epsilons", default="0.1,0.2,1")
-    parser.add_argument("--clip-norms", action="store_true", help="also try posterior at a grid of fixed Λ")
+    parser.add_argument(
+        "--clip-norms", action="store_true", help="also try posterior at a grid of fixed Λ"
+    )
     options = parser.parse_args()
 
     start = perf_counter()
     vocabulary = Vocabulary.load(options.vocab)
     counts = load_counts(options.counts, vocabulary_size=len(vocabulary))
-    print(f"read in {perf_counter() - start:.2f} s: {counts.ngrams.size:,} nonzeros over {len(vocabulary):,} n-grams")
+    print(
+        f"read in {perf_counter() - start:.2f} s: {counts.ngrams.size:,} nonzeros over {len(vocabulary):,} n-grams"
+    )
     public = kl_divergence(counts.totals, public_distribution(vocabulary.counts))
     print(f"{'mechanism':32} {'ε':>5} {'guarantee':>10} {'KL':>8} {'range':>17} {'seconds':>8}")
     print(f"{'public text alone':32} {0:5g} {'PROVED':>10} {public:8.4f}")
     epsilons = [float(each) for each in options.epsilons.split(",")]
     rows = mechanisms(options.expected_users, epsilons)
     if options.clip_norms:
-        grid = [(f"posterior, Λ = {norm:g}", Posterior(norm), epsilon) for epsilon in epsilons for norm in CLIP_NORMS]
+        grid = [
+            (f"posterior, Λ = {norm:g}", Posterior(norm), epsilon)
+            for epsilon in epsilons
+            for norm in CLIP_NORMS
+        ]
         rows += [(name, mechanism, Budget(epsilon, DELTA)) for name, mechanism, epsilon in grid]
     for name, mechanism, budget in rows:
         found, seconds = [], []
@@ -140,15 +154,23 @@ def main() -> None:
         epsilon = f"{budget.epsilon:5g}" if budget else "    –"
         spread = f"{min(found):.4f}–{max(found):.4f}"
         label = mechanism.guarantee.name
-        print(f"{name:32} {epsilon} {label:>10} {median(found):8.4f} {spread:>17} {median(seconds):8.2f}", flush=True)
+        print(
+            f"{name:32} {epsilon} {label:>10} {median(found):8.4f} {spread:>17} {median(seconds):8.2f}",
+            flush=True,
+        )
     for slope in (0.00032, 0.001):
-        statistics = Paper(*paper_bounds(options.expected_users)).statistics(counts, Randomness.make(1))
+        statistics = Paper(*paper_bounds(options.expected_users)).statistics(
+            counts, Randomness.make(1)
+        )
         statistics.user_shifts(slope)
         start = perf_counter()
         gamma = statistics.exact_gamma(slope)
         seconds_taken = perf_counter() - start
         per_nonzero = seconds_taken / counts.ngrams.size * 1e9
-        print(f"γ at S = {slope:g}: {gamma:.5f} in {seconds_taken:.3f} s ({per_nonzero:.1f} ns a nonzero)", end="; ")
+        print(
+            f"γ at S = {slope:g}: {gamma:.5f} in {seconds_taken:.3f} s ({per_nonzero:.1f} ns a nonzero)",
+            end="; ",
+        )
         print(f"Claim 1: {statistics.bounded_gamma(slope):.3f}")
 
 

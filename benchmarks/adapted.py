@@ -52,13 +52,20 @@ class Tables:
         trie, numbers = model.trie, {word: number for number, word in enumerate(words)}
         own = np.array([numbers.get(word.decode(), -1) for word in trie.words.all()], np.int32)
         if (own >= 0).sum() != len(words):
-            raise SystemExit("adapted.py: the n-gram model lacks words of the transformer; give models of its words.")
+            raise SystemExit(
+                "adapted.py: the n-gram model lacks words of the transformer; give models of its words."
+            )
         likely = (10.0**trie.log_probability).astype(np.float32)
         single = np.empty(len(words), np.float32)
         single[own[own >= 0]] = likely[trie.nodes(1)][own >= 0]
         backoff = (10.0**trie.log_backoff).astype(np.float32)
         return cls(
-            single, np.append(own, -1).astype(np.int32)[trie.word], likely, backoff, trie.first_child, trie.suffix
+            single,
+            np.append(own, -1).astype(np.int32)[trie.word],
+            likely,
+            backoff,
+            trie.first_child,
+            trie.suffix,
         )
 
 
@@ -118,7 +125,9 @@ class Judge:
         self.right = {each.label: np.zeros(2) for each in adaptations}
         self.predictions = self.suggested = 0
         self.row = np.empty(words, np.float32)
-        self.factors = np.exp(np.stack([each.lifts for each in adaptations], axis=1)).astype(np.float32)
+        self.factors = np.exp(np.stack([each.lifts for each in adaptations], axis=1)).astype(
+            np.float32
+        )
 
     def add(self, plain: Array, targets: Array, *, suggest: bool) -> None:
         """The next predictions, by the transformer's p; Z(h) of all adaptations is one product of matrices."""
@@ -141,7 +150,14 @@ class Judge:
         """How often what follows is the first of the words that are shown, and one of three."""
         if each.tables is not None:
             tables = each.tables
-            arrays = (tables.single, tables.word, tables.likely, tables.backoff, tables.first_child, tables.suffix)
+            arrays = (
+                tables.single,
+                tables.word,
+                tables.likely,
+                tables.backoff,
+                tables.first_child,
+                tables.suffix,
+            )
             mix(likely, each.share, states, *arrays, self.row)
         above = np.where(targets < self.end, ranks(likely, targets, self.end), 3)
         return [int((above < 1).sum()), int((above < 3).sum())]
@@ -181,9 +197,14 @@ def adaptations(given: argparse.Namespace, words: list[str], held: list[str]) ->
     return found
 
 
-def check(given: argparse.Namespace, words: list[str], held: list[str], found: dict[str, dict[str, float]]) -> None:
+def check(
+    given: argparse.Namespace, words: list[str], held: list[str], found: dict[str, dict[str, float]]
+) -> None:
     """The same by `bayesgram.adapt`, word by word."""
-    vocabulary, scorer = bg.Vocabulary.load(given.vocab), TransformerScorer(words, given.transformer)
+    vocabulary, scorer = (
+        bg.Vocabulary.load(given.vocab),
+        TransformerScorer(words, given.transformer),
+    )
     release = bg.Release.load(given.release[0])
     model, (strength, share) = bg.LanguageModel.load(given.model[0]), given.weights[0]
     adapted = bg.adapt(scorer, release, vocabulary, model=model, strength=strength, share=share)
@@ -191,12 +212,16 @@ def check(given: argparse.Namespace, words: list[str], held: list[str], found: d
     said = judge({label: adapted}, events(words, vocabulary.tokenizer, held), words)[label]
     for name, value in found[label].items():
         if abs(value - said[name]) > 1e-3 * value:
-            raise SystemExit(f"adapted.py: {name} is {value} here, and {said[name]} by bayesgram.adapt.")
+            raise SystemExit(
+                f"adapted.py: {name} is {value} here, and {said[name]} by bayesgram.adapt."
+            )
     print(f"bayesgram.adapt says the same of {len(held)} posts: {json.dumps(said)}", flush=True)
 
 
 @torch.no_grad()
-def judged(given: argparse.Namespace, words: list[str], tokenizer: Any, held: list[str]) -> dict[str, dict[str, float]]:  # noqa: ANN401
+def judged(
+    given: argparse.Namespace, words: list[str], tokenizer: Any, held: list[str]
+) -> dict[str, dict[str, float]]:
     """All adaptations, on these posts."""
     saved = torch.load(given.transformer, weights_only=True)
     learner = Learner(len(words), Size(*saved["size"]))
@@ -204,45 +229,68 @@ def judged(given: argparse.Namespace, words: list[str], tokenizer: Any, held: li
     network = learner.model.eval()
     stream, ends = as_numbers(words, tokenizer, held)
     suggestions = int(ends[min(given.suggestions, len(held)) - 1])
-    targets, sentences = (torch.tensor(each).long() for each in rows_of(stream, words.index(END), LENGTH))
+    targets, sentences = (
+        torch.tensor(each).long() for each in rows_of(stream, words.index(END), LENGTH)
+    )
     judge_all = Judge(adaptations(given, words, held), len(words))
     for first in range(0, len(targets), ROWS):
         some = slice(first, first + ROWS)
         known = targets[some] >= 0
-        logits = network(targets[some].to(learner.device), sentences[some].to(learner.device)).cpu()[known]
+        logits = network(
+            targets[some].to(learner.device), sentences[some].to(learner.device)
+        ).cpu()[known]
         plain = torch.softmax(logits.float(), dim=1).numpy()
-        judge_all.add(plain, targets[some][known].numpy(), suggest=judge_all.predictions < suggestions)
+        judge_all.add(
+            plain, targets[some][known].numpy(), suggest=judge_all.predictions < suggestions
+        )
         if first // ROWS % 40 == 39:
-            print(f"{judge_all.predictions:,} of {stream.size:,}: {json.dumps(judge_all.results())}", flush=True)
+            print(
+                f"{judge_all.predictions:,} of {stream.size:,}: {json.dumps(judge_all.results())}",
+                flush=True,
+            )
     print(f"suggestions: of {judge_all.suggested:,} words")
     return judge_all.results()
 
 
 def main() -> None:
     """Print a row for each adaptation."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("transformer", type=Path)
     parser.add_argument("--vocab", type=Path, required=True)
     parser.add_argument("--posts", type=Path, required=True)
     parser.add_argument("--release", type=Path, nargs="+", required=True)
-    parser.add_argument("--model", type=Path, nargs="+", required=True, help="the n-gram model of each release")
-    parser.add_argument("--public-model", type=Path, help="a public n-gram model, for a row without a release")
+    parser.add_argument(
+        "--model", type=Path, nargs="+", required=True, help="the n-gram model of each release"
+    )
+    parser.add_argument(
+        "--public-model", type=Path, help="a public n-gram model, for a row without a release"
+    )
     parser.add_argument("--weights", nargs="+", default=[f"{STRENGTH},{SHARE}"], help="β,λ")
     parser.add_argument("--held-out", type=int, default=HELD_OUT)
-    parser.add_argument("--suggestions", type=int, default=HELD_OUT, help="posts on which suggestions are counted")
-    parser.add_argument("--check", type=int, default=10, help="posts that bayesgram.adapt judges, too")
+    parser.add_argument(
+        "--suggestions", type=int, default=HELD_OUT, help="posts on which suggestions are counted"
+    )
+    parser.add_argument(
+        "--check", type=int, default=10, help="posts that bayesgram.adapt judges, too"
+    )
     given = parser.parse_args()
     given.weights = [tuple(map(float, each.split(","))) for each in given.weights]
     words, tokenizer = word_list(given.vocab)
     if words[-2:] != [END, UNKNOWN]:
         raise SystemExit("adapted.py: the vocabulary has no words of order 1.")
     posts = pq.read_table(given.posts)["text"].to_pylist()
-    held = [posts[row] for row in np.random.default_rng(SEED).permutation(len(posts))[: given.held_out]]
+    held = [
+        posts[row] for row in np.random.default_rng(SEED).permutation(len(posts))[: given.held_out]
+    ]
     if given.check:
         some = held[: given.check]
         check(given, words, some, judged(given, words, tokenizer, some))
     for label, values in judged(given, words, tokenizer, held).items():
-        print(f"| {label} | {values['perplexity']:.1f} | {values['first']:.1%} | {values['third']:.1%} |")
+        print(
+            f"| {label} | {values['perplexity']:.1f} | {values['first']:.1%} | {values['third']:.1%} |"
+        )
 
 
 if __name__ == "__main__":

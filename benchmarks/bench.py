@@ -41,7 +41,13 @@ class Bench:
         told = out.with_name(out.name + ".json")
         if not (out.exists() and told.exists()):
             print(f"making {out.name} ...", file=sys.stderr, flush=True)
-            command = [str(HERE / "python"), str(CONTESTANTS / "data.py"), what, str(out), *arguments]
+            command = [
+                str(HERE / "python"),
+                str(CONTESTANTS / "data.py"),
+                what,
+                str(out),
+                *arguments,
+            ]
             told.write_text(json.dumps(run(command, self.environment).said), encoding="utf-8")
         said: Result = json.loads(told.read_text(encoding="utf-8"))
         return said
@@ -83,10 +89,17 @@ class Bench:
         """The command as people call it."""
         return [str(HERE / "bayesgram"), *map(str, arguments)]
 
-    def ours(self, name: str, *arguments: str | Path, note: str = "", once: bool = False) -> Contestant:
+    def ours(
+        self, name: str, *arguments: str | Path, note: str = "", once: bool = False
+    ) -> Contestant:
         """Our command as a contestant."""
         return Contestant(
-            name, self.bayesgram(*arguments), note=note, ours=True, once=once, environment=self.environment
+            name,
+            self.bayesgram(*arguments),
+            note=note,
+            ours=True,
+            once=once,
+            environment=self.environment,
         )
 
     def first_run(self, *arguments: str | Path) -> Contestant:
@@ -96,10 +109,16 @@ class Bench:
         command = self.bayesgram(*arguments)
         name = "Bayesgram, very first run"
         return Contestant(
-            name, command, note="compiles its kernels", once=True, environment={"NUMBA_CACHE_DIR": str(fresh)}
+            name,
+            command,
+            note="compiles its kernels",
+            once=True,
+            environment={"NUMBA_CACHE_DIR": str(fresh)},
         )
 
-    def peer(self, python: Path, name: str, script: str, *arguments: str | Path, **options: Any) -> Contestant:  # noqa: ANN401
+    def peer(
+        self, python: Path, name: str, script: str, *arguments: str | Path, **options: Any
+    ) -> Contestant:
         """A script of `contestants/` in its own environment."""
         command = [str(python), str(CONTESTANTS / script), *map(str, arguments)]
         return Contestant(name, command, environment=self.environment, **options)
@@ -109,7 +128,9 @@ class Bench:
         if not (TABLES.exists() and theirs.exists()):
             return ""
         try:
-            said = run([str(TABLES), str(CONTESTANTS / "text.py"), "compare", str(ours), str(theirs)]).said
+            said = run(
+                [str(TABLES), str(CONTESTANTS / "text.py"), "compare", str(ours), str(theirs)]
+            ).said
         except CommandFailedError:  # too large to be compared here
             return ""
         return f"{said['found']:.2%} of its {said['rows']:,} rows are ours, {said['same']:.2%} with the same count"

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pyarrow as pa
 
 from bayesgram import LanguageModel, Vocabulary
-from bayesgram.demo.population import Population
+from bayesgram.synthetic.population import Population
 
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3)
 PEOPLE, WORDS = 40, 100
@@ -31,9 +31,15 @@ def main() -> None:
                 for before, word in pairwise(["", *sentence]):
                     written += before + " "
                     found = [each.word for each in model.predict(written, 3, cache=share)]
-                    first, third, total = first + (word in found[:1]), third + (word in found), total + 1
+                    first, third, total = (
+                        first + (word in found[:1]),
+                        third + (word in found),
+                        total + 1,
+                    )
                 written += sentence[-1] + ". "
-        print(f"cache {share:.2f}: first {first / total:.2%}, three {third / total:.2%} of {total:,} words")
+        print(
+            f"cache {share:.2f}: first {first / total:.2%}, three {third / total:.2%} of {total:,} words"
+        )
 
 
 def people() -> list[list[list[str]]]:
@@ -42,7 +48,9 @@ def people() -> list[list[list[str]]]:
     messages = next(Population(users=2000, seed=seed).messages()).to_pandas()
     texts = messages.groupby("user")["text"].apply(" \n ".join)
     tokenizer = Vocabulary.from_public(pa.table({"text": ["a b"]}), order=2, size=1).tokenizer
-    cut = sorted((tokenizer.sentences(text) for text in texts), key=lambda found: -sum(map(len, found)))
+    cut = sorted(
+        (tokenizer.sentences(text) for text in texts), key=lambda found: -sum(map(len, found))
+    )
     return [shortened(sentences) for sentences in cut[:PEOPLE]]
 
 

@@ -32,7 +32,10 @@ from bayesgram.text.tokenizer import Tokenizer
 
 YEAR = Budget(1.0, 1e-7)
 WEEKS = 52
-SPREAD, WORD_SHARE = 0.8, 0.4  # of log-frequencies against public text, and the part of that variance of words
+SPREAD, WORD_SHARE = (
+    0.8,
+    0.4,
+)  # of log-frequencies against public text, and the part of that variance of words
 DRIFT = 0.01  # of the variance, a week
 WORDS, NGRAMS = 600, 5000
 SUDDEN_WEEK, SUDDEN_PART = 9, 0.05
@@ -56,7 +59,9 @@ class People:
         rates = 1 / np.arange(1, WORDS + 1)
         pairs = np.unique(self.chance.choice(WORDS, (NGRAMS * 4, 2), p=rates / rates.sum()), axis=0)
         self.pairs: Ids = self.chance.permutation(pairs)[:NGRAMS].astype(np.int32)
-        public = rates[self.pairs].prod(axis=1) * np.exp(self.chance.normal(0, 0.5, len(self.pairs)))
+        public = rates[self.pairs].prod(axis=1) * np.exp(
+            self.chance.normal(0, 0.5, len(self.pairs))
+        )
         ngrams = pa.array([f"w{a} w{b}" for a, b in self.pairs], pa.large_string())
         counts = np.maximum((public / public.sum() * 1e7).astype(np.int64), 1)
         self.vocabulary = Vocabulary(ngrams, counts, 2, Tokenizer())
@@ -90,21 +95,29 @@ class People:
         """A week's text: a log-normal number of bigrams each."""
         lengths = np.maximum(self.chance.lognormal(1.5, 1.0, users), 1).astype(np.int64)
         drawn = self.chance.choice(len(self.pairs), int(lengths.sum()), p=self.truth)
-        keys, counts = np.unique(np.repeat(np.arange(users), lengths) * len(self.pairs) + drawn, return_counts=True)
+        keys, counts = np.unique(
+            np.repeat(np.arange(users), lengths) * len(self.pairs) + drawn, return_counts=True
+        )
         starts = np.searchsorted(keys, np.arange(users + 1) * len(self.pairs))
         names = pa.array([f"u{i}".encode() for i in range(users)], pa.large_binary())
         ngrams, times = (keys % len(self.pairs)).astype(np.int32), counts.astype(np.int32)
-        return UserCounts(names, starts, ngrams, times, len(self.pairs), self.vocabulary.fingerprint)
+        return UserCounts(
+            names, starts, ngrams, times, len(self.pairs), self.vocabulary.fingerprint
+        )
 
 
 STORIES: dict[str, Callable[[People, int], None]] = {
     "slow drift": lambda people, _: people.drift(),
-    "sudden change": lambda people, week: people.change() if week == SUDDEN_WEEK else people.drift(),
+    "sudden change": lambda people, week: (
+        people.change() if week == SUDDEN_WEEK else people.drift()
+    ),
     "no relation": lambda people, _: people.again(),
 }
 
 
-def weeks_of(story: str, weeks: int, users: int, seed: int) -> Iterator[tuple[int, float, float, Release]]:
+def weeks_of(
+    story: str, weeks: int, users: int, seed: int
+) -> Iterator[tuple[int, float, float, Release]]:
     """Week, KL chained, KL alone, and the chained release."""
     people, budget = People(seed), weekly_budget()
     previous: Release | None = None
@@ -112,9 +125,20 @@ def weeks_of(story: str, weeks: int, users: int, seed: int) -> Iterator[tuple[in
         if week > 1:
             STORIES[story](people, week)
         counts = people.counts(users)
-        made = release(counts, people.vocabulary, Posterior(), budget, seed=1000 * seed + week, previous=previous)
+        made = release(
+            counts,
+            people.vocabulary,
+            Posterior(),
+            budget,
+            seed=1000 * seed + week,
+            previous=previous,
+        )
         alone = _alone(made, people.vocabulary) if _shown(week) else made
-        yield week, *(float(kl_divergence(people.truth, each.probabilities)) for each in (made, alone)), made
+        yield (
+            week,
+            *(float(kl_divergence(people.truth, each.probabilities)) for each in (made, alone)),
+            made,
+        )
         previous = made
 
 
@@ -160,7 +184,14 @@ def halves(counts: str, vocab: str, epsilon: float, runs: int) -> None:
             release(part, vocabulary, Posterior(), Budget(epsilon, 1e-7), seed=7 * run + at)
             for at, part in enumerate(parts)
         )
-        chained = release(parts[1], vocabulary, Posterior(), Budget(epsilon, 1e-7), seed=7 * run + 1, previous=first)
+        chained = release(
+            parts[1],
+            vocabulary,
+            Posterior(),
+            Budget(epsilon, 1e-7),
+            seed=7 * run + 1,
+            previous=first,
+        )
         own, both = (kl_divergence(truth, each.probabilities) for each in (alone, chained))
         norms = [each.card.details["clip_norm_used"] for each in (first, alone)]
         print(
@@ -177,13 +208,20 @@ def _part(counts: UserCounts, side: int) -> UserCounts:
     at = np.repeat(counts.starts[rows] - starts[:-1], lengths) + np.arange(starts[-1])
     users = counts.users.take(pa.array(rows))
     return UserCounts(
-        users, starts, counts.ngrams[at], counts.counts[at], counts.vocabulary_size, counts.vocabulary_fingerprint
+        users,
+        starts,
+        counts.ngrams[at],
+        counts.counts[at],
+        counts.vocabulary_size,
+        counts.vocabulary_fingerprint,
     )
 
 
 def main() -> None:
     """Parse and run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("what", choices=["drift", "halves"])
     parser.add_argument("files", nargs="*")
     parser.add_argument("--weeks", type=int, default=WEEKS)

@@ -31,13 +31,19 @@ DELTA = 1e-7
 CLIP_NORMS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 
 
-def crowd(vocabulary: Vocabulary, amounts: Floats, manners: list[Floats], which: Floats, seed: int) -> UserCounts:
+def crowd(
+    vocabulary: Vocabulary, amounts: Floats, manners: list[Floats], which: Floats, seed: int
+) -> UserCounts:
     """Users who write so many n-grams each, in one of these manners."""
     rng = np.random.default_rng(seed)
     bounds = [np.cumsum(manner) for manner in manners]
     users, ngrams, counts = [], [], []
-    for user, (amount, manner) in enumerate(zip(amounts.astype(int).tolist(), which.tolist(), strict=True)):
-        drawn = np.searchsorted(bounds[int(manner)], rng.random(max(amount, 1)) * bounds[int(manner)][-1])
+    for user, (amount, manner) in enumerate(
+        zip(amounts.astype(int).tolist(), which.tolist(), strict=True)
+    ):
+        drawn = np.searchsorted(
+            bounds[int(manner)], rng.random(max(amount, 1)) * bounds[int(manner)][-1]
+        )
         own, times = np.unique(drawn, return_counts=True)
         users.append(np.full(own.size, user))
         ngrams.append(own)
@@ -60,12 +66,21 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     heavy = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)
     yield "everybody writes one n-gram", crowd(vocabulary, one + 1, [usual], one, 2)
-    yield "ten thousand n-grams each", crowd(vocabulary, np.full(1_000, 10_000.0), [usual], np.zeros(1_000), 3)
+    yield (
+        "ten thousand n-grams each",
+        crowd(vocabulary, np.full(1_000, 10_000.0), [usual], np.zeros(1_000), 3),
+    )
     few = (np.arange(30_000) < 300).astype(float)
     yield "one percent write half", crowd(vocabulary, 10 + 980 * few, [usual], few * 0, 4)
-    yield "one percent write half, differently", crowd(vocabulary, 10 + 980 * few, [usual, heavy], few, 5)
+    yield (
+        "one percent write half, differently",
+        crowd(vocabulary, 10 + 980 * few, [usual, heavy], few, 5),
+    )
     lengths = np.exp(1.2 * rng.standard_normal(100_000) + 1)
-    yield "long texts are written differently", crowd(vocabulary, lengths, [usual, heavy], (lengths > 8) * 1.0, 6)
+    yield (
+        "long texts are written differently",
+        crowd(vocabulary, lengths, [usual, heavy], (lengths > 8) * 1.0, 6),
+    )
     yield "a thousand users", crowd(vocabulary, np.full(1_000, 30.0), [usual], np.zeros(1_000), 7)
 
 
@@ -80,7 +95,9 @@ def loss(
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vocab")
     parser.add_argument("counts", nargs="*")
     parser.add_argument("--made-up", action="store_true")
@@ -88,15 +105,23 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     vocabulary = Vocabulary.load(options.vocab)
-    people = [(Path(path).stem, load_counts(path, vocabulary_size=len(vocabulary))) for path in options.counts]
+    people = [
+        (Path(path).stem, load_counts(path, vocabulary_size=len(vocabulary)))
+        for path in options.counts
+    ]
     for name, counts in [*people, *(made_up_people(vocabulary) if options.made_up else ())]:
         public = kl_divergence(counts.totals, vocabulary.prior)
         for epsilon in map(float, options.epsilons.split(",")):
             budget = Budget(epsilon, DELTA)
             chosen, norm = loss(Posterior(), counts, vocabulary, budget, options.runs)
-            grid = {norm: loss(Posterior(norm), counts, vocabulary, budget, 1)[0] for norm in CLIP_NORMS}
+            grid = {
+                norm: loss(Posterior(norm), counts, vocabulary, budget, 1)[0] for norm in CLIP_NORMS
+            }
             likely = sorted(grid, key=lambda each: grid[each])[:3]
-            grid |= {norm: loss(Posterior(norm), counts, vocabulary, budget, options.runs)[0] for norm in likely}
+            grid |= {
+                norm: loss(Posterior(norm), counts, vocabulary, budget, options.runs)[0]
+                for norm in likely
+            }
             best = min(likely, key=lambda each: grid[each])
             table = "  ".join(f"{norm:g}: {value:.4f}" for norm, value in grid.items())
             print(

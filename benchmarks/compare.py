@@ -39,7 +39,9 @@ BANDS = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1.0)  # of shares, for power
 
 
 @kernel
-def written(draws: Ids, ends: Ids, repeats: Floats, which: Floats, before: Ids, before_ends: Ids) -> Ids:
+def written(
+    draws: Ids, ends: Ids, repeats: Floats, which: Floats, before: Ids, before_ends: Ids
+) -> Ids:
     """What people write: now and then one of their earlier n-grams, of this week or of the one before."""
     out = draws.copy()
     for user in range(ends.size - 1):
@@ -48,7 +50,11 @@ def written(draws: Ids, ends: Ids, repeats: Floats, which: Floats, before: Ids, 
             earlier = at - ends[user] + old
             if earlier and repeats[at] < REPEATS:
                 place = int(which[at] * earlier)
-                out[at] = before[before_ends[user] + place] if place < old else out[ends[user] + place - old]
+                out[at] = (
+                    before[before_ends[user] + place]
+                    if place < old
+                    else out[ends[user] + place - old]
+                )
     return out
 
 
@@ -60,9 +66,13 @@ class Week:
     ends: Ids
 
     @classmethod
-    def of(cls, shares: Floats, users: int, rng: np.random.Generator, before: "Week | None" = None) -> "Week":
+    def of(
+        cls, shares: Floats, users: int, rng: np.random.Generator, before: "Week | None" = None
+    ) -> "Week":
         """A week of these people, who remember what they wrote the week before."""
-        amounts = np.clip(MEDIAN * np.exp(SPREAD * rng.standard_normal(users)), 1, MOST).astype(np.int32)
+        amounts = np.clip(MEDIAN * np.exp(SPREAD * rng.standard_normal(users)), 1, MOST).astype(
+            np.int32
+        )
         ends = np.concatenate([[0], np.cumsum(amounts)]).astype(np.int32)
         draws = rng.choice(shares.size, int(ends[-1]), p=shares).astype(np.int32)
         last = before or cls(np.zeros(0, np.int32), np.zeros(users + 1, np.int32))
@@ -73,7 +83,10 @@ class Week:
         """As the mechanism takes them."""
         users = np.repeat(np.arange(self.ends.size - 1, dtype=np.int32), np.diff(self.ends))
         names = pa.array([b"%d" % user for user in range(self.ends.size - 1)], pa.large_binary())
-        bounds = {"vocabulary_size": len(vocabulary), "vocabulary_fingerprint": vocabulary.fingerprint}
+        bounds = {
+            "vocabulary_size": len(vocabulary),
+            "vocabulary_fingerprint": vocabulary.fingerprint,
+        }
         return user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
 
 
@@ -101,11 +114,15 @@ def with_share(shares: Floats, row: int, share: float) -> Floats:
     return found
 
 
-def measured(week: Week, vocabulary: Vocabulary, epsilon: float, seed: int, clip_norm: float | None = None) -> Counts:
+def measured(
+    week: Week, vocabulary: Vocabulary, epsilon: float, seed: int, clip_norm: float | None = None
+) -> Counts:
     """A week through the door."""
     counts = week.counts(vocabulary)
     chance = Randomness.make(seed)
-    (noisy,), details = Posterior(clip_norm).measure(counts, vocabulary, Budget(epsilon, DELTA), chance)
+    (noisy,), details = Posterior(clip_norm).measure(
+        counts, vocabulary, Budget(epsilon, DELTA), chance
+    )
     most = noisy.noise / details["noise_multiplier"]
     return Counts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])
 
@@ -134,7 +151,9 @@ SETTINGS = (
 )
 
 
-def pair(setting: Setting, options: argparse.Namespace, seed: int) -> tuple[Rates, Floats, Floats, Bools]:
+def pair(
+    setting: Setting, options: argparse.Namespace, seed: int
+) -> tuple[Rates, Floats, Floats, Bools]:
     """Two weeks compared; the shares in both, and which n-grams really changed."""
     rng = np.random.default_rng(seed)
     vocabulary, before = zipf_vocabulary(options.size, rng)
@@ -143,7 +162,9 @@ def pair(setting: Setting, options: argparse.Namespace, seed: int) -> tuple[Rate
         after, moved = changed(before, rng)
     elif ">" in setting.change:
         row = int(rng.integers(options.size // 10, options.size))
-        before, after = (with_share(before, row, float(share)) for share in setting.change.split(">"))
+        before, after = (
+            with_share(before, row, float(share)) for share in setting.change.split(">")
+        )
         moved[row] = True
     users = [int(options.users * part) for part in setting.users]
     first = Week.of(before, users[0], rng)
@@ -181,7 +202,8 @@ def lines(setting: Setting, rows: list[dict[str, Any]]) -> Iterator[str]:
     proportions = np.array([row["proportion"] for row in rows])
     error = proportions.std(ddof=1) / np.sqrt(proportions.size) if proportions.size > 1 else 0.0
     mean = {
-        name: np.mean([row[name] for row in rows]) for name in ("discoveries", "sampling", "drift", "tested", "spread")
+        name: np.mean([row[name] for row in rows])
+        for name in ("discoveries", "sampling", "drift", "tested", "spread")
     }
     yield (
         f"{setting.name}: false discovery proportion {proportions.mean():.3f} ± {error:.3f},"
@@ -201,7 +223,9 @@ def lines(setting: Setting, rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def main() -> None:
     """Print what is found in every kind of pair."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--users", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=3_000)

@@ -27,7 +27,9 @@ def by_fifths(within: Floats, frequency: Floats) -> Floats:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("counts")
     parser.add_argument("vocab")
     parser.add_argument("--epsilons", default="0.1,1,4")

@@ -93,7 +93,9 @@ class People:
     def windows(self) -> Ids:
         """The tokens of candidates of all orders, as `CandidateLists` has them."""
         widest = max(rows.shape[1] for rows in self.rows)
-        return np.concatenate([np.pad(rows + 1, ((0, 0), (0, widest - rows.shape[1]))) for rows in self.rows])
+        return np.concatenate(
+            [np.pad(rows + 1, ((0, 0), (0, widest - rows.shape[1]))) for rows in self.rows]
+        )
 
 
 def in_memory(values: Singles | Ids) -> Column:
@@ -108,11 +110,16 @@ def read_users(private: str | Path | pa.Table, user_column: str | None) -> Itera
     """Users and text; every row of a Parquet file is a user where no column says whose it is."""
     if user_column is None:
         text = pq.read_table(private, columns=["text"])["text"]
-        private, user_column = pa.table({"user": pa.array(map(str, range(len(text)))), "text": text}), "user"
+        private, user_column = (
+            pa.table({"user": pa.array(map(str, range(len(text)))), "text": text}),
+            "user",
+        )
     return read_records(private, text_column="text", user_column=user_column)
 
 
-def read_people(private: str | pa.Table, public: PublicText, orders: Sequence[int], user_column: str | None) -> People:
+def read_people(
+    private: str | pa.Table, public: PublicText, orders: Sequence[int], user_column: str | None
+) -> People:
     """All candidates of all users, as `discover` cuts text and tells what is new."""
     with scratch_folder() as scratch:
         tokens = public.numbered()
@@ -124,8 +131,13 @@ def read_people(private: str | pa.Table, public: PublicText, orders: Sequence[in
         pairs, lengths = [], []
         for users in text:
             weights = novelty.weights(users.tokens)
-            which, ends, sizes = heaviest(users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING)
-            kept, own = Kept(users.tokens, which, ends, weights[which, ends], sizes), np.empty(which.size, np.int32)
+            which, ends, sizes = heaviest(
+                users.starts, users.tokens, np.array(orders), weights, hashes, EVERYTHING
+            )
+            kept, own = (
+                Kept(users.tokens, which, ends, weights[which, ends], sizes),
+                np.empty(which.size, np.int32),
+            )
             for number, known in enumerate(numbers):
                 places, rows = kept.rows(number, known.order)
                 own[places] = known.add(rows)
@@ -139,7 +151,9 @@ def read_people(private: str | pa.Table, public: PublicText, orders: Sequence[in
     candidates = np.concatenate([(first[which] + own).astype(np.int32) for which, own in pairs])
     return People(
         Lists(np.append(0, np.cumsum(np.concatenate(lengths))), candidates, int(first[-1])),
-        np.concatenate([log_probabilities(novelty, own, number) for number, own in enumerate(found)]),
+        np.concatenate(
+            [log_probabilities(novelty, own, number) for number, own in enumerate(found)]
+        ),
         np.repeat(np.array(orders), [len(own) for own in found]),
         np.concatenate([hash_windows(own, hashes) for own in found]),
         np.concatenate([total(some, len(own)) for some, own in zip(counts, found, strict=True)]),
@@ -148,7 +162,7 @@ def read_people(private: str | pa.Table, public: PublicText, orders: Sequence[in
     )
 
 
-def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:  # noqa: ANN401
+def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     """Log q of n-grams, given as rows of tokens."""
     order = novelty.orders[number]
     found = [np.zeros(0)]
@@ -186,7 +200,9 @@ def ours(
         if rounds > 1:
             above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
-            units = one_round(own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest)
+            units = one_round(
+                own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest
+            )
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)
             some = np.flatnonzero(sums >= door.bound.floor)
             noisy = noise.discrete_gaussian(sums[some], scale=door.threshold.scale)
@@ -220,7 +236,9 @@ def result(people: People, found: Sequence[Integers], seconds: Sequence[float]) 
         "found": float(np.median([some.size for some in found])),
         "least": min(some.size for some in found),
         "largest": max(some.size for some in found),
-        "by_order": dict(zip(map(str, orders.tolist()), np.median(numbers, axis=0).tolist(), strict=True)),
+        "by_order": dict(
+            zip(map(str, orders.tolist()), np.median(numbers, axis=0).tolist(), strict=True)
+        ),
         "mass": float(np.median([people.occurrences[some].sum() / whole for some in found])),
         "seconds": float(np.median(seconds)),
     }
@@ -228,7 +246,9 @@ def result(people: People, found: Sequence[Integers], seconds: Sequence[float]) 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each contestant and ε."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vocab", type=Path)
     parser.add_argument("private")
     parser.add_argument("--model", type=Path)
@@ -236,18 +256,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--orders", default="1,2,3")
     parser.add_argument("--user-column")
-    parser.add_argument("--contestants", default="", help="parts of names, with commas between them; otherwise all")
+    parser.add_argument(
+        "--contestants", default="", help="parts of names, with commas between them; otherwise all"
+    )
     parser.add_argument("--most", type=int, default=300)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     model = None if options.model is None else PublicModel.load(options.model).mixture
     public = PublicText.of(Vocabulary.load(options.vocab), model)
-    people = read_people(options.private, public, list(map(int, options.orders.split(","))), options.user_column)
+    people = read_people(
+        options.private, public, list(map(int, options.orders.split(","))), options.user_column
+    )
     known = words_of(public.vocabulary)
     if not options.json:
         lists = people.lists
-        print(f"{lists.lengths.size:,} users, {lists.size:,} candidates, {lists.candidates.size:,} pairs of both")
-        print(f"{'contestant':20} {'ε':>4} {'found':>7} {'range':>13} {'by order':>20} {'mass':>7} {'seconds':>8}")
+        print(
+            f"{lists.lengths.size:,} users, {lists.size:,} candidates, {lists.candidates.size:,} pairs of both"
+        )
+        print(
+            f"{'contestant':20} {'ε':>4} {'found':>7} {'range':>13} {'by order':>20} {'mass':>7} {'seconds':>8}"
+        )
     for epsilon in map(float, options.epsilons.split(",")):
         for name, ready in contestants(people, known, Budget(epsilon, DELTA), options.most).items():
             if not any(part in name for part in options.contestants.split(",")):
@@ -259,8 +287,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 seconds.append(perf_counter() - start)
             row = result(people, found, seconds)
             if options.json:
-                told = {"vocab": str(options.vocab), "private": options.private, "runs": options.runs}
-                print(json.dumps({"contestant": name, "epsilon": epsilon, **row, **told}), flush=True)
+                told = {
+                    "vocab": str(options.vocab),
+                    "private": options.private,
+                    "runs": options.runs,
+                }
+                print(
+                    json.dumps({"contestant": name, "epsilon": epsilon, **row, **told}), flush=True
+                )
                 continue
             orders = " ".join(f"{number:.0f}" for number in row["by_order"].values())
             spread = f"{row['least']}–{row['largest']}"

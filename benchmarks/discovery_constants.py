@@ -76,7 +76,9 @@ def found(people: People, known: Vocabulary, epsilons: Sequence[float], runs: in
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each change."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vocab", type=Path)
     parser.add_argument("texts", nargs="+")
     parser.add_argument("--model", type=Path)
@@ -90,16 +92,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     gains: dict[str, list[Floats]] = {str(change): [] for change in CHANGES}
     for path in options.texts:
         column = "user" if "user" in pq.read_schema(path).names else None
-        people = read_people(path, public, [part.order for _, part in public.vocabulary.parts], column)
+        people = read_people(
+            path, public, [part.order for _, part in public.vocabulary.parts], column
+        )
         usual = found(people, known, epsilons, options.runs)
-        print(path, "finds", np.round(np.exp(np.median(usual, axis=1))).astype(int).tolist(), flush=True)
+        print(
+            path,
+            "finds",
+            np.round(np.exp(np.median(usual, axis=1))).astype(int).tolist(),
+            flush=True,
+        )
         for change in CHANGES:
             with change.made():
                 gains[str(change)].append(found(people, known, epsilons, options.runs) - usual)
     for name, each in gains.items():
         whole = np.concatenate([gain.ravel() for gain in each])
         mean, error = np.expm1(whole.mean()), whole.std() / np.sqrt(whole.size)
-        print(f"{name:32} {mean:+7.1%} ± {error:.1%}  ", *(f"{np.expm1(gain.mean()):+7.1%}" for gain in each))
+        print(
+            f"{name:32} {mean:+7.1%} ± {error:.1%}  ",
+            *(f"{np.expm1(gain.mean()):+7.1%}" for gain in each),
+        )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def command(*arguments: object) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each size and number of rounds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--users", default="100000,1000000,4400000")
     parser.add_argument("--rounds", default="1,10")
     parser.add_argument("--memory", default="1GB")
@@ -46,22 +48,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for users in options.users.split(","):
         folder = Path(tempfile.mkdtemp(dir=options.scratch))
         try:
-            measure.run(command("generate", "--users", users, "--sentences", 100_000, "-o", folder / "data"))
+            measure.run(
+                command("generate", "--users", users, "--sentences", 100_000, "-o", folder / "data")
+            )
             sources = [f"{name}={folder}/data/{name}.txt.gz" for name in ("articles", "chat")]
             listed = ["--orders", "1,2,3", "--size", 10_000, "-o", folder / "vocab.parquet"]
             measure.run(command("vocab", *sources, *listed))
             written = bytes_of_text(folder / "data" / "messages")
             for rounds in options.rounds.split(","):
-                given = [folder / "data" / "messages", "--vocab", folder / "vocab.parquet", "--epsilon", 1]
-                more = ["--rounds", rounds, "--memory", options.memory, "--force", "-o", folder / "found"]
+                given = [
+                    folder / "data" / "messages",
+                    "--vocab",
+                    folder / "vocab.parquet",
+                    "--epsilon",
+                    1,
+                ]
+                more = [
+                    "--rounds",
+                    rounds,
+                    "--memory",
+                    options.memory,
+                    "--force",
+                    "-o",
+                    folder / "found",
+                ]
                 try:
                     took = measure.run(command("discover", *given, *more))
                 except measure.CommandFailedError as failure:
-                    print(f"{users} users, rounds {rounds}: {str(failure).splitlines()[-1]}", flush=True)
+                    print(
+                        f"{users} users, rounds {rounds}: {str(failure).splitlines()[-1]}",
+                        flush=True,
+                    )
                     continue
                 speed, size = written / took.seconds / 1e6, written / 1e6
                 told = f"{took.seconds:.1f} s, {took.cpu:.1f} s of processors, {speed:.1f} MB/s, {took.peak_mb:.0f} MB"
-                print(f"{int(users):,} users, {size:,.0f} MB of text, rounds {rounds}: {told}", flush=True)
+                print(
+                    f"{int(users):,} users, {size:,.0f} MB of text, rounds {rounds}: {told}",
+                    flush=True,
+                )
         finally:
             shutil.rmtree(folder)
 

@@ -54,7 +54,9 @@ def coverage(vocabulary: Vocabulary, held_out: Path) -> list[float]:
     return found
 
 
-def cost(model: LanguageModel, spelling: Spelling, texts: pa.LargeBinaryArray) -> tuple[float, float]:
+def cost(
+    model: LanguageModel, spelling: Spelling, texts: pa.LargeBinaryArray
+) -> tuple[float, float]:
     """Bits of a character, and perplexity of words and sentence ends."""
     nats, characters, words = 0.0, 0, 0
     for chunk in chunks(texts):
@@ -65,27 +67,43 @@ def cost(model: LanguageModel, spelling: Spelling, texts: pa.LargeBinaryArray) -
         )
         unknown = given.filter(pa.array(numbers == model.trie.special[2]))
         nats -= model.trie.walk(numbers)[0].sum() * np.log(10) + spelling.logs(unknown).sum()
-        characters += int(offsets[-1] - offsets[0]) + numbers.size  # of words, and what is between them
+        characters += (
+            int(offsets[-1] - offsets[0]) + numbers.size
+        )  # of words, and what is between them
         words += numbers.size
     return nats / np.log(2) / characters, float(np.exp(nats / words))
 
 
-def released(vocab: Path, train: Path, epsilon: float, share: float, model: Path | None, folder: Path) -> Path:
+def released(
+    vocab: Path, train: Path, epsilon: float, share: float, model: Path | None, folder: Path
+) -> Path:
     """Discover, count and release; the vocabulary that it was done with."""
     if share:
-        parts = ["--epsilon", share * epsilon, "--delta", share * DELTA, "--force", "-o", folder / "found"]
+        parts = [
+            "--epsilon",
+            share * epsilon,
+            "--delta",
+            share * DELTA,
+            "--force",
+            "-o",
+            folder / "found",
+        ]
         given = ["--model", model] if model else []
         bayesgram("discover", train, "--vocab", vocab, *parts, *given)
         vocab = folder / "found" / "vocab.parquet"
     bayesgram("count", train, "--vocab", vocab, "-o", folder / "counts", "--force")
     budget = ["--epsilon", (1 - share) * epsilon, "--delta", (1 - share) * DELTA]
-    bayesgram("release", folder / "counts", "--vocab", vocab, *budget, "-o", folder / "out", "--force")
+    bayesgram(
+        "release", folder / "counts", "--vocab", vocab, *budget, "-o", folder / "out", "--force"
+    )
     return vocab
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each share."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vocab", type=Path)
     parser.add_argument("train", type=Path)
     parser.add_argument("held_out", type=Path)
@@ -95,16 +113,25 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     words = Vocabulary.load(options.vocab).parts[0][1].ngrams.cast(pa.large_binary())
     spelling = Spelling.of(words)
-    texts = pq.read_table(options.held_out, columns=["text"])["text"].cast(pa.large_binary()).combine_chunks()
+    texts = (
+        pq.read_table(options.held_out, columns=["text"])["text"]
+        .cast(pa.large_binary())
+        .combine_chunks()
+    )
     for share in map(float, options.shares.split(",")):
         with tempfile.TemporaryDirectory() as name:
-            vocab = released(options.vocab, options.train, options.epsilon, share, options.model, Path(name))
+            vocab = released(
+                options.vocab, options.train, options.epsilon, share, options.model, Path(name)
+            )
             vocabulary, release = Vocabulary.load(vocab), Release.load(Path(name) / "out")
             sizes = ", ".join(f"{len(part):,}" for _, part in vocabulary.parts)
             cover = ", ".join(f"{part:.2%}" for part in coverage(vocabulary, options.held_out))
             bits, perplexity = cost(LanguageModel.from_release(release), spelling, texts)
             told = f"bits {bits:.4f}, perplexity {perplexity:.1f}"
-            print(f"ε {options.epsilon:g}, share {share:g}: {sizes}; cover {cover}; {told}", flush=True)
+            print(
+                f"ε {options.epsilon:g}, share {share:g}: {sizes}; cover {cover}; {told}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

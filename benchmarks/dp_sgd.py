@@ -47,8 +47,13 @@ def prepare(given: argparse.Namespace) -> None:
     order = np.random.default_rng(SEED).permutation(len(posts))
     arrays: dict[str, Array] = {"words": np.array(words)}
     for name, rows in (("held", order[:HELD_OUT]), ("private", order[HELD_OUT:])):
-        arrays[name], arrays[f"{name}_ends"] = as_numbers(words, tokenizer, [posts[row] for row in rows])
-    public = [as_numbers(words, tokenizer, pq.read_table(path)["text"].to_pylist())[0] for path in given.public]
+        arrays[name], arrays[f"{name}_ends"] = as_numbers(
+            words, tokenizer, [posts[row] for row in rows]
+        )
+    public = [
+        as_numbers(words, tokenizer, pq.read_table(path)["text"].to_pylist())[0]
+        for path in given.public
+    ]
     arrays["public"] = np.concatenate(public)
     held = [posts[row] for row in order[:HELD_OUT]]
     releases = [as_moves(words, given, number, held) for number in range(len(given.release))]
@@ -71,7 +76,7 @@ def word_list(vocab: Path) -> tuple[list[str], Any]:
     return [word for word in single if word != END] + [END, UNKNOWN], vocabulary.tokenizer
 
 
-def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Array, Array]:  # noqa: ANN401
+def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Array, Array]:
     """Texts end to end as word numbers, </s> after each sentence; and where each text ends."""
     numbers = {word: number for number, word in enumerate(words)}
     end, unknown = numbers[END], numbers[UNKNOWN]
@@ -82,10 +87,14 @@ def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Arra
             stream.extend(numbers.get(word, unknown) for word in sentence)
             stream.append(end)
         ends.append(len(stream))
-    return np.array(stream, np.uint16 if len(words) < 1 << 16 else np.int32), np.array(ends, np.int64)
+    return np.array(stream, np.uint16 if len(words) < 1 << 16 else np.int32), np.array(
+        ends, np.int64
+    )
 
 
-def as_moves(words: list[str], given: argparse.Namespace, number: int, held: list[str]) -> tuple[str, Array, Array]:
+def as_moves(
+    words: list[str], given: argparse.Namespace, number: int, held: list[str]
+) -> tuple[str, Array, Array]:
     """The claim of a release, β log θ/π of every word, and what its n-gram model says of the held-out posts."""
     import bayesgram as bg  # noqa: PLC0415
     from bayesgram.lm.adaptation import STRENGTH, WordLifts  # noqa: PLC0415
@@ -116,21 +125,35 @@ def noise_plan(epsilon: float, delta: float, rate: float, steps: int) -> dict[st
         return dp_accounting.SelfComposedDpEvent(sampled, steps)
 
     interval = dp_accounting.ExplicitBracketInterval(0.3, 1000.0)
-    noise = dp_accounting.calibrate_dp_mechanism(PLDAccountant, event, epsilon, delta, interval, tol=1e-2)
-    return {"epsilon": epsilon, "delta": delta, "rate": rate, "steps": steps, "noise_multiplier": noise}
+    noise = dp_accounting.calibrate_dp_mechanism(
+        PLDAccountant, event, epsilon, delta, interval, tol=1e-2
+    )
+    return {
+        "epsilon": epsilon,
+        "delta": delta,
+        "rate": rate,
+        "steps": steps,
+        "noise_multiplier": noise,
+    }
 
 
 # ---- rows of text
 
 
-def rows_of(stream: Array, end: int, length: int, *, ends: Array | None = None) -> tuple[Array, Array]:
+def rows_of(
+    stream: Array, end: int, length: int, *, ends: Array | None = None
+) -> tuple[Array, Array]:
     """Whole sentences in rows of a length, filled up with −1; or, with ends of texts, a row for each text, cut off.
 
     Also which sentence of the row each word is in: words see no other.
     """
     sentence_ends = np.flatnonzero(stream == end) + 1
     pieces = _split(np.concatenate([[0], sentence_ends]), length)
-    which = _packed(np.diff(pieces), length) if ends is None else np.searchsorted(ends, pieces[:-1], side="right")
+    which = (
+        _packed(np.diff(pieces), length)
+        if ends is None
+        else np.searchsorted(ends, pieces[:-1], side="right")
+    )
     starts = pieces[:-1][np.unique(which, return_index=True)[1]]
     stops = np.append(starts[1:], stream.size)
     places = starts[:, None] + np.arange(length)
@@ -167,7 +190,9 @@ def train(given: argparse.Namespace) -> None:
     from transformer import Learner, Size  # noqa: PLC0415
 
     if not torch.cuda.is_available() and not given.tiny:
-        raise SystemExit("dp_sgd.py train: needs a GPU, and torch sees none; --tiny rehearses it on a processor.")
+        raise SystemExit(
+            "dp_sgd.py train: needs a GPU, and torch sees none; --tiny rehearses it on a processor."
+        )
     torch.manual_seed(1)
     data = np.load(given.data)
     words, plans = data["words"].tolist(), json.loads(str(data["plans"]))
@@ -178,10 +203,14 @@ def train(given: argparse.Namespace) -> None:
     private = rows_of(data["private"], end, LENGTH, ends=data["private_ends"])
     private = (private[0][few], private[1][few])
     given.output.mkdir(exist_ok=True, parents=True)
-    learner = Learner(len(words), Size(32, 1, 2) if given.tiny else Size(given.width, given.layers, given.heads))
+    learner = Learner(
+        len(words), Size(32, 1, 2) if given.tiny else Size(given.width, given.layers, given.heads)
+    )
     results: list[dict[str, Any]] = []
 
-    def note(label: str, seconds: float, *, move: Any = None, ngrams: Any = None, **more: Any) -> None:  # noqa: ANN401
+    def note(
+        label: str, seconds: float, *, move: Any = None, ngrams: Any = None, **more: Any
+    ) -> None:
         found = learner.evaluate(*held, move=move, ngrams=ngrams)
         results.append({"label": label, **found, **learner.size, "seconds": seconds, **more})
         print(json.dumps(results[-1]), flush=True)
@@ -208,8 +237,17 @@ def train(given: argparse.Namespace) -> None:
                 continue
             learner.load(given.output / "public.pt")
             start = perf_counter()
-            learner.fine_tune(*private, plan, which=which, rate=float(speed), clip=float(clip), chunk=given.chunk)
-            note("DP-SGD", perf_counter() - start, **plan, learns=which, learning_rate=float(speed), clip=float(clip))
+            learner.fine_tune(
+                *private, plan, which=which, rate=float(speed), clip=float(clip), chunk=given.chunk
+            )
+            note(
+                "DP-SGD",
+                perf_counter() - start,
+                **plan,
+                learns=which,
+                learning_rate=float(speed),
+                clip=float(clip),
+            )
             if mixed:
                 note("DP-SGD, and public n-grams", 0.0, **plan, learns=which, **mixed)
 
@@ -239,13 +277,18 @@ def adapt(given: argparse.Namespace) -> None:
     posts = pq.read_table(given.posts)["text"].to_pylist()
     order = np.random.default_rng(SEED).permutation(len(posts))[: min(given.held_out, HELD_OUT)]
     asked = events(words, vocabulary.tokenizer, [posts[row] for row in order])
-    found = [{"label": f"adapted: {label}", **values} for label, values in judge(rows, asked, words).items()]
+    found = [
+        {"label": f"adapted: {label}", **values}
+        for label, values in judge(rows, asked, words).items()
+    ]
     for each in found:
         print(json.dumps(each))
     (given.run / "adapted.json").write_text(json.dumps(found, indent=2))
 
 
-def judge(rows: dict[str, Any], asked: Any, words: list[str], size: int = 128) -> dict[str, dict[str, float]]:  # noqa: ANN401
+def judge(
+    rows: dict[str, Any], asked: Any, words: list[str], size: int = 128
+) -> dict[str, dict[str, float]]:
     """Perplexity and suggestions of several scorers; the transformer that they share is asked once for each context."""
     totals = {label: np.zeros(3) for label in rows}
     shown = np.array([word not in {END, UNKNOWN} for word in words])
@@ -260,7 +303,9 @@ def judge(rows: dict[str, Any], asked: Any, words: list[str], size: int = 128) -
             logs = scorer.log_probabilities(contexts)
             seconds[label] += perf_counter() - start
             own = logs[at, targets]
-            above = np.array([(logs[row][shown] > mine).sum() for row, mine in zip(at, own, strict=True)])
+            above = np.array(
+                [(logs[row][shown] > mine).sum() for row, mine in zip(at, own, strict=True)]
+            )
             right = is_word[low:high] & shown[targets]
             totals[label] += [own.sum(), (right & (above < 1)).sum(), (right & (above < 3)).sum()]
     return {
@@ -280,7 +325,9 @@ def judge(rows: dict[str, Any], asked: Any, words: list[str], size: int = 128) -
 
 def table(given: argparse.Namespace) -> None:
     """Print all results as Markdown."""
-    print("| | perplexity | first suggestion right | one of three | parameters | seconds |\n|---|---|---|---|---|---|")
+    print(
+        "| | perplexity | first suggestion right | one of three | parameters | seconds |\n|---|---|---|---|---|---|"
+    )
     for name in ("results.json", "adapted.json"):
         path = given.run / name
         for row in json.loads(path.read_text()) if path.exists() else []:
@@ -300,18 +347,26 @@ def table(given: argparse.Namespace) -> None:
 
 def main() -> None:
     """Parse, call."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     stages = parser.add_subparsers(required=True)
     one = stages.add_parser("prepare")
     one.add_argument("--vocab", type=Path, required=True)
     one.add_argument("--posts", type=Path, required=True)
     one.add_argument("--public", type=Path, nargs="+", required=True)
-    one.add_argument("--release", type=Path, nargs="*", default=[], help="releases that adapt the transformer")
+    one.add_argument(
+        "--release", type=Path, nargs="*", default=[], help="releases that adapt the transformer"
+    )
     one.add_argument("--model", type=Path, nargs="*", default=[], help="the n-gram model of each")
-    one.add_argument("--public-model", type=Path, help="a public n-gram model, for rows without a release")
+    one.add_argument(
+        "--public-model", type=Path, help="a public n-gram model, for rows without a release"
+    )
     one.add_argument("--epsilon", type=float, nargs="+", default=[0.2, 1.0, 8.0])
     one.add_argument("--delta", type=float, default=1e-7)
-    one.add_argument("--rate", type=float, default=0.1, help="the probability of each post in a step")
+    one.add_argument(
+        "--rate", type=float, default=0.1, help="the probability of each post in a step"
+    )
     one.add_argument("--steps", type=int, default=150)
     one.add_argument("-o", "--output", type=Path, required=True)
     one.set_defaults(run_stage=prepare)
@@ -326,8 +381,15 @@ def main() -> None:
     two.add_argument("--width", type=int, default=256)
     two.add_argument("--layers", type=int, default=4)
     two.add_argument("--heads", type=int, default=4)
-    two.add_argument("--chunk", type=int, default=128, help="posts whose gradients are in memory at once")
-    two.add_argument("--dp", nargs="*", default=["blocks:0.5:1"], help="what learns (biases, blocks, all):rate:clip")
+    two.add_argument(
+        "--chunk", type=int, default=128, help="posts whose gradients are in memory at once"
+    )
+    two.add_argument(
+        "--dp",
+        nargs="*",
+        default=["blocks:0.5:1"],
+        help="what learns (biases, blocks, all):rate:clip",
+    )
     two.add_argument("--only", type=float, nargs="*", help="of the values of ε, these")
     two.set_defaults(run_stage=train)
     three = stages.add_parser("adapt")

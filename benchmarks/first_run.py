@@ -19,7 +19,17 @@ from time import perf_counter
 SOURCES = ["articles=data/articles.txt.gz", "chat=data/chat.txt.gz"]
 BUDGET = ["--epsilon", "1", "--delta", "1e-7"]
 COMMANDS = {
-    "vocab": ["vocab", *SOURCES, "--orders", "1,2,3", "--size", "10000", "--force", "-o", "vocab.parquet"],
+    "vocab": [
+        "vocab",
+        *SOURCES,
+        "--orders",
+        "1,2,3",
+        "--size",
+        "10000",
+        "--force",
+        "-o",
+        "vocab.parquet",
+    ],
     "count": ["count", "data/messages", "--vocab", "vocab.parquet", "--force", "-o", "counts"],
     "release": ["release", "counts", "--vocab", "vocab.parquet", *BUDGET, "--force", "-o", "out"],
     "report": ["report", "out", "--vocab", "vocab.parquet", "--force", "-o", "report.html"],
@@ -34,7 +44,7 @@ def seconds(words: list[str], folder: Path, cache: str) -> float:
     begun = perf_counter()
     command = [sys.executable, "-m", "bayesgram", *words, "--quiet"]
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache, "PYTHONDONTWRITEBYTECODE": ""}
-    done = subprocess.run(  # noqa: S603
+    done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
     if done.returncode:
@@ -63,7 +73,11 @@ def main() -> None:
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as cache:
         folder = Path(name)
-        seconds(["generate", "--users", asked.users, "--sentences", asked.sentences, "-o", "data"], folder, cache)
+        seconds(
+            ["generate", "--users", asked.users, "--sentences", asked.sentences, "-o", "data"],
+            folder,
+            cache,
+        )
         print("| command | first run | later runs | ratio |\n|---|---|---|---|")
         for command, words in COMMANDS.items():
             if command in asked.commands:

@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 def bayesgram(*arguments: object) -> dict[str, Any]:
     """What a command says as JSON."""
     command = [sys.executable, "-m", "bayesgram", *map(str, arguments), "--json"]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     found: dict[str, Any] = json.loads(said)
     return found
 
@@ -44,9 +44,20 @@ def release(posts: pa.Table, vocab: Path, epsilon: str, held_out: Path, folder: 
     """Count, release and evaluate: a row of the table."""
     pq.write_table(posts, folder / "posts.parquet")
     columns = ["--user-column", "user", "--text-column", "text"]
-    bayesgram("count", folder / "posts.parquet", "--vocab", vocab, *columns, "-o", folder / "counts", "--force")
+    bayesgram(
+        "count",
+        folder / "posts.parquet",
+        "--vocab",
+        vocab,
+        *columns,
+        "-o",
+        folder / "counts",
+        "--force",
+    )
     budget = ["--epsilon", epsilon, "--delta", "1e-7"]
-    bayesgram("release", folder / "counts", "--vocab", vocab, *budget, "-o", folder / "out", "--force")
+    bayesgram(
+        "release", folder / "counts", "--vocab", vocab, *budget, "-o", folder / "out", "--force"
+    )
     text = ["--text", held_out, "--text-column", "text"]
     found = bayesgram("evaluate", folder / "out", "--against", folder / "counts", *text)
     exact, ours = ({key: row[key] for key in ("perplexity", "accuracy_1")} for row in found["text"])
@@ -56,7 +67,9 @@ def release(posts: pa.Table, vocab: Path, epsilon: str, held_out: Path, folder: 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print a row for each release."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("posts", type=Path)
     parser.add_argument("public", nargs="+")
     parser.add_argument("--epsilons", default="0.2,1,8")
@@ -72,9 +85,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
             shape = ["--orders", "1,2,3", "--boundaries", "--size", options.size]
             bayesgram("vocab", *options.public[:sources], *shape, "-o", vocab)
             for epsilon in options.epsilons.split(","):
-                print(sources, "source(s), ε =", epsilon, release(posts, vocab, epsilon, held_out, folder), flush=True)
+                print(
+                    sources,
+                    "source(s), ε =",
+                    epsilon,
+                    release(posts, vocab, epsilon, held_out, folder),
+                    flush=True,
+                )
             for users in map(int, filter(None, options.users.split(","))):
-                made = release(posts.slice(0, users), vocab, options.epsilons.split(",")[0], held_out, folder)
+                made = release(
+                    posts.slice(0, users), vocab, options.epsilons.split(",")[0], held_out, folder
+                )
                 print(sources, "source(s),", users, "users", made, flush=True)
 
 

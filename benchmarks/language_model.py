@@ -98,7 +98,9 @@ def make_model(ngrams: int, rng: np.random.Generator) -> LanguageModel:
 def make_text(model: LanguageModel, rng: np.random.Generator) -> list[str]:
     """Sentences of words that often follow one another."""
     trie = model.trie
-    rows = trie.rows(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(SENTENCES, LENGTH)
+    rows = trie.rows(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(
+        SENTENCES, LENGTH
+    )
     names = [word.decode() for word in trie.words.all()]
     return [" ".join(names[number] for number in row) for row in rows.tolist()]
 
@@ -106,7 +108,7 @@ def make_text(model: LanguageModel, rng: np.random.Generator) -> list[str]:
 def measure(kind: str, path: Path, text: Path) -> dict[str, float] | None:
     """One process: load, score, predict."""
     arguments = [sys.executable, "-c", MEASURE, kind, str(path), str(text), str(PASSES)]
-    done = subprocess.run(arguments, capture_output=True, text=True, check=False)  # noqa: S603 - our own code
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
         return None
     return {name: float(value) for name, value in json.loads(done.stdout.splitlines()[-1]).items()}
@@ -127,9 +129,15 @@ def kenlm_trie_size(model: LanguageModel) -> int:
     return size
 
 
-def measure_all(model: LanguageModel, folder: Path, build_binary: Path | None) -> dict[str, dict[str, float]]:
+def measure_all(
+    model: LanguageModel, folder: Path, build_binary: Path | None
+) -> dict[str, dict[str, float]]:
     """Every program with the same model and the same text."""
-    programs = {"exact": ("bayesgram", "exact"), "8 bits": ("bayesgram", "8 bits"), "KenLM": ("kenlm", "model.arpa")}
+    programs = {
+        "exact": ("bayesgram", "exact"),
+        "8 bits": ("bayesgram", "8 bits"),
+        "KenLM": ("kenlm", "model.arpa"),
+    }
     for name, each in (("exact", model), ("8 bits", model.quantised())):
         each.save(folder / name)
         print(f"{name}: a folder of {each.size_on_disk / 1e6:.2f} MB")
@@ -140,21 +148,27 @@ def measure_all(model: LanguageModel, folder: Path, build_binary: Path | None) -
     if build_binary is not None:
         trie = folder / "model.trie"
         command = [build_binary, "-q", "8", "-b", "8", "trie", folder / "model.arpa", trie]
-        subprocess.run(command, check=True, capture_output=True)  # noqa: S603 - what the caller named
-        print(f"KenLM's trie of 8 bits, a file with the words' letters: {trie.stat().st_size / 1e6:.2f} MB")
+        subprocess.run(command, check=True, capture_output=True)
+        print(
+            f"KenLM's trie of 8 bits, a file with the words' letters: {trie.stat().st_size / 1e6:.2f} MB"
+        )
         programs["KenLM trie"] = ("kenlm", "model.trie")
     found: dict[str, dict[str, float]] = {}
     for _ in range(TURNS):
         for name, (kind, path) in programs.items():
             once = measure(kind, folder / path, folder / "text")
             if once:
-                found[name] = {label: min(value, found.get(name, once)[label]) for label, value in once.items()}
+                found[name] = {
+                    label: min(value, found.get(name, once)[label]) for label, value in once.items()
+                }
     return found
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ngrams", type=int, default=1_000_000)
     parser.add_argument("--build-binary", type=Path)
     given = parser.parse_args()
@@ -170,13 +184,25 @@ def main() -> None:
 
 def show(found: dict[str, dict[str, float]]) -> None:
     """A column for each program, and what ours is of KenLM's."""
-    ratios = [(ours, theirs) for theirs in ("KenLM", "KenLM trie") for ours in ("exact", "8 bits") if theirs in found]
-    print(" " * 36 + "".join(f"{name:>14}" for name in found) + "".join(f"{f'{a} / {b}':>22}" for a, b in ratios))
+    ratios = [
+        (ours, theirs)
+        for theirs in ("KenLM", "KenLM trie")
+        for ours in ("exact", "8 bits")
+        if theirs in found
+    ]
+    print(
+        " " * 36
+        + "".join(f"{name:>14}" for name in found)
+        + "".join(f"{f'{a} / {b}':>22}" for a, b in ratios)
+    )
     for label in found["exact"]:
         values = {name: each.get(label) for name, each in found.items()}
         row = "".join(f"{'' if value is None else f'{value:.4f}':>14}" for value in values.values())
         shares = ((values[a] or 0.0, values[b]) for a, b in ratios)
-        print(f"{label:36}{row}" + "".join(f"{f'{mine / other:.3f} ×' if other else '':>22}" for mine, other in shares))
+        print(
+            f"{label:36}{row}"
+            + "".join(f"{f'{mine / other:.3f} ×' if other else '':>22}" for mine, other in shares)
+        )
     if "KenLM" not in found:
         print("KenLM is not installed: no comparison")
 

@@ -21,12 +21,17 @@ from bayesgram.private.counts_io import load_counts
 from bayesgram.public.vocabulary import Vocabulary
 
 DELTA = 1e-7
-BELIEFS = [(0.0, 10.0), (1.0, 0.0)]  # what a look is said to recover and to cost, so that it is not taken, and taken
+BELIEFS = [
+    (0.0, 10.0),
+    (1.0, 0.0),
+]  # what a look is said to recover and to cost, so that it is not taken, and taken
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("vocab")
     parser.add_argument("counts")
     parser.add_argument("--epsilons", default="0.1")
@@ -38,7 +43,11 @@ def main() -> None:
     for epsilon in map(float, options.epsilons.split(",")):
         for norm in map(float, options.clip_norms.split(",")):
             for recovered, bias in BELIEFS:
-                told = {"CLIP_NORMS": np.array([norm]), "RECOVERED_SHARE": recovered, "LOST_WORDS_BIAS": bias}
+                told = {
+                    "CLIP_NORMS": np.array([norm]),
+                    "RECOVERED_SHARE": recovered,
+                    "LOST_WORDS_BIAS": bias,
+                }
                 with patch.multiple(design, **told):
                     made = [
                         Posterior().release(counts, vocabulary, Budget(epsilon, DELTA), seed=seed)
@@ -46,8 +55,14 @@ def main() -> None:
                     ]
                 found = [kl_divergence(counts.totals, each.probabilities) for each in made]
                 asked = "asked" if "lost_norm" in made[0].card.details else "not asked"
-                runs = "; ".join(f"{kl:.4f} {each.card.details['model']}" for kl, each in zip(found, made, strict=True))
-                print(f"ε = {epsilon:g}, Λ = {norm:g}, {asked}: {median(found):.4f}   [{runs}]", flush=True)
+                runs = "; ".join(
+                    f"{kl:.4f} {each.card.details['model']}"
+                    for kl, each in zip(found, made, strict=True)
+                )
+                print(
+                    f"ε = {epsilon:g}, Λ = {norm:g}, {asked}: {median(found):.4f}   [{runs}]",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def machine() -> dict[str, Any]:
 def versions(ours: Path, *peers: Path) -> dict[str, dict[str, str]]:
     """What is installed in each environment that is there."""
     found = {}
-    for name, python in zip(("Bayesgram", "tables", "OpenDP", "PipelineDP"), (ours, *peers), strict=True):
+    for name, python in zip(
+        ("Bayesgram", "tables", "OpenDP", "PipelineDP"), (ours, *peers), strict=True
+    ):
         try:
             found[name] = run([str(python), "-c", ASK, *PACKAGES]).said if python.exists() else {}
         except CommandFailedError:

@@ -25,7 +25,9 @@ class Contestant:
     command: Sequence[str]
     share: float = 1.0  # of the work it is given; its time is scaled up
     note: str = ""  # what it does differently
-    inside: bool = False  # it prints {"seconds": ..., "cpu": ...} of the work alone, as its last line
+    inside: bool = (
+        False  # it prints {"seconds": ..., "cpu": ...} of the work alone, as its last line
+    )
     ours: bool = False
     once: bool = False  # too slow, or too special, to be repeated
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -76,12 +78,12 @@ class CommandFailedError(RuntimeError):
 def run(command: Sequence[str], environment: Mapping[str, str] | None = None) -> Run:
     """Time one process, from start to end."""
     given = {**os.environ, **(environment or {})}
-    given.pop("PYTHONDONTWRITEBYTECODE", None)  # or Python would compile an editable installation each time
+    given.pop(
+        "PYTHONDONTWRITEBYTECODE", None
+    )  # or Python would compile an editable installation each time
     with tempfile.TemporaryFile() as errors:
         start = perf_counter()
-        process = subprocess.Popen(  # noqa: S603 - our own commands
-            list(command), stdout=subprocess.PIPE, stderr=errors, env=given
-        )
+        process = subprocess.Popen(list(command), stdout=subprocess.PIPE, stderr=errors, env=given)
         printed = process.stdout.read().decode() if process.stdout else ""
         _, status, usage = os.wait4(process.pid, 0)
         seconds = perf_counter() - start
@@ -89,8 +91,16 @@ def run(command: Sequence[str], environment: Mapping[str, str] | None = None) ->
         errors.seek(0)
         complaint = errors.read().decode(errors="replace")
     if process.returncode:
-        raise CommandFailedError(f"{' '.join(map(str, command))}: exit code {process.returncode}\n{complaint[-2000:]}")
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1000, _last_json(printed), complaint)
+        raise CommandFailedError(
+            f"{' '.join(map(str, command))}: exit code {process.returncode}\n{complaint[-2000:]}"
+        )
+    return Run(
+        seconds,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss / 1000,
+        _last_json(printed),
+        complaint,
+    )
 
 
 def _last_json(printed: str) -> dict[str, Any]:

@@ -36,7 +36,11 @@ def measured(sources: Path, command: list[str]) -> Run:
 
 
 def _row(took: Run) -> dict[str, float]:
-    return {"seconds": round(took.seconds, 1), "cpu": round(took.cpu, 1), "peak_mb": round(took.peak_mb)}
+    return {
+        "seconds": round(took.seconds, 1),
+        "cpu": round(took.cpu, 1),
+        "peak_mb": round(took.peak_mb),
+    }
 
 
 def compared(folder: Path, trees: dict[str, Path], repeats: int) -> dict[str, Any]:
@@ -47,18 +51,26 @@ def compared(folder: Path, trees: dict[str, Path], repeats: int) -> dict[str, An
             for name, command in commands(folder, folder / f"release-{tree}").items():
                 took = _row(measured(sources, command))
                 before = found.setdefault(f"{name}, {tree}", took)
-                found[f"{name}, {tree}"] = {key: min(value, before[key]) for key, value in took.items()}
+                found[f"{name}, {tree}"] = {
+                    key: min(value, before[key]) for key, value in took.items()
+                }
     if len(trees) > 1:
-        first, second = ((folder / f"release-{tree}" / "distribution.parquet").read_bytes() for tree in trees)
+        first, second = (
+            (folder / f"release-{tree}" / "distribution.parquet").read_bytes() for tree in trees
+        )
         found["same_bytes"] = first == second
     return found
 
 
 def main() -> None:
     """Make counts of each size, and measure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--users", type=int, nargs="+", default=[500_000])
-    parser.add_argument("--folder", type=Path, help="where to work; the system's temporary folder unless given")
+    parser.add_argument(
+        "--folder", type=Path, help="where to work; the system's temporary folder unless given"
+    )
     parser.add_argument("--before", type=Path, help="src of another tree, to compare with")
     parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()

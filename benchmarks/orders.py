@@ -54,7 +54,9 @@ def of_order(counts: UserCounts, place: slice, part: Vocabulary) -> UserCounts:
     users = np.repeat(np.arange(len(counts.users), dtype=np.int32), np.diff(counts.starts))
     own = (counts.ngrams >= place.start) & (counts.ngrams < place.stop)
     rows = users[own], counts.ngrams[own] - np.int32(place.start), counts.counts[own]
-    return user_counts(counts.users, *rows, vocabulary_size=len(part), vocabulary_fingerprint=part.fingerprint)
+    return user_counts(
+        counts.users, *rows, vocabulary_size=len(part), vocabulary_fingerprint=part.fingerprint
+    )
 
 
 def share_of(budget: Budget, part: Vocabulary, orders: int) -> Budget:
@@ -90,21 +92,30 @@ class Comparison:
         noisy, _ = Posterior().measure(self.counts, self.vocabulary, budget, Randomness.make(seed))
         found = {"together": self._judged(each.theta for each in infer_orders(noisy, self.parts))}
         if "noise" in self.ways:
-            each = (infer_orders([one], [part])[0] for one, part in zip(noisy, self.parts, strict=True))
+            each = (
+                infer_orders([one], [part])[0] for one, part in zip(noisy, self.parts, strict=True)
+            )
             found["noise"] = self._judged(inferred.theta for inferred in each)
         if "apart" in self.ways:
-            found["apart"] = self._alone(seed, [share_of(budget, part, len(self.parts)) for part in self.parts])
+            found["apart"] = self._alone(
+                seed, [share_of(budget, part, len(self.parts)) for part in self.parts]
+            )
         if "budget" in self.ways:
             found["budget"] = self._alone(seed, [budget] * len(self.parts))
         return found
 
     def _alone(self, seed: int, budgets: list[Budget]) -> list[float]:
         each = zip(self.alone, self.parts, budgets, strict=True)
-        made = (Posterior().release(counts, part, budget, seed=seed) for counts, part, budget in each)
+        made = (
+            Posterior().release(counts, part, budget, seed=seed) for counts, part, budget in each
+        )
         return self._judged(release.probabilities for release in made)
 
     def _judged(self, distributions: Iterator[Floats]) -> list[float]:
-        return [kl_divergence(total, theta) for total, theta in zip(self.totals, distributions, strict=True)]
+        return [
+            kl_divergence(total, theta)
+            for total, theta in zip(self.totals, distributions, strict=True)
+        ]
 
 
 def report(comparison: Comparison, size: int, epsilon: float, runs: int) -> None:
@@ -116,22 +127,37 @@ def report(comparison: Comparison, size: int, epsilon: float, runs: int) -> None
         losses = {way: [each[way][at] for each in found] for way in found[0]}
         middle = {way: median(values) for way, values in losses.items()}
         cells = [f"{middle[way]:.4f}" if way in middle else "" for way in WAYS]
-        ratios = [f"{middle['together'] / middle[way]:.3f}" if way in middle else "" for way in WAYS[1:]]
+        ratios = [
+            f"{middle['together'] / middle[way]:.3f}" if way in middle else "" for way in WAYS[1:]
+        ]
         spread = f"{min(losses['together']):.4f}–{max(losses['together']):.4f}"
-        row = [f"{size:,}", f"{epsilon:g}", part.order, f"{len(part):,}", f"{public:.4f}", *cells, *ratios, spread]
+        row = [
+            f"{size:,}",
+            f"{epsilon:g}",
+            part.order,
+            f"{len(part):,}",
+            f"{public:.4f}",
+            *cells,
+            *ratios,
+            spread,
+        ]
         print(LAYOUT.format(*row, f"{seconds:.1f}"), flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("posts", type=Path)
     parser.add_argument("public", nargs="+")
     parser.add_argument("--sizes", default="1000,10000,50000")
     parser.add_argument("--orders", default="1,2,3")
     parser.add_argument("--epsilons", default="0.02,0.1,1,8")
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default=",".join(WAYS[1:]), help="less than all of these is faster")
+    parser.add_argument(
+        "--only", default=",".join(WAYS[1:]), help="less than all of these is faster"
+    )
     options = parser.parse_args(arguments)
     orders = [int(order) for order in options.orders.split(",")]
     sources = dict(each.split("=", 1) for each in options.public)

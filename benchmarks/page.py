@@ -9,7 +9,18 @@ from measure import CommandFailedError, run
 
 Result = dict[str, Any]
 
-ORDER = ("vocabulary", "counts", "gamma", "clip", "noise", "histogram", "grid", "growth", "startup", "scale")
+ORDER = (
+    "vocabulary",
+    "counts",
+    "gamma",
+    "clip",
+    "noise",
+    "histogram",
+    "grid",
+    "growth",
+    "startup",
+    "scale",
+)
 INTRODUCTION = """# Benchmarks
 
 Bayesgram beside the tools one would otherwise take for the same work. Written by `make bench`
@@ -98,9 +109,19 @@ def write(docs: Path, results: dict[str, Result], *, drawn_by: Path) -> None:
     kept.write_text(json.dumps(all_results, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     _draw(kept, docs / "images", drawn_by)
     parts = [INTRODUCTION.splitlines()]
-    parts += [section(key, all_results[key]) for key in sorted(all_results, key=lambda key: ORDER.index(_task(key)))]
-    parts += [PICTURE.splitlines(), MEMORY.splitlines(), DIFFERENCES.splitlines(), _versions(all_results)]
-    (docs / "benchmarks.md").write_text("\n\n".join("\n".join(part).strip() for part in parts) + "\n", encoding="utf-8")
+    parts += [
+        section(key, all_results[key])
+        for key in sorted(all_results, key=lambda key: ORDER.index(_task(key)))
+    ]
+    parts += [
+        PICTURE.splitlines(),
+        MEMORY.splitlines(),
+        DIFFERENCES.splitlines(),
+        _versions(all_results),
+    ]
+    (docs / "benchmarks.md").write_text(
+        "\n\n".join("\n".join(part).strip() for part in parts) + "\n", encoding="utf-8"
+    )
 
 
 def _draw(kept: Path, pictures: Path, python: Path) -> None:
@@ -121,7 +142,9 @@ def section(key: str, result: Result) -> list[str]:
     table = tables.get(_task(key), _table)(result)
     label = key.partition("@")[2]
     load = " and ".join(f"{value:g}" for value in result["load"])
-    under = f"{_size(result)}{result['repeats']} repeats; load of the machine before and after: {load}."
+    under = (
+        f"{_size(result)}{result['repeats']} repeats; load of the machine before and after: {load}."
+    )
     return [f"## {result['title']}{f' ({label})' if label else ''}", "", under, "", *table]
 
 

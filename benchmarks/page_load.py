@@ -20,7 +20,15 @@ from time import perf_counter
 import numpy as np
 
 CONNECTIONS = 64
-TEXTS = ("", "thank you ", "i want to ", "I don't kn", "one of the ", "as well a", "it is not the sa")
+TEXTS = (
+    "",
+    "thank you ",
+    "i want to ",
+    "I don't kn",
+    "one of the ",
+    "as well a",
+    "it is not the sa",
+)
 SEARCHES = ("", "", "the", "you", "i want", "&sort=alphabet&page=7", "&sort=probability&page=300")
 
 
@@ -29,11 +37,16 @@ class Result:
     """What came back."""
 
     statuses: Counter[int] = field(default_factory=Counter)
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {"predict": [], "browse": [], "refused": []})
+    seconds: dict[str, list[float]] = field(
+        default_factory=lambda: {"predict": [], "browse": [], "refused": []}
+    )
 
     def line(self, rate: int) -> str:
         """For a person."""
-        parts = [f"{rate:>5}/s  " + ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))]
+        parts = [
+            f"{rate:>5}/s  "
+            + ", ".join(f"{status}: {count}" for status, count in sorted(self.statuses.items()))
+        ]
         for kind, seconds in self.seconds.items():
             if seconds:
                 low, high, most = 1000 * np.percentile(seconds, [50, 99, 100])
@@ -49,11 +62,18 @@ def requests() -> list[tuple[str, bytes]]:
         head = f"host: localhost\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
         found.append(("predict", b"POST /api/predict HTTP/1.1\r\n" + head.encode() + body))
         query = search if search.startswith("&") else f"&text={search.replace(' ', '%20')}"
-        found.append(("browse", f"GET /api/ngrams?size=25{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode()))
+        found.append(
+            (
+                "browse",
+                f"GET /api/ngrams?size=25{query} HTTP/1.1\r\nhost: localhost\r\n\r\n".encode(),
+            )
+        )
     return found
 
 
-async def worker(port: int, queue: "asyncio.Queue[tuple[float, str, bytes] | None]", result: Result) -> None:
+async def worker(
+    port: int, queue: "asyncio.Queue[tuple[float, str, bytes] | None]", result: Result
+) -> None:
     """One connection: asks what is due."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     while (due := await queue.get()) is not None:
@@ -85,7 +105,9 @@ async def drive(port: int, rate: int, seconds: float) -> Result:
 
 def main() -> None:
     """Start the page, ask, stop it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("releases", nargs="+")
     parser.add_argument("--vocab")
     parser.add_argument("--seconds", type=float, default=60.0)
@@ -93,7 +115,9 @@ def main() -> None:
     given = parser.parse_args()
     vocab = ["--vocab", given.vocab] if given.vocab else []
     command = [sys.executable, "-m", "bayesgram", "serve", *given.releases, *vocab, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:  # noqa: S603 - ours
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as running:
         try:
             port = int(re.search(r":(\d+)/", running.stdout.readline())[1])  # type: ignore[union-attr, index]
             asyncio.run(drive(port, 50, 2))  # everything is loaded

@@ -68,7 +68,9 @@ def noise_multiplier(epsilon: float, delta: float) -> float:
     def excess(log_sigma: float) -> float:
         sigma = math.exp(log_sigma)
         first, second = (float(log_ndtr(sign / (2 * sigma) - epsilon * sigma)) for sign in (1, -1))
-        return first + math.log(-math.expm1(min(epsilon + second - first, -1e-15))) - math.log(delta)
+        return (
+            first + math.log(-math.expm1(min(epsilon + second - first, -1e-15))) - math.log(delta)
+        )
 
     return math.exp(brentq(excess, math.log(1e-3), math.log(1e4)))
 
@@ -140,7 +142,9 @@ def adaptive_sums(lists: Lists, most: float, degree: int = ADAPTIVE) -> Floats:
     number = np.maximum(lists.lengths, 1).astype(np.float64)
     adaptive: Bools = lists.lengths <= degree
     first = lists.sums(np.where(adaptive, 1 / number, 0))
-    returned = np.maximum(first - most, 0) / np.maximum(first, most)  # the part of an item that goes back
+    returned = np.maximum(first - most, 0) / np.maximum(
+        first, most
+    )  # the part of an item that goes back
     upto = np.append(0.0, np.cumsum(returned[lists.candidates]))
     own = np.diff(upto[lists.starts]) / number  # what goes back to each user
     rest = np.where(adaptive, own / degree + 1 / np.sqrt(number) - 1 / number, 1 / np.sqrt(number))

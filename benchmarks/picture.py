@@ -37,11 +37,14 @@ def speed(found: Results) -> alt.FacetChart:
         if not row["missing"] and row["name"] not in SKIPPED
     ]
     base = alt.Chart(alt.InlineData(values=bars)).encode(
-        y=alt.Y("tool:N", title=None, sort="-x"), x=alt.X("speed:Q", title="MB of text a second (whole process)")
+        y=alt.Y("tool:N", title=None, sort="-x"),
+        x=alt.X("speed:Q", title="MB of text a second (whole process)"),
     )
     colour = alt.condition("datum.ours", alt.value(DATA), alt.value("#9aa5a1"))
     numbers = base.mark_text(align="left", dx=3).encode(text=alt.Text("speed:Q", format=".3~r"))
-    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(width=220, height=120)
+    layers = alt.layer(base.mark_bar().encode(color=colour), numbers).properties(
+        width=220, height=120
+    )
     return layers.facet(facet=alt.Facet("of:N", title=None), columns=3)
 
 
@@ -53,7 +56,11 @@ def panel(points: list[dict[str, Any]], field: str, title: str) -> alt.Chart:
         .encode(
             x=alt.X("megabytes:Q", title="text, MB"),
             y=alt.Y(f"{field}:Q", title=title),
-            color=alt.Color("command:N", title=None, scale=alt.Scale(domain=["vocab", "count"], range=[DATA, LOWERED])),
+            color=alt.Color(
+                "command:N",
+                title=None,
+                scale=alt.Scale(domain=["vocab", "count"], range=[DATA, LOWERED]),
+            ),
             strokeDash=alt.StrokeDash("text:N", title=None),
         )
         .properties(width=260, height=200)

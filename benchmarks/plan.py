@@ -18,11 +18,11 @@ import pyarrow as pa
 
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.demo.crowd import Crowd
-from bayesgram.demo.population import Population
 from bayesgram.planning.plan import plan
 from bayesgram.planning.simulation import FACTOR
 from bayesgram.releases.intervals import known
+from bayesgram.synthetic.crowd import Crowd
+from bayesgram.synthetic.population import Population
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,9 +59,15 @@ def compared(people: People, epsilon: float) -> str:
     """One row of the table."""
     amounts = people.amounts
     far = float(np.sqrt(2 * kl_divergence(people.counts.totals, people.vocabulary.prior)))
-    told = {"ngrams_a_user": float(amounts.mean()), "unevenness": float(np.log(amounts).std()), "difference": far}
+    told = {
+        "ngrams_a_user": float(amounts.mean()),
+        "unevenness": float(np.log(amounts).std()),
+        "difference": far,
+    }
     planned = plan(people.vocabulary, users=len(amounts), **told, epsilon=[epsilon]).rows[0]
-    made = bg.release(people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1)
+    made = bg.release(
+        people.counts, people.vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7), seed=1
+    )
     share = known(FACTOR, made.probabilities, made.deviations).mass
     p = people.counts.totals / people.counts.totals.sum()
     with np.errstate(divide="ignore"):
@@ -76,16 +82,22 @@ def compared(people: People, epsilon: float) -> str:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--users", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=2_000)
     parser.add_argument("--epsilons", default="0.2,1,4")
     parser.add_argument("--vocab")
     parser.add_argument("--counts")
     given = parser.parse_args()
-    print("| people | ε | KL, planned | KL | known, planned | known by the card | right | Λ | clipped away |")
+    print(
+        "| people | ε | KL, planned | KL | known, planned | known by the card | right | Λ | clipped away |"
+    )
     print("|---|---|---|---|---|---|---|---|---|")
-    everyone = [stored(given.vocab, given.counts)] if given.counts else made_up(given.users, given.size)
+    everyone = (
+        [stored(given.vocab, given.counts)] if given.counts else made_up(given.users, given.size)
+    )
     for people in everyone:
         for epsilon in map(float, given.epsilons.split(",")):
             print(compared(people, epsilon), flush=True)

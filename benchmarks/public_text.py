@@ -33,7 +33,9 @@ def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
     names = vocabulary.source_names if vocabulary.sources else ["public"]
     known = [Source(name, counts) for name, counts in zip(names, vocabulary.by_source, strict=True)]
     useless = [Source(f"useless{at}", chance.permutation(known[0].counts)) for at in range(number)]
-    return Vocabulary.of_sources(vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer)
+    return Vocabulary.of_sources(
+        vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer
+    )
 
 
 def alone(vocabulary: Vocabulary, source: Source) -> Vocabulary:
@@ -50,7 +52,9 @@ def with_noise(vocabulary: Vocabulary, scale: float) -> Vocabulary:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("counts")
     parser.add_argument("vocab")
     parser.add_argument("--epsilons", default="0.1,1")
@@ -77,7 +81,9 @@ def main() -> None:
         row(f"and {number} useless", with_useless_sources(vocabulary, number))
     for scale in NOISE:
         row(f"noise of {scale} on counts", with_noise(vocabulary, scale))
-    best = [min(loss(Laplace(bound), vocabulary, Budget(each)) for bound in BOUNDS) for each in epsilons]
+    best = [
+        min(loss(Laplace(bound), vocabulary, Budget(each)) for bound in BOUNDS) for each in epsilons
+    ]
     print(" | ".join(["laplace, best W", "", *(f"{each:.4f}" for each in best)]))
 
 

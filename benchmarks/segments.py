@@ -22,15 +22,21 @@ import pyarrow as pa
 from measure import run
 
 import bayesgram as bg
-from bayesgram.demo.crowd import Crowd
 from bayesgram.io.segments import Segments
 from bayesgram.private.counts import SegmentedCounts, user_counts
 from bayesgram.private.counts_io import save_counts
+from bayesgram.synthetic.crowd import Crowd
 
 SHARES = {"half": 0.5, "a quarter": 0.25, "a tenth": 0.1, "a tenth more": 0.1, "1 in 20": 0.05}
 FEW, TIMES = 5, 20.0  # n-grams of a segment that alone differ, and by how much
 FEW_DIFFER = -1.0  # in place of a spread
-SPREADS = {"few n-grams differ": FEW_DIFFER, "identical": 0.0, "alike": 0.3, "different": 0.5, "very different": 2.0}
+SPREADS = {
+    "few n-grams differ": FEW_DIFFER,
+    "identical": 0.0,
+    "alike": 0.3,
+    "different": 0.5,
+    "very different": 2.0,
+}
 ABROAD = 0.1  # of people write in a second segment, too
 MEDIAN, SPREAD = 12.0, 1.2  # n-grams of a user
 LARGE = 50_000  # n-grams
@@ -46,7 +52,12 @@ class People:
 
 
 def made_up(
-    vocabulary: bg.Vocabulary, everyone: np.ndarray, shares: np.ndarray, spread: float, users: int, seed: int
+    vocabulary: bg.Vocabulary,
+    everyone: np.ndarray,
+    shares: np.ndarray,
+    spread: float,
+    users: int,
+    seed: int,
 ) -> People:
     """So many people whose segments differ by this much."""
     rng = np.random.default_rng(seed)
@@ -65,8 +76,12 @@ def made_up(
     there = np.where(abroad == home, 0, amounts // 3)
     columns, names = [], pa.array([f"{user}".encode() for user in range(users)], pa.large_binary())
     for segment, q in enumerate(truth):
-        written = np.where(home == segment, amounts - there, 0) + np.where(abroad == segment, there, 0)
-        ngrams = np.searchsorted(np.cumsum(q), rng.random(written.sum()) * (1 - 1e-12)).clip(0, q.size - 1)
+        written = np.where(home == segment, amounts - there, 0) + np.where(
+            abroad == segment, there, 0
+        )
+        ngrams = np.searchsorted(np.cumsum(q), rng.random(written.sum()) * (1 - 1e-12)).clip(
+            0, q.size - 1
+        )
         columns.append((np.repeat(np.arange(users), written), segment * q.size + ngrams))
     who, what = (np.concatenate(column).astype(np.int32) for column in zip(*columns, strict=True))
     flat = user_counts(
@@ -115,24 +130,38 @@ def compared(vocabulary: bg.Vocabulary, people: People, epsilon: float, seed: in
     budget, size = bg.Budget(epsilon, 1e-7), len(vocabulary)
     made = bg.release(people.counts, vocabulary, bg.Posterior(), budget, seed=seed)
     rows = []
-    for segment, (name, q) in enumerate(zip(people.counts.segments.names, people.truth, strict=True)):
-        by_itself = bg.release(alone(people, segment, size), vocabulary, bg.Posterior(), budget, seed=seed)
+    for segment, (name, q) in enumerate(
+        zip(people.counts.segments.names, people.truth, strict=True)
+    ):
+        by_itself = bg.release(
+            alone(people, segment, size), vocabulary, bg.Posterior(), budget, seed=seed
+        )
         rows.append((kl(q, made[name]), kl(q, by_itself)))
     flat = everybody(people, size)
     q = flat.totals / flat.totals.sum()
-    rows.append((kl(q, made.all), kl(q, bg.release(flat, vocabulary, bg.Posterior(), budget, seed=seed))))
+    rows.append(
+        (kl(q, made.all), kl(q, bg.release(flat, vocabulary, bg.Posterior(), budget, seed=seed)))
+    )
     return np.array(rows)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--users", type=int, default=50_000)
     parser.add_argument("--size", type=int, default=5_000)
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--epsilons", default="0.5,1,2")
     parser.add_argument("--spreads", default=",".join(map(str, SPREADS.values())))
-    parser.add_argument("--large", type=int, nargs="?", const=200, help="so many segments, 200 unless said otherwise")
+    parser.add_argument(
+        "--large",
+        type=int,
+        nargs="?",
+        const=200,
+        help="so many segments, 200 unless said otherwise",
+    )
     given = parser.parse_args()
     if given.large:
         large(given.large, 1.0)
@@ -147,13 +176,21 @@ def main() -> None:
     for spread in map(float, given.spreads.split(",")):
         for epsilon in map(float, given.epsilons.split(",")):
             found = [
-                compared(vocabulary, made_up(vocabulary, everyone, shares, spread, given.users, run), epsilon, run)
+                compared(
+                    vocabulary,
+                    made_up(vocabulary, everyone, shares, spread, given.users, run),
+                    epsilon,
+                    run,
+                )
                 for run in range(given.runs)
             ]
             mean = np.mean(found, axis=0)
             cells = [f"{one:.4f} / {by_itself:.4f}" for one, by_itself in mean]
             print(
-                f"| {names.get(spread, spread)} (sd {spread:g}) | {epsilon:g} | " + " | ".join(cells) + " |", flush=True
+                f"| {names.get(spread, spread)} (sd {spread:g}) | {epsilon:g} | "
+                + " | ".join(cells)
+                + " |",
+                flush=True,
             )
 
 
@@ -163,12 +200,37 @@ def large(number: int, epsilon: float) -> None:
         maker = get_context("spawn").Process(target=prepare, args=(Path(name), number))
         maker.start()  # in a process of its own: a child's peak memory is never below its parent's
         maker.join()
-        asked = ["counts", "--vocab", "vocab.parquet", "--epsilon", f"{epsilon:g}", "--delta", "1e-7"]
+        asked = [
+            "counts",
+            "--vocab",
+            "vocab.parquet",
+            "--epsilon",
+            f"{epsilon:g}",
+            "--delta",
+            "1e-7",
+        ]
         for week, more in (("week-1", []), ("week-2", ["--previous", f"{name}/week-1"])):
-            paths = [f"{name}/{each}" if each in {"counts", "vocab.parquet"} else each for each in asked]
-            took = run([sys.executable, "-m", "bayesgram", "release", *paths, *more, "-o", f"{name}/{week}", "--quiet"])
+            paths = [
+                f"{name}/{each}" if each in {"counts", "vocab.parquet"} else each for each in asked
+            ]
+            took = run(
+                [
+                    sys.executable,
+                    "-m",
+                    "bayesgram",
+                    "release",
+                    *paths,
+                    *more,
+                    "-o",
+                    f"{name}/{week}",
+                    "--quiet",
+                ]
+            )
             told = f"{took.seconds:.0f} s, {took.cpu:.0f} s of CPU, at most {took.peak_mb / 1000:.2f} GB"
-            print(f"{number} segments × {LARGE:,} n-grams, ε = {epsilon:g}, {week}: {told}", flush=True)
+            print(
+                f"{number} segments × {LARGE:,} n-grams, ε = {epsilon:g}, {week}: {told}",
+                flush=True,
+            )
 
 
 def prepare(folder: Path, number: int) -> None:

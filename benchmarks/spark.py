@@ -21,7 +21,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.demo.population import Population, write_messages
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Design
 from bayesgram.paper.algorithm_1 import Paper
@@ -29,6 +28,7 @@ from bayesgram.private.clipping import clipped_sum
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import counts as engine
 from bayesgram.spark.session import session
+from bayesgram.synthetic.population import Population, write_messages
 
 COLUMNS = {
     "users": "{:,.0f}",
@@ -56,15 +56,31 @@ def main() -> None:
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measured(Path(options.one), options.users[0], options.size, options.master)))
+        print(
+            json.dumps(measured(Path(options.one), options.users[0], options.size, options.master))
+        )
         return
     print(f"| {' | '.join(COLUMNS)} |\n|{'---:|' * len(COLUMNS)}")
     for users in options.users:
         with tempfile.TemporaryDirectory() as folder:
-            words = ["--one", folder, "--users", str(users), "--size", str(options.size), "--master", options.master]
-            done = subprocess.run([sys.executable, __file__, *words], capture_output=True, text=True, check=True)  # noqa: S603
+            words = [
+                "--one",
+                folder,
+                "--users",
+                str(users),
+                "--size",
+                str(options.size),
+                "--master",
+                options.master,
+            ]
+            done = subprocess.run(
+                [sys.executable, __file__, *words], capture_output=True, text=True, check=True
+            )
         row = json.loads(done.stdout)
-        print(f"| {' | '.join(form.format(row[name]) for name, form in COLUMNS.items())} |", flush=True)
+        print(
+            f"| {' | '.join(form.format(row[name]) for name, form in COLUMNS.items())} |",
+            flush=True,
+        )
 
 
 def measured(folder: Path, users: int, size: int, master: str) -> dict[str, float]:
@@ -75,14 +91,18 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
     pq.write_table(public, folder / "public.parquet")
     vocabulary = Vocabulary.from_public(public, size=size)
     log = {"spark_eventLog_enabled": "true", "spark_eventLog_dir": folder.as_uri()}
-    plain = {"spark_eventLog_compress": "false", "spark_eventLog_rolling_enabled": "false", "spark_ui_enabled": "false"}
+    plain = {
+        "spark_eventLog_compress": "false",
+        "spark_eventLog_rolling_enabled": "false",
+        "spark_ui_enabled": "false",
+    }
     row: dict[str, float] = {"users": users, "text_mb": text_bytes(paths) / 1e6}
     with session(master, **log, **plain, spark_driver_memory="2g") as spark, peaks(row):
         messages = spark.read.parquet(*paths)
         engine.count(messages.limit(100), vocabulary).unpersist()
         engine.vocabulary(messages.limit(100), size=100)
 
-        def timed(name: str, work: Callable[[], Any]) -> Any:  # noqa: ANN401
+        def timed(name: str, work: Callable[[], Any]) -> Any:
             spark.sparkContext.setJobDescription(name)
             start = time.perf_counter()
             result = work()
@@ -96,7 +116,9 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
         paper = Paper(max_count=1, max_total=100, slope=0.01)
         timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.make(1))))
         row["nonzeros"] = counts.sizes()[1]
-    shuffled = shuffled_bytes(next(path for path in folder.iterdir() if path.name.startswith(("local-", "app-"))))
+    shuffled = shuffled_bytes(
+        next(path for path in folder.iterdir() if path.name.startswith(("local-", "app-")))
+    )
     row |= {f"{name}_shuffle_mb": shuffled[name] / 1e6 for name in ("vocab", "count")}
     row["shuffle_bytes_per_user"] = shuffled["count"] / users
     row["shuffle_bytes_per_nonzero"] = shuffled["count"] / row["nonzeros"]
@@ -151,7 +173,11 @@ def with_word(word: bytes) -> Iterator[Path]:
         except OSError:
             continue
         java = command[0].endswith(b"java")
-        if java if word == b"java" else not java and any(part == b"pyspark.daemon" for part in command):
+        if (
+            java
+            if word == b"java"
+            else not java and any(part == b"pyspark.daemon" for part in command)
+        ):
             yield process
 
 

@@ -25,7 +25,8 @@ from tasks_of_counts import clip, gamma, grid, histogram, noise
 from tasks_of_text import counts, growth, scale, startup, vocabulary
 
 TASKS: dict[str, Callable[[Bench], Result]] = {
-    task.__name__: task for task in (vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale)
+    task.__name__: task
+    for task in (vocabulary, counts, gamma, clip, noise, histogram, grid, growth, startup, scale)
 }
 
 
@@ -48,7 +49,10 @@ def main() -> None:
     )
     names = [name for name in TASKS if name != "scale"] if "all" in options.tasks else options.tasks
     names = [*names, *(["scale"] if options.scale and "scale" not in names else [])]
-    about = {"machine": machine(), "versions": versions(HERE / "python", TABLES, OPENDP, PIPELINEDP)}
+    about = {
+        "machine": machine(),
+        "versions": versions(HERE / "python", TABLES, OPENDP, PIPELINEDP),
+    }
     results: dict[str, Result] = {}
     for name in names:
         print(f"{name} ...", file=sys.stderr, flush=True)
@@ -70,20 +74,39 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("tasks", nargs="+", choices=[*TASKS, "all"], metavar="TASK")
-    parser.add_argument("--megabytes", type=float, default=100, help="of text; growth goes from an eighth of it to all")
+    parser.add_argument(
+        "--megabytes",
+        type=float,
+        default=100,
+        help="of text; growth goes from an eighth of it to all",
+    )
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--text", type=Path, help="a Parquet file to read instead of generated text")
-    parser.add_argument("--hostile", action="store_true", help="random words, so that most n-grams are new")
-    parser.add_argument("--label", help="what to add to the titles, so that results stand beside others of the task")
+    parser.add_argument(
+        "--text", type=Path, help="a Parquet file to read instead of generated text"
+    )
+    parser.add_argument(
+        "--hostile", action="store_true", help="random words, so that most n-grams are new"
+    )
+    parser.add_argument(
+        "--label", help="what to add to the titles, so that results stand beside others of the task"
+    )
     parser.add_argument("--user-column", default="user")
     parser.add_argument("--text-column", default="text")
-    parser.add_argument("--users", type=int, default=1_200_000, help="of the made-up crowd (gamma, clip, grid)")
-    parser.add_argument("--counts", type=Path, help="counts to take instead of the crowd; needs --vocab")
+    parser.add_argument(
+        "--users", type=int, default=1_200_000, help="of the made-up crowd (gamma, clip, grid)"
+    )
+    parser.add_argument(
+        "--counts", type=Path, help="counts to take instead of the crowd; needs --vocab"
+    )
     parser.add_argument("--vocab", type=Path)
     parser.add_argument("--noise-sizes", type=int, nargs="+", default=[50_000, 1_000_000])
-    parser.add_argument("--scale", action="store_true", help="also 4.4M users: ten minutes, 3 GB of disk")
+    parser.add_argument(
+        "--scale", action="store_true", help="also 4.4M users: ten minutes, 3 GB of disk"
+    )
     parser.add_argument("--scale-users", type=int, default=4_400_000)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "bench")
     parser.add_argument("--docs", type=Path, help="write benchmarks.md and benchmarks.json there")

@@ -39,7 +39,13 @@ def some_of(counts: UserCounts, users: int, seed: int) -> UserCounts:
     rows = np.repeat(chosen, sizes)
     starts = np.concatenate([[0], np.cumsum(sizes[chosen])])
     bounds = (counts.vocabulary_size, counts.vocabulary_fingerprint)
-    return UserCounts(counts.users.filter(pa.array(chosen)), starts, counts.ngrams[rows], counts.counts[rows], *bounds)
+    return UserCounts(
+        counts.users.filter(pa.array(chosen)),
+        starts,
+        counts.ngrams[rows],
+        counts.counts[rows],
+        *bounds,
+    )
 
 
 def picture(rows: list[dict[str, Any]]) -> alt.Chart:
@@ -55,7 +61,9 @@ def picture(rows: list[dict[str, Any]]) -> alt.Chart:
 
 def main() -> None:
     """Print the table and draw it."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("counts")
     parser.add_argument("vocab", nargs="+")
     parser.add_argument("--epsilons", default="0.1,1")
@@ -74,14 +82,23 @@ def main() -> None:
         return median(kl_divergence(truth, each.probabilities) for each in made)
 
     for epsilon in map(float, options.epsilons.split(",")):
-        for users in [number for number in USERS if number < len(counts.users)] + [len(counts.users)]:
-            found = {"laplace, best W": min(loss(Laplace(w), vocabularies[0], Budget(epsilon), users) for w in BOUNDS)}
+        for users in [number for number in USERS if number < len(counts.users)] + [
+            len(counts.users)
+        ]:
+            found = {
+                "laplace, best W": min(
+                    loss(Laplace(w), vocabularies[0], Budget(epsilon), users) for w in BOUNDS
+                )
+            }
             for vocabulary in vocabularies:
                 name = f"sources: {len(vocabulary.source_names)}"
                 found[f"public text, {name}"] = kl_divergence(truth, vocabulary.prior)
-                found[f"posterior, {name}"] = loss(Posterior(), vocabulary, Budget(epsilon, DELTA), users)
+                found[f"posterior, {name}"] = loss(
+                    Posterior(), vocabulary, Budget(epsilon, DELTA), users
+                )
             rows += [
-                {"users": users, "epsilon": epsilon, "release": name, "kl": value} for name, value in found.items()
+                {"users": users, "epsilon": epsilon, "release": name, "kl": value}
+                for name, value in found.items()
             ]
             told = ", ".join(f"{name} {value:.4f}" for name, value in found.items())
             print(f"ε = {epsilon:g}, {users:,} users: {told}", flush=True)

@@ -13,7 +13,11 @@ from statistics import median
 from bench import HERE, TABLES, Bench, Result, result
 from measure import Contestant, run, take_turns
 
-COUNTER_MB, SKLEARN_MB, SKLEARN_COUNTS_MB = 100.0, 20.0, 50.0  # slow peers get the beginning of the text
+COUNTER_MB, SKLEARN_MB, SKLEARN_COUNTS_MB = (
+    100.0,
+    20.0,
+    50.0,
+)  # slow peers get the beginning of the text
 GROWTH = (1, 2, 4, 8)
 STARTS = 20
 ALL = 0.99
@@ -25,18 +29,24 @@ def vocabulary(bench: Bench) -> Result:
     peers = [*_text_peers(size), "counter"]
     out = {name: bench.folder / f"vocabulary-{name}.parquet" for name in ("ours", "first", *peers)}
     command = ("vocab", text, "--size", "50000", "--force", "-o")
-    run(bench.bayesgram(*command, out["ours"]), bench.environment)  # compiles what changed since the last time
+    run(
+        bench.bayesgram(*command, out["ours"]), bench.environment
+    )  # compiles what changed since the last time
     shares = {"sklearn": SKLEARN_MB, "counter": COUNTER_MB}
     contestants = [bench.ours("Bayesgram", *command, out["ours"])]
     for name in peers:
         share = _share(shares.get(name), size["megabytes"])
         arguments = ("vocabulary", name, text, out[name], "--share", str(share))
-        contestants.append(bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share)))
+        contestants.append(
+            bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share))
+        )
     rows = take_turns([*contestants, bench.first_run(*command, out["first"])], bench.repeats)
     for row, name in zip(rows[1:], peers, strict=False):
         found = bench.agreement(out["ours"], out[name]) if row.share == 1 else ""
         row.note = "; ".join(filter(None, (row.note, DIFFERENT[name], found)))
-    return result("Vocabulary: the 50,000 most frequent trigrams, with their strings", rows, size, unit="MB/s")
+    return result(
+        "Vocabulary: the 50,000 most frequent trigrams, with their strings", rows, size, unit="MB/s"
+    )
 
 
 def counts(bench: Bench) -> Result:
@@ -53,11 +63,20 @@ def counts(bench: Bench) -> Result:
     for name in peers:
         share = _share(SKLEARN_COUNTS_MB if name == "sklearn" else None, size["megabytes"])
         arguments = ("counts", name, text, out[name], "--vocab", vocab, "--share", str(share))
-        contestants.append(bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share)))
+        contestants.append(
+            bench.peer(TABLES, TITLES[name], "text.py", *arguments, share=share, note=_part(share))
+        )
     wc = [shutil.which("wc") or "wc", "-w", str(lines)]
     yardsticks = [
         Contestant("wc -w", wc, note="a yardstick: counts words, of plain lines", environment=UTF8),
-        bench.peer(TABLES, "Arrow, reading", "text.py", "read", text, note="a yardstick: reads the two columns"),
+        bench.peer(
+            TABLES,
+            "Arrow, reading",
+            "text.py",
+            "read",
+            text,
+            note="a yardstick: reads the two columns",
+        ),
     ]
     first = bench.first_run(*command, bench.folder / "counts-first")
     rows = take_turns([*contestants, *yardsticks, first], bench.repeats)
@@ -87,7 +106,9 @@ DIFFERENT = {
 
 
 def _text_peers(size: Result) -> list[str]:
-    return [name for name in TEXT_PEERS if name != "polars-strings" or size["megabytes"] <= STRINGS_MB]
+    return [
+        name for name in TEXT_PEERS if name != "polars-strings" or size["megabytes"] <= STRINGS_MB
+    ]
 
 
 def _share(most: float | None, megabytes: float) -> float:
@@ -113,8 +134,16 @@ def growth(bench: Bench) -> Result:
                 run(command, bench.environment)  # compiles what changed since the last time
             took = [run(command, bench.environment) for _ in range(bench.repeats)]
             best = min(took, key=lambda each: each.seconds)
-            print(f"  {name}, {size['megabytes']:.0f} MB: {best.seconds:.2f} s, {best.peak_mb:.0f} MB", file=sys.stderr)
-            point = {"command": name, "times": times, "megabytes": size["megabytes"], "seconds": best.seconds}
+            print(
+                f"  {name}, {size['megabytes']:.0f} MB: {best.seconds:.2f} s, {best.peak_mb:.0f} MB",
+                file=sys.stderr,
+            )
+            point = {
+                "command": name,
+                "times": times,
+                "megabytes": size["megabytes"],
+                "seconds": best.seconds,
+            }
             points.append({**point, "cpu": best.cpu, "peak_mb": max(each.peak_mb for each in took)})
     return {"title": "Growth, with --memory 200MB", "points": points}
 
@@ -125,11 +154,15 @@ def startup(bench: Bench) -> Result:
     text, _ = bench.input(0.01)
     told = {**bench.environment, "NUMBA_CACHE_DIR": str(bench.folder / "kernels-startup")}
     shutil.rmtree(told["NUMBA_CACHE_DIR"], ignore_errors=True)
-    vocab, out, release = (bench.folder / name for name in ("startup.vocab", "startup-counts", "startup-release"))
+    vocab, out, release = (
+        bench.folder / name for name in ("startup.vocab", "startup-counts", "startup-release")
+    )
     commands = [
         bench.bayesgram("vocab", text, "--force", "-o", vocab),
         bench.bayesgram("count", text, "--vocab", vocab, "--allow-public", "--force", "-o", out),
-        bench.bayesgram("release", out, "--vocab", vocab, "--epsilon", "1", "--force", "-o", release),
+        bench.bayesgram(
+            "release", out, "--vocab", vocab, "--epsilon", "1", "--force", "-o", release
+        ),
     ]
     first, second = (sum(_compiled(command, told) for command in commands) for _ in range(2))
     return {
@@ -154,7 +187,9 @@ def scale(bench: Bench) -> Result:
     folder = bench.folder / f"people-{bench.scale_users}"
     size = bench.data("people", folder, "--users", str(bench.scale_users))
     public, private = folder / "public.parquet", folder / "messages.parquet"
-    vocab, counts, release = (bench.folder / f"scale-{name}" for name in ("vocab", "counts", "release"))
+    vocab, counts, release = (
+        bench.folder / f"scale-{name}" for name in ("vocab", "counts", "release")
+    )
     steps = []
     for command in (
         ("vocab", public, "--size", "50000", "--force", "-o", vocab),
@@ -163,11 +198,27 @@ def scale(bench: Bench) -> Result:
         ("evaluate", release, "--against", counts, "--vocab", vocab),
     ):
         took = run(bench.bayesgram(*command), bench.environment)
-        print(f"  {command[0]}: {took.seconds:.1f} s, {took.peak_mb:.0f} MB", file=sys.stderr, flush=True)
-        steps.append(
-            {"step": f"`bayesgram {command[0]}`", "seconds": took.seconds, "cpu": took.cpu, "peak_mb": took.peak_mb}
+        print(
+            f"  {command[0]}: {took.seconds:.1f} s, {took.peak_mb:.0f} MB",
+            file=sys.stderr,
+            flush=True,
         )
-    rows = ["-c", "import pyarrow.parquet as pq, sys; print(pq.ParquetFile(sys.argv[1]).metadata.num_rows)"]
-    nonzeros = int(subprocess.check_output([HERE / "python", *rows, counts / "counts.parquet"]))  # noqa: S603
+        steps.append(
+            {
+                "step": f"`bayesgram {command[0]}`",
+                "seconds": took.seconds,
+                "cpu": took.cpu,
+                "peak_mb": took.peak_mb,
+            }
+        )
+    rows = [
+        "-c",
+        "import pyarrow.parquet as pq, sys; print(pq.ParquetFile(sys.argv[1]).metadata.num_rows)",
+    ]
+    nonzeros = int(subprocess.check_output([HERE / "python", *rows, counts / "counts.parquet"]))
     disk = sum(file.stat().st_size for file in counts.iterdir()) / 1e6
-    return {"title": "The paper's scale", "size": {**size, "nonzeros": nonzeros, "on_disk": disk}, "steps": steps}
+    return {
+        "title": "The paper's scale",
+        "size": {**size, "nonzeros": nonzeros, "on_disk": disk},
+        "steps": steps,
+    }

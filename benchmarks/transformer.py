@@ -41,13 +41,18 @@ class Block(nn.Module):
         self.before, self.between = nn.LayerNorm(size.width), nn.LayerNorm(size.width)
         self.asked = nn.Linear(size.width, 3 * size.width)
         self.told = nn.Linear(size.width, size.width)
-        self.wide, self.narrow = nn.Linear(size.width, 4 * size.width), nn.Linear(4 * size.width, size.width)
+        self.wide, self.narrow = (
+            nn.Linear(size.width, 4 * size.width),
+            nn.Linear(4 * size.width, size.width),
+        )
         self.dropout = nn.Dropout(DROPOUT)
 
     def forward(self, values: Tensor, unseen: Tensor) -> Tensor:
         """Rows × words × width; `unseen` is −∞ where a word may not look."""
         rows, words, width = values.shape
-        parts = self.asked(self.before(values)).view(rows, words, 3, self.heads, width // self.heads)
+        parts = self.asked(self.before(values)).view(
+            rows, words, 3, self.heads, width // self.heads
+        )
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         scores = query @ key.transpose(-1, -2) / math.sqrt(width // self.heads) + unseen[:, None]
         seen = (torch.softmax(scores, dim=-1) @ value).transpose(1, 2).reshape(rows, words, width)
@@ -81,11 +86,15 @@ class Transformer(nn.Module):
     def _seen(self, targets: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """What stands before each target, at which place of its sentence, and what it may not look at."""
         same = sentences[:, :, None] == sentences[:, None, :]
-        earlier = torch.ones(targets.shape[1], targets.shape[1], dtype=torch.bool, device=targets.device).tril()
+        earlier = torch.ones(
+            targets.shape[1], targets.shape[1], dtype=torch.bool, device=targets.device
+        ).tril()
         seen = same & earlier
         places = (seen.sum(dim=-1) - 1).clamp(0, MOST_WORDS - 1)
         before = torch.cat([torch.full_like(targets[:, :1], -1), targets[:, :-1]], dim=1)
-        inputs = torch.where((places == 0) | (before < 0), self.embedding.num_embeddings - 1, before)
+        inputs = torch.where(
+            (places == 0) | (before < 0), self.embedding.num_embeddings - 1, before
+        )
         unseen = torch.zeros(seen.shape, device=targets.device).masked_fill(~seen, -torch.inf)
         return inputs, places, unseen
 
@@ -117,26 +126,37 @@ class Learner:
         saved = torch.load(path, map_location=self.device, weights_only=True)
         self.model.load_state_dict({name: value.float() for name, value in saved["values"].items()})
 
-    def pre_train(self, targets: Array, sentences: Array, *, epochs: int, batch: int, rate: float) -> None:
+    def pre_train(
+        self, targets: Array, sentences: Array, *, epochs: int, batch: int, rate: float
+    ) -> None:
         """AdamW on public text, with a warm-up and a cosine."""
         self.model.train()
         rows = self._on_device(targets), self._on_device(sentences)
         steps = epochs * math.ceil(len(targets) / batch)
-        optimiser = torch.optim.AdamW(self.model.parameters(), lr=rate, weight_decay=0.05, betas=(0.9, 0.98))
-        schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=steps, pct_start=WARM_UP)
+        optimiser = torch.optim.AdamW(
+            self.model.parameters(), lr=rate, weight_decay=0.05, betas=(0.9, 0.98)
+        )
+        schedule = torch.optim.lr_scheduler.OneCycleLR(
+            optimiser, rate, total_steps=steps, pct_start=WARM_UP
+        )
         for epoch in range(epochs):
             total = 0.0
             for some in torch.randperm(len(targets), device=self.device).split(batch):
                 with torch.autocast(self.device.type, torch.bfloat16):
                     logits = self.model(rows[0][some], rows[1][some])
-                loss = functional.cross_entropy(logits.flatten(0, 1), rows[0][some].flatten(), ignore_index=-1)
+                loss = functional.cross_entropy(
+                    logits.flatten(0, 1), rows[0][some].flatten(), ignore_index=-1
+                )
                 optimiser.zero_grad(set_to_none=True)
                 loss.backward()
                 nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
                 optimiser.step()
                 schedule.step()
                 total = total + loss.detach()
-            print(f"epoch {epoch + 1}: public loss {float(total) / max(1, steps // epochs):.4f}", flush=True)
+            print(
+                f"epoch {epoch + 1}: public loss {float(total) / max(1, steps // epochs):.4f}",
+                flush=True,
+            )
 
     def fine_tune(
         self,
@@ -154,10 +174,18 @@ class Learner:
         The sum is divided by the number of rows that are expected, which is public. Learning slows down to 0.
         """
         self.model.eval()  # no dropout: the gradient of a row depends on the row alone
-        learning = {name: value for name, value in self.model.named_parameters() if learns(name, which)}
-        fixed = {name: value.detach() for name, value in self.model.named_parameters() if name not in learning}
+        learning = {
+            name: value for name, value in self.model.named_parameters() if learns(name, which)
+        }
+        fixed = {
+            name: value.detach()
+            for name, value in self.model.named_parameters()
+            if name not in learning
+        }
         values = {name: value.detach().clone() for name, value in learning.items()}
-        order = np.argsort((targets >= 0).sum(axis=1), kind="stable")  # alike in length: less to fill up
+        order = np.argsort(
+            (targets >= 0).sum(axis=1), kind="stable"
+        )  # alike in length: less to fill up
         rows = self._on_device(targets[order]), self._on_device(sentences[order])
         lengths = (targets[order] >= 0).sum(axis=1)
         expected, steps = plan["rate"] * len(targets), int(plan["steps"])
@@ -169,7 +197,9 @@ class Learner:
                 some = taken[first : first + chunk]
                 longest = int(lengths[some].max())
                 where = torch.as_tensor(some, device=self.device)
-                self._add_clipped(total, values, fixed, rows[0][where, :longest], rows[1][where, :longest], clip)
+                self._add_clipped(
+                    total, values, fixed, rows[0][where, :longest], rows[1][where, :longest], clip
+                )
             slower = rate * (1 - step / steps)
             for name, own in values.items():
                 noise = plan["noise_multiplier"] * clip * torch.randn_like(own)
@@ -191,15 +221,21 @@ class Learner:
         """Add the gradient of each row to the total, scaled down to the norm `clip` where it is above."""
 
         def loss(own: dict[str, Tensor], row: Tensor, inside: Tensor) -> Tensor:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
+            with torch.autocast(
+                self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"
+            ):
                 logits = functional_call(self.model, {**own, **fixed}, (row[None], inside[None]))[0]
             known = row >= 0
             logs = torch.log_softmax(logits.float(), dim=-1)
             picked = logs.gather(1, row.clamp(min=0)[:, None])[:, 0]
             return -(picked * known).sum() / known.sum().clamp(min=1)
 
-        gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")(values, targets, sentences)
-        norms = torch.stack([each.flatten(1).float().norm(dim=1) for each in gradients.values()]).norm(dim=0)
+        gradients = vmap(grad(loss), in_dims=(None, 0, 0), randomness="error")(
+            values, targets, sentences
+        )
+        norms = torch.stack(
+            [each.flatten(1).float().norm(dim=1) for each in gradients.values()]
+        ).norm(dim=0)
         scales = (clip / norms.clamp(min=1e-12)).clamp(max=1.0)
         for name, each in gradients.items():
             total[name] += torch.einsum("r,r...->...", scales, each.float())
@@ -224,7 +260,10 @@ class Learner:
         lifts = 0.0 if move is None else torch.as_tensor(move, device=self.device).float()
         totals, done = torch.zeros(5, dtype=torch.float64, device=self.device), 0
         for first in range(0, len(targets), batch):
-            rows = self._on_device(targets[first : first + batch]), self._on_device(sentences[first : first + batch])
+            rows = (
+                self._on_device(targets[first : first + batch]),
+                self._on_device(sentences[first : first + batch]),
+            )
             wanted = rows[0][rows[0] >= 0]
             logs = torch.log_softmax(self.model(*rows)[rows[0] >= 0] + lifts, dim=1)
             likely = logs.gather(1, wanted[:, None])[:, 0].double().exp()
@@ -234,11 +273,20 @@ class Learner:
             done += len(wanted)
             logs[:, [end, unknown]] = -torch.inf
             hits = logs.topk(3, dim=1).indices == wanted[:, None]
-            counts = [torch.tensor(len(wanted)), (wanted != end).sum(), hits[:, 0].sum(), hits.any(dim=1).sum()]
-            totals += torch.stack([-likely.log().sum(), *(each.double().to(self.device) for each in counts)])
+            counts = [
+                torch.tensor(len(wanted)),
+                (wanted != end).sum(),
+                hits[:, 0].sum(),
+                hits.any(dim=1).sum(),
+            ]
+            totals += torch.stack(
+                [-likely.log().sum(), *(each.double().to(self.device) for each in counts)]
+            )
         loss, predictions, words, one, three = totals.tolist()
         found = {"perplexity": math.exp(loss / predictions), "predictions": predictions}
-        return found if ngrams is not None else {**found, "first": one / words, "third": three / words}
+        return (
+            found if ngrams is not None else {**found, "first": one / words, "third": three / words}
+        )
 
     def _on_device(self, array: Array) -> Tensor:
         return torch.as_tensor(array, device=self.device).long()
@@ -263,11 +311,13 @@ class TransformerScorer:
         self.words = words
         self._numbers = {word: number for number, word in enumerate(words)}
         self._model = Transformer(saved["words"], Size(*saved["size"])).eval()
-        self._model.load_state_dict({name: value.float() for name, value in saved["values"].items()})
+        self._model.load_state_dict(
+            {name: value.float() for name, value in saved["values"].items()}
+        )
         self._last: tuple[Any, Array] | None = None
 
     @torch.no_grad()
-    def log_probabilities(self, contexts: Any) -> Array:  # noqa: ANN401
+    def log_probabilities(self, contexts: Any) -> Array:
         """Contexts × words; the last contexts are remembered, as several adaptations ask for the same."""
         if self._last is None or self._last[0] is not contexts:
             unknown = len(self.words) - 1
@@ -288,5 +338,8 @@ class TransformerScorer:
         values = model.embedding(inputs) + model.position(places)
         for block in model.blocks:
             values = block(values, unseen)
-        found: Tensor = model.last(values[torch.arange(len(ends)), ends]) @ model.embedding.weight[:-1].T + model.bias
+        found: Tensor = (
+            model.last(values[torch.arange(len(ends)), ends]) @ model.embedding.weight[:-1].T
+            + model.bias
+        )
         return found

@@ -46,17 +46,26 @@ class Side:
     tree: Path
     folder: Path
     python: str = sys.executable
-    variants: dict[str, int] = field(default_factory=dict)  # of each step, the first that this version understands
+    variants: dict[str, int] = field(
+        default_factory=dict
+    )  # of each step, the first that this version understands
 
     def run(self, *arguments: str | Path) -> Run:
         """One command of this version."""
-        paths = {"PYTHONPATH": str(self.tree / "src"), "NUMBA_CACHE_DIR": str(self.folder / "kernels")}
+        paths = {
+            "PYTHONPATH": str(self.tree / "src"),
+            "NUMBA_CACHE_DIR": str(self.folder / "kernels"),
+        }
         return run([self.python, "-m", "bayesgram", *map(str, arguments)], paths)
 
     def check(self) -> None:
         """Another installation of Bayesgram must not stand in the way."""
         found = run(
-            [self.python, "-c", "import bayesgram, json; print(json.dumps({'file': bayesgram.__file__}))"],
+            [
+                self.python,
+                "-c",
+                "import bayesgram, json; print(json.dumps({'file': bayesgram.__file__}))",
+            ],
             {"PYTHONPATH": str(self.tree / "src")},
         ).said["file"]
         if not Path(found).is_relative_to(self.tree):
@@ -95,7 +104,11 @@ class Measure:
     @property
     def verdict(self) -> str:
         """Worse, better, or nothing that repeats would not do by themselves."""
-        if self.ratio is None or min(len(self.old), len(self.new)) < FEW or not self._beyond_noise():
+        if (
+            self.ratio is None
+            or min(len(self.old), len(self.new)) < FEW
+            or not self._beyond_noise()
+        ):
             return ""
         return "worse" if self.ratio > 1 else "better"
 
@@ -122,7 +135,11 @@ def last_version() -> str:
     """The last tag that is a version; without tags, the last commit before `VERSION` became what it is."""
     tags = git("tag", "--list", "v*", "--sort=-version:refname", "--merged").split()
     if tags:
-        return tags[0] if git("rev-parse", f"{tags[0]}^{{commit}}") != git("rev-parse", "HEAD") else tags[:2][-1]
+        return (
+            tags[0]
+            if git("rev-parse", f"{tags[0]}^{{commit}}") != git("rev-parse", "HEAD")
+            else tags[:2][-1]
+        )
     changed = git("log", "-1", "--format=%H", "-G^VERSION", "--", VERSION_FILE)
     if not changed:
         raise SystemExit("no tag and no earlier version: name a commit with --ref.")
@@ -131,7 +148,9 @@ def last_version() -> str:
 
 def git(*arguments: str) -> str:
     """What git says."""
-    done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False)  # noqa: S603, S607
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         raise SystemExit(f"git {' '.join(arguments)}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -140,15 +159,20 @@ def git(*arguments: str) -> str:
 def unpacked(ref: str, folder: Path) -> Side:
     """The sources of a commit, beside the checkout."""
     commit = git("rev-parse", "--short", f"{ref}^{{commit}}")
-    packed = subprocess.run(  # noqa: S603
-        ["git", "archive", commit, "src"],  # noqa: S607
+    packed = subprocess.run(
+        ["git", "archive", commit, "src"],
         cwd=ROOT,
         capture_output=True,
         check=True,
     ).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
         archive.extractall(folder / "tree", filter="data")
-    version = (folder / "tree" / VERSION_FILE).read_text(encoding="utf-8").split('VERSION = "')[1].split('"')[0]
+    version = (
+        (folder / "tree" / VERSION_FILE)
+        .read_text(encoding="utf-8")
+        .split('VERSION = "')[1]
+        .split('"')[0]
+    )
     return Side(f"{version} ({commit})", folder / "tree", folder)
 
 
@@ -188,7 +212,15 @@ class Comparison:
 
     def _vocab(self, side: Side) -> Iterator[Sequence[str | Path]]:
         texts = {name: self.data / f"{name}.txt.gz" for name in ("articles", "chat")}
-        orders = ("--orders", "1,2,3", "--size", str(self.size), "--force", "-o", side.folder / "vocab.parquet")
+        orders = (
+            "--orders",
+            "1,2,3",
+            "--size",
+            str(self.size),
+            "--force",
+            "-o",
+            side.folder / "vocab.parquet",
+        )
         yield ("vocab", *(f"{name}={path}" for name, path in texts.items()), *orders)
         yield ("vocab", *texts.values(), *orders)
         yield ("vocab", *texts.values(), *orders[2:])
@@ -205,8 +237,23 @@ class Comparison:
 
     def _release_steps(self, side: Side, seed: int) -> None:
         for epsilon in self.epsilons:
-            asked = ("release", side.folder / "counts", "--vocab", self.vocabulary, "--epsilon", f"{epsilon:g}")
-            rest = ("--delta", DELTA, "--seed", str(seed), "--force", "-o", side.folder / f"out-{epsilon:g}")
+            asked = (
+                "release",
+                side.folder / "counts",
+                "--vocab",
+                self.vocabulary,
+                "--epsilon",
+                f"{epsilon:g}",
+            )
+            rest = (
+                "--delta",
+                DELTA,
+                "--seed",
+                str(seed),
+                "--force",
+                "-o",
+                side.folder / f"out-{epsilon:g}",
+            )
             self._timed(f"release at ε = {epsilon:g}", side, side.step("release", (*asked, *rest)))
 
     def _model_steps(self, side: Side, _seed: int) -> None:
@@ -224,7 +271,11 @@ class Comparison:
     def _divergence(self, side: Side, epsilon: float) -> float | None:
         """KL from the private counts, as this version judges."""
         judged = self.new.run(
-            "evaluate", side.folder / f"out-{epsilon:g}", "--against", self.new.folder / "counts", "--json"
+            "evaluate",
+            side.folder / f"out-{epsilon:g}",
+            "--against",
+            self.new.folder / "counts",
+            "--json",
         )
         return _found(judged.said, "kl")
 
@@ -238,7 +289,11 @@ class Comparison:
         measure = self.measures.setdefault(name, Measure(name, unit))
         if value is not None:
             (measure.old if side is self.old else measure.new).append(value)
-        print(f"  {side.name}: {name} {'–' if value is None else f'{value:.4g} {unit}'}", file=sys.stderr, flush=True)
+        print(
+            f"  {side.name}: {name} {'–' if value is None else f'{value:.4g} {unit}'}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     @property
     def notes(self) -> Iterator[str]:
@@ -264,13 +319,23 @@ class Comparison:
         ]
         widths = [max(len(row[column]) for row in rows) for column in range(5)]
         for row in rows:
-            yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+            yield "  ".join(
+                text.ljust(width) for text, width in zip(row, widths, strict=True)
+            ).rstrip()
         yield from self.notes
 
     def to_json(self) -> dict[str, object]:
         """All repeats, for machines."""
-        rows = [{**vars(each), "ratio": each.ratio, "verdict": each.verdict} for each in self.measures.values()]
-        return {"old": self.old.name, "new": self.new.name, "measures": rows, "notes": list(self.notes)}
+        rows = [
+            {**vars(each), "ratio": each.ratio, "verdict": each.verdict}
+            for each in self.measures.values()
+        ]
+        return {
+            "old": self.old.name,
+            "new": self.new.name,
+            "measures": rows,
+            "notes": list(self.notes),
+        }
 
 
 def _found(said: object, name: str) -> float | None:
@@ -295,9 +360,13 @@ def compared(folder: Path, options: argparse.Namespace) -> Comparison:
     new.check()
     people = ("generate", "--users", options.users, "--sentences", options.sentences)
     new.run(*people, "-o", folder / "data", "--seed", "7")
-    new.run("generate", "--users", "300", "--sentences", "300", "--seed", "8", "-o", folder / "others")
+    new.run(
+        "generate", "--users", "300", "--sentences", "300", "--seed", "8", "-o", folder / "others"
+    )
     (folder / "others" / "messages").rename(folder / "data" / "held-out")
-    found = Comparison(old, new, folder / "data", options.size, tuple(map(float, options.epsilons.split(","))))
+    found = Comparison(
+        old, new, folder / "data", options.size, tuple(map(float, options.epsilons.split(",")))
+    )
     found.first()
     for seed in range(options.repeats):
         found.turn(seed)
@@ -306,8 +375,12 @@ def compared(folder: Path, options: argparse.Namespace) -> Comparison:
 
 def main() -> None:
     """Print the table; with --fail-if-worse, exit with 1 if anything is."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--ref", help="the other version: a tag or a commit; the last version unless given")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--ref", help="the other version: a tag or a commit; the last version unless given"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--users", default="20000")
     parser.add_argument("--sentences", default="60000")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from exploring import load_profile
+from helpers.hypothesis_profiles import load_profile
 
 # What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
 FIRST = (
@@ -24,7 +24,11 @@ load_profile()
 
 def pytest_collection_modifyitems(items):
     """Put the long ones first, and leave the others in their order."""
-    items.sort(key=lambda item: next((at for at, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)))
+    items.sort(
+        key=lambda item: next(
+            (at for at, name in enumerate(FIRST) if name in item.nodeid), len(FIRST)
+        )
+    )
 
 
 @pytest.fixture(scope="module", params=["sorted", "hashed"])

@@ -39,8 +39,15 @@ def test_no_arrow_goes_from_the_right_of_the_wall_to_its_left():
     x = {room: place[0] for room, place in drawn.PLACES.items()}
     sides = {room: place[2] for room, place in drawn.PLACES.items()}
     for first, second in drawn.imports():
-        assert sides[first] != drawn.OPEN or sides[second] in {drawn.OPEN, drawn.COMMON}, (first, second)
-    assert all((x[room] > drawn.WALL) == (side == drawn.OPEN) for room, side in sides.items() if side != drawn.COMMON)
+        assert sides[first] != drawn.OPEN or sides[second] in {drawn.OPEN, drawn.COMMON}, (
+            first,
+            second,
+        )
+    assert all(
+        (x[room] > drawn.WALL) == (side == drawn.OPEN)
+        for room, side in sides.items()
+        if side != drawn.COMMON
+    )
 
 
 def test_arrows_that_others_lead_to_are_left_out():

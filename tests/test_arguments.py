@@ -48,7 +48,9 @@ def test_text_in_place_of_a_table_is_not_repeated(given, door, vocabulary, relea
     calls = {
         "count": lambda: bg.count(given, vocabulary),
         "discover": lambda: bg.discover(given, vocabulary, epsilon=1),
-        "evaluate_text": lambda: bg.evaluate_text({"ours": bg.LanguageModel.from_release(release)}, given),
+        "evaluate_text": lambda: bg.evaluate_text(
+            {"ours": bg.LanguageModel.from_release(release)}, given
+        ),
     }
     with pytest.raises(bg.UsageError) as caught:
         calls[door]()
@@ -109,15 +111,22 @@ def test_wrong_arguments(message, counts, vocabulary, release):
 
 
 def test_numbers_of_numpy_are_numbers(counts, vocabulary):
-    made = bg.release(counts, vocabulary, epsilon=np.float64(1), delta=np.float32(1e-7), seed=np.int64(3))
+    made = bg.release(
+        counts, vocabulary, epsilon=np.float64(1), delta=np.float32(1e-7), seed=np.int64(3)
+    )
     assert (made.card.epsilon, type(made.card.delta)) == (1, float)
     assert bg.release(counts, vocabulary, epsilon=np.int64(1)).card.epsilon == 1
     for order, size in ((np.int64(2), np.int64(100)), (np.array([2]), np.array([100]))):
-        assert bg.Vocabulary.from_public(PUBLIC, order=order, size=size).fingerprint == vocabulary.fingerprint
+        assert (
+            bg.Vocabulary.from_public(PUBLIC, order=order, size=size).fingerprint
+            == vocabulary.fingerprint
+        )
 
 
 def test_lists_are_compared_as_arrays_are():
-    assert bg.kl_divergence([1, 1], [0.25, 0.75]) == bg.kl_divergence(np.array([1, 1]), np.array([0.25, 0.75]))
+    assert bg.kl_divergence([1, 1], [0.25, 0.75]) == bg.kl_divergence(
+        np.array([1, 1]), np.array([0.25, 0.75])
+    )
 
 
 @pytest.mark.parametrize("several", [True, False])
@@ -149,7 +158,9 @@ def test_epsilon_alone_is_the_default_of_the_command_line(counts, vocabulary):
     assert (found.card.epsilon, found.card.delta) == (1, 1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in bg.__all__ if inspect.isfunction(getattr(bg, name))])
+@pytest.mark.parametrize(
+    "name", [name for name in bg.__all__ if inspect.isfunction(getattr(bg, name))]
+)
 def test_every_public_function_checks_its_arguments(name):
     assert hasattr(getattr(bg, name), "__wrapped__"), f"decorate {name} with @checked"
 
@@ -168,10 +179,16 @@ def test_hints_that_are_not_understood_exclude_nothing():
     ("message", "told"),
     [
         ("epsilon=0: give a number", "--epsilon 0: give a number"),
-        ("x: exists; choose another `path`, or say force=True.", "x: exists; choose another --output, or say --force."),
+        (
+            "x: exists; choose another `path`, or say force=True.",
+            "x: exists; choose another --output, or say --force.",
+        ),
         ("size=5, order=3: no", "--size 5, --order 3: no"),
         ("/a/size=5/b.csv: row 3", "/a/size=5/b.csv: row 3"),
-        ("day=3/b.csv: `bayesgram vocab --model` and `day`", "day=3/b.csv: `bayesgram vocab --model` and `day`"),
+        (
+            "day=3/b.csv: `bayesgram vocab --model` and `day`",
+            "day=3/b.csv: `bayesgram vocab --model` and `day`",
+        ),
         ("resize=3: no", "resize=3: no"),
     ],
 )

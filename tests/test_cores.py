@@ -33,9 +33,9 @@ def test_items_that_come_one_by_one_are_answered_in_order(cores):
         time.sleep(0.002 * (5 - item % 5))
         return item * item
 
-    assert list(streamed(slow_for_small, iter(range(20)), size=lambda _: 1, room=6, cores=cores)) == [
-        item * item for item in range(20)
-    ]
+    assert list(
+        streamed(slow_for_small, iter(range(20)), size=lambda _: 1, room=6, cores=cores)
+    ) == [item * item for item in range(20)]
     assert list(streamed(slow_for_small, iter([]), size=lambda _: 1, room=6, cores=cores)) == []
 
 
@@ -63,7 +63,9 @@ def test_the_next_item_is_fetched_while_this_one_is_worked_on():
         yield 0
         fetched.set()
 
-    assert list(streamed(lambda _: fetched.wait(60), source(), size=lambda _: 1, room=1, cores=2)) == [True]
+    assert list(
+        streamed(lambda _: fetched.wait(60), source(), size=lambda _: 1, room=1, cores=2)
+    ) == [True]
 
 
 def test_who_stops_early_leaves_nothing_waiting():
@@ -82,7 +84,9 @@ def test_who_stops_early_leaves_nothing_waiting():
 
 
 def test_an_error_among_items_that_come_one_by_one_ends_them():
-    answers = streamed(lambda item: 1 // item, iter([1, 1, 0, 1]), size=lambda _: 1, room=1, cores=2)
+    answers = streamed(
+        lambda item: 1 // item, iter([1, 1, 0, 1]), size=lambda _: 1, room=1, cores=2
+    )
     assert [next(answers), next(answers)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(answers)

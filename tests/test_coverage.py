@@ -36,14 +36,16 @@ def test_parts_are_folders_and_files_of_which_all_is_asked():
     parts = report.measured({"files": files})
     assert {name: part.missing for name, part in parts.items()} == {
         "(top)": (),
-        "experiments": tuple(f"experiments/reproduce/page.py:{line}" for line in (1, 2, 3)),
+        "paper": tuple(f"paper/results_page.py:{line}" for line in (1, 2, 3)),
         "private": ("private/counts.py:7", "private/counts.py:8"),
-        "private/clip.py": ("private/clip.py:3→end",),
+        "private/clipping.py": ("private/clipping.py:3→end",),
     }
     assert parts["private"].share == pytest.approx(0.98)
     below = [name for name, part in parts.items() if part.share < report.asked_of(name)]
-    assert below == ["experiments", "private/clip.py"]
-    assert [line.split()[0] for line in report.table(parts).splitlines() if line.endswith("below")] == below
+    assert below == ["paper", "private/clipping.py"]
+    assert [
+        line.split()[0] for line in report.table(parts).splitlines() if line.endswith("below")
+    ] == below
 
 
 @pytest.mark.parametrize("part", report.WHOLE)

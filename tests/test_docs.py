@@ -17,13 +17,16 @@ import typer
 import yaml
 
 import bayesgram
-import commands
 from bayesgram.cli.app import build_app
 from bayesgram.reports.explanation import believed, odds_factor
+from helpers import commands
 
 ROOT = Path(__file__).parent.parent
 DOCS = sorted((ROOT / "docs").rglob("*.md"))
-PAGES = [*(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")), *DOCS]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *DOCS,
+]
 
 
 def tool(name):
@@ -47,14 +50,16 @@ def test_every_command_is_explained(name):
 
 
 def test_the_command_line_page_is_up_to_date():
-    assert tool("build_cli_docs").page() == (ROOT / "docs" / "cli.md").read_text(encoding="utf-8"), (
-        "run: python tools/build_cli_docs.py"
-    )
+    assert tool("build_cli_docs").page() == (ROOT / "docs" / "cli.md").read_text(
+        encoding="utf-8"
+    ), "run: python tools/build_cli_docs.py"
 
 
 def blocks(page):
     """(language, text) of every code block, from top to bottom."""
-    return re.findall(r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return re.findall(
+        r"^ *```(\w*)\n(.*?)^ *```$", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+    )
 
 
 def transcripts(page):
@@ -91,16 +96,27 @@ def test_the_transcript_is_what_happens(tmp_path, page):
             continue
         done = commands.bayesgram(*arguments, cwd=tmp_path, COLUMNS="100")
         assert done.returncode == 0, (command, done.stderr)
-        assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (command, done.stdout)
+        assert doctest.OutputChecker().check_output(expected, done.stdout, FLAGS), (
+            command,
+            done.stdout,
+        )
 
 
 HOW_TO = sorted((ROOT / "docs" / "howto").glob("*.md"))
-SMALLER = {"--users": 300, "--sentences": 1500, "--size": 300}  # the commands are as written, the numbers smaller
+SMALLER = {
+    "--users": 300,
+    "--sentences": 1500,
+    "--size": 300,
+}  # the commands are as written, the numbers smaller
 
 
 def smaller(words):
     """The same command with smaller numbers."""
-    words = [*words, "--sentences", "1500"] if words[0] == "generate" and "--sentences" not in words else words
+    words = (
+        [*words, "--sentences", "1500"]
+        if words[0] == "generate" and "--sentences" not in words
+        else words
+    )
     for option, number in SMALLER.items():
         if option in words:
             words[words.index(option) + 1] = str(min(int(words[words.index(option) + 1]), number))
@@ -129,8 +145,20 @@ def own_files(tmp_path_factory):
 def made(own_files, tmp_path_factory):
     """What the tutorial ends with, for pages that begin there."""
     folder = tmp_path_factory.mktemp("made")
-    commands.inside("vocab", own_files / "lines.txt", "--order", 3, "--size", 300, "-o", "vocab.parquet", cwd=folder)
-    commands.inside("count", own_files / "messages", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
+    commands.inside(
+        "vocab",
+        own_files / "lines.txt",
+        "--order",
+        3,
+        "--size",
+        300,
+        "-o",
+        "vocab.parquet",
+        cwd=folder,
+    )
+    commands.inside(
+        "count", own_files / "messages", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder
+    )
     (folder / "results").mkdir()
     return folder
 
@@ -140,7 +168,9 @@ BEGIN_WHERE_THE_TUTORIAL_ENDS = {"tune.md", "ledger-in-a-team.md", "after-a-fail
 
 def as_a_shell_reads(command, folder):
     """The words of a command, with patterns expanded as a shell does."""
-    told = subprocess.run(["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, cwd=folder, check=True)
+    told = subprocess.run(
+        ["bash", "-c", f"printf '%s\\0' {command}"], capture_output=True, cwd=folder, check=True
+    )
     return [word.decode() for word in told.stdout.split(b"\0")[:-1]]
 
 
@@ -152,7 +182,9 @@ def test_a_how_to_page_runs_as_written_from_top_to_bottom(page, own_files, made,
     shown = [] if "```console" in page.read_text(encoding="utf-8") else list(shown_commands(page))
     for command in shown:
         commands.inside(*smaller(as_a_shell_reads(command, tmp_path)[1:]), cwd=tmp_path)
-    assert shown or f"docs/howto/{page.name}" in TRANSCRIPTS, "its transcript is run by another test"
+    assert shown or f"docs/howto/{page.name}" in TRANSCRIPTS, (
+        "its transcript is run by another test"
+    )
 
 
 def shown_commands(page):
@@ -170,13 +202,19 @@ def commands_in(block):
             yield words.partition(" #")[0]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "cli.md"], ids=lambda page: page.name)
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "cli.md"], ids=lambda page: page.name
+)
 def test_commands_have_the_options_that_are_shown(page):
     for shown in shown_commands(page):
         words = shlex.split(shown)[1:]
         name = " ".join(words[:2]) if " ".join(words[:2]) in COMMANDS else words[0]
-        context = COMMANDS[name].make_context(name, words[len(name.split()) :], resilient_parsing=False)
-        assert context.command is COMMANDS[name], shown  # an unknown option or a missing one would have raised
+        context = COMMANDS[name].make_context(
+            name, words[len(name.split()) :], resilient_parsing=False
+        )
+        assert context.command is COMMANDS[name], (
+            shown
+        )  # an unknown option or a missing one would have raised
 
 
 def menu(entries):
@@ -188,7 +226,9 @@ def menu(entries):
 
 def test_every_page_is_in_the_menu_once():
     listed = list(menu(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"]))
-    assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in DOCS], "add the page to mkdocs.yml"
+    assert sorted(listed) == [str(page.relative_to(ROOT / "docs")) for page in DOCS], (
+        "add the page to mkdocs.yml"
+    )
 
 
 def test_every_public_name_is_in_the_reference():
@@ -196,7 +236,9 @@ def test_every_public_name_is_in_the_reference():
     named = re.findall(r"^::: (\S+)$", page, re.MULTILINE)
     for target in named:
         resolve(target)
-    assert {getattr(bayesgram, name) for name in bayesgram.__all__} <= {resolve(target) for target in named}
+    assert {getattr(bayesgram, name) for name in bayesgram.__all__} <= {
+        resolve(target) for target in named
+    }
 
 
 def resolve(path):
@@ -214,7 +256,9 @@ def test_every_function_on_the_map_of_the_code_exists():
     assert len(named) > 30
     for path in named:
         folder = ROOT / "src" / path.replace(".", "/")
-        assert folder.is_dir() or folder.with_suffix(".py").exists() or callable(resolve(path)), path
+        assert folder.is_dir() or folder.with_suffix(".py").exists() or callable(resolve(path)), (
+            path
+        )
     for path in re.findall(r"`(bayesgram/[\w./]+|tests/[\w./]+|docs/[\w./]+|tools/[\w./]+)`", page):
         assert (ROOT / path).exists() or (ROOT / "src" / path).exists(), path
 
@@ -222,13 +266,17 @@ def test_every_function_on_the_map_of_the_code_exists():
 def test_the_odds_of_the_how_to_are_those_of_a_report():
     page = (ROOT / "docs" / "howto" / "choose-epsilon-and-delta.md").read_text(encoding="utf-8")
     rows = re.findall(
-        r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+)% to ([\d.]+)% \| ([\d.]+)% to ([\d.]+)%", page, re.MULTILINE
+        r"^\| ([\d.]+) \| ([\d.,]+) \| ([\d.]+)% to ([\d.]+)% \| ([\d.]+)% to ([\d.]+)%",
+        page,
+        re.MULTILINE,
     )
     assert len(rows) == 6
     for epsilon, factor, *ends in rows:
         assert factor == odds_factor(float(epsilon))
         told = [*believed(0.1, float(epsilon)), *believed(0.5, float(epsilon))]
-        assert [float(end) for end in ends] == pytest.approx([float(end) for end in told], abs=0.051)
+        assert [float(end) for end in ends] == pytest.approx(
+            [float(end) for end in told], abs=0.051
+        )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -261,7 +309,10 @@ def test_every_planted_bug_stands_beside_a_line_of_a_proof():
     assert len(planted) >= 30
     assert planted <= named, sorted(planted - named)
     killed = set(
-        re.findall(r"`([a-z]+-[a-z0-9-]+)`", " ".join(re.findall(r"\*Kills:\*((?:\s|,|`[a-z0-9-]+`)+)", pages)))
+        re.findall(
+            r"`([a-z]+-[a-z0-9-]+)`",
+            " ".join(re.findall(r"\*Kills:\*((?:\s|,|`[a-z0-9-]+`)+)", pages)),
+        )
     )
     assert killed <= planted, sorted(killed - planted)
 

@@ -24,7 +24,13 @@ def stream_of(texts, end):
     return np.array(words, np.uint16), ends
 
 
-@given(st.lists(st.lists(st.lists(st.integers(0, 8), max_size=9), min_size=1, max_size=3), min_size=1, max_size=6))
+@given(
+    st.lists(
+        st.lists(st.lists(st.integers(0, 8), max_size=9), min_size=1, max_size=3),
+        min_size=1,
+        max_size=6,
+    )
+)
 def test_rows_hold_every_word_once_and_keep_sentences_apart(texts):
     from dp_sgd import rows_of
 
@@ -69,7 +75,9 @@ def test_the_sum_of_gradients_is_of_each_row_clipped(learner, which):
     expected = {name: torch.zeros_like(value) for name, value in own.items()}
     for row, number in zip(rows, inside, strict=True):
         learner.model.zero_grad()
-        functional.cross_entropy(learner.model(row[None], number[None])[0], row, ignore_index=-1).backward()
+        functional.cross_entropy(
+            learner.model(row[None], number[None])[0], row, ignore_index=-1
+        ).backward()
         norm = torch.sqrt(sum((named[name].grad ** 2).sum() for name in own))
         for name in own:
             expected[name] += named[name].grad * min(1.0, 0.5 / float(norm))
@@ -84,7 +92,10 @@ def test_a_word_is_not_seen_before_it_is_predicted_nor_another_sentence(learner)
     changed = TARGETS.copy()
     changed[0, 1] = 7
     with torch.no_grad():
-        one, other = (learner.model(torch.tensor(each), torch.tensor(SENTENCES)) for each in (TARGETS, changed))
+        one, other = (
+            learner.model(torch.tensor(each), torch.tensor(SENTENCES))
+            for each in (TARGETS, changed)
+        )
     same = [torch.allclose(one[0, at], other[0, at]) for at in range(5)]
     assert same == [True, True, False, True, True]
 
@@ -98,6 +109,8 @@ def test_the_saved_network_says_the_same_as_a_scorer(learner, tmp_path):
     scorer = TransformerScorer(words, tmp_path / "public.pt")
     logs = scorer.log_probabilities([[], ["w1"], ["w1", "w2"], ["odd"]])
     with torch.no_grad():
-        whole = torch.log_softmax(learner.model(torch.tensor(TARGETS), torch.tensor(SENTENCES)), dim=-1).numpy()
+        whole = torch.log_softmax(
+            learner.model(torch.tensor(TARGETS), torch.tensor(SENTENCES)), dim=-1
+        ).numpy()
     assert logs[:3] == pytest.approx(whole[0, :3], abs=1e-5)
     assert logs[3] == pytest.approx(whole[2, 1], abs=1e-5)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-import exploring
-from exploring import VARIABLE, example_count, examples, explored_examples
+from helpers import hypothesis_profiles
+from helpers.hypothesis_profiles import VARIABLE, example_count, examples, explored_examples
 
 TESTS = Path(__file__).parent
 FIXED_BY_HAND = {"max_examples", "derandomize", "register_profile", "load_profile"}
@@ -26,10 +26,16 @@ def names_in(path):
 
 
 def test_no_test_fixes_its_examples_by_hand():
-    modules = [path for path in TESTS.rglob("*.py") if path.name not in {"exploring.py", Path(__file__).name}]
+    modules = [
+        path
+        for path in TESTS.rglob("*.py")
+        if path.name not in {"exploring.py", Path(__file__).name}
+    ]
     assert len(modules) > 100
     assert not {
-        str(path.relative_to(TESTS)): found for path in modules if (found := FIXED_BY_HAND & set(names_in(path)))
+        str(path.relative_to(TESTS)): found
+        for path in modules
+        if (found := FIXED_BY_HAND & set(names_in(path)))
     }
 
 
@@ -42,7 +48,14 @@ def test_what_fixes_examples_is_seen(tmp_path):
 
 @pytest.mark.parametrize(
     ("variable", "fixed", "count"),
-    [("", 150, 150), ("", 2, 2), ("2000", 2, 2000), ("2000", 100, 2000), ("2000", 150, 3000), ("3000", 300, 9000)],
+    [
+        ("", 150, 150),
+        ("", 2, 2),
+        ("2000", 2, 2000),
+        ("2000", 100, 2000),
+        ("2000", 150, 3000),
+        ("3000", 300, 9000),
+    ],
 )
 def test_how_many_examples(variable, fixed, count, monkeypatch):
     monkeypatch.setenv(VARIABLE, variable)
@@ -53,7 +66,9 @@ def test_how_many_examples(variable, fixed, count, monkeypatch):
 @pytest.mark.parametrize("text", ["99", "0", "-5", "1e4", "1000001", "many", "²²²"])
 def test_what_is_no_number_of_examples(text, monkeypatch):
     monkeypatch.setenv(VARIABLE, text)
-    with pytest.raises(ValueError, match=f"^{VARIABLE}='{text}': a whole number from 100 to 1000000 is needed"):
+    with pytest.raises(
+        ValueError, match=f"^{VARIABLE}='{text}': a whole number from 100 to 1000000 is needed"
+    ):
         explored_examples()
 
 
@@ -97,7 +112,10 @@ def run_properties(folder, explored):
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
-    drawn = {path.suffix[1:]: path.read_text().splitlines() for path in folder.glob("test_properties.py.*")}
+    drawn = {
+        path.suffix[1:]: path.read_text().splitlines()
+        for path in folder.glob("test_properties.py.*")
+    }
     return drawn, done.stdout
 
 
@@ -119,4 +137,4 @@ def test_examples_are_the_same_each_time_unless_they_are_explored(tmp_path):
 
 def test_this_run_has_the_profile_that_the_environment_asks_for():
     assert settings.default.derandomize == (explored_examples() is None)
-    assert settings.default.max_examples == example_count(exploring.USUAL)
+    assert settings.default.max_examples == example_count(hypothesis_profiles.USUAL)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import discovering
 from bayesgram.io import read_records
 from bayesgram.privacy.accounting import delta_of
 from bayesgram.private.candidates import list_candidates
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
+from helpers import discovery_data
+from helpers.hypothesis_profiles import examples
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 SIZE = 12
@@ -53,7 +53,8 @@ def test_a_user_moves_sums_by_one_at_the_most(users, gone, level):
     degree, others = 8, [own for at, own in enumerate(users) if at != gone % len(users)]
     whole, part = lists_of(users), lists_of(others)
     policy = [
-        descent(lists.starts, lists.candidates, np.arange(len(lists.lengths)), SIZE, level) for lists in (whole, part)
+        descent(lists.starts, lists.candidates, np.arange(len(lists.lengths)), SIZE, level)
+        for lists in (whole, part)
     ]
     assert np.linalg.norm(policy[0] - policy[1]) <= 1 + 1e-9
     alike = [lists.sums(1 / np.sqrt(np.maximum(lists.lengths, 1))) for lists in (whole, part)]
@@ -66,7 +67,9 @@ def test_a_user_moves_sums_by_one_at_the_most(users, gone, level):
 def test_users_take_part_with_so_many_candidates_of_their_own(users, most, seed):
     lists = lists_of(users)
     kept = lists.cut(np.random.default_rng(seed).random(lists.candidates.size), most)
-    for own, length, found in zip(users, kept.lengths, np.split(kept.candidates, kept.starts[1:-1]), strict=True):
+    for own, length, found in zip(
+        users, kept.lengths, np.split(kept.candidates, kept.starts[1:-1]), strict=True
+    ):
         assert length == min(len(own), most) == len(set(found.tolist()) & own)
 
 
@@ -81,21 +84,27 @@ def test_what_was_found_is_left_out():
 def test_lists_are_those_of_a_discovery(texts, most):
     from discovery import read_people
 
-    ngrams = pa.array(["rain", "sun", "wind", "rain wind", "sun rain", "rain sun wind"], pa.large_string())
+    ngrams = pa.array(
+        ["rain", "sun", "wind", "rain wind", "sun rain", "rain sun wind"], pa.large_string()
+    )
     public = PublicText.of(Vocabulary(ngrams, np.array([9, 7, 5, 4, 3, 2]), 3, Tokenizer()))
-    table = pa.table({"user": [str(at) for at in range(len(texts))], "text": [" ".join(text) for text in texts]})
+    table = pa.table(
+        {"user": [str(at) for at in range(len(texts))], "text": [" ".join(text) for text in texts]}
+    )
     people = read_people(table, public, [1, 2, 3], "user")
     ours = people.heaviest(people.weights(), most)
     assert len(ours.numbers) == len(ours.lists)
 
     def summed(lists):
-        ngrams, logs = discovering.candidates_of(lists)
-        return dict(zip(ngrams, discovering.sums_of(lists, np.exp(logs)).tolist(), strict=True))
+        ngrams, logs = discovery_data.candidates_of(lists)
+        return dict(zip(ngrams, discovery_data.sums_of(lists, np.exp(logs)).tolist(), strict=True))
 
     records = read_records(table, text_column="text", user_column="user")
     with list_candidates(records, public, [1, 2, 3], most, memory=1 << 30) as theirs:
         assert summed(ours.lists) == pytest.approx(summed(theirs), rel=1e-5)
-    windows = sum(len(text) - order + 1 for text in texts for order in (1, 2, 3) if len(text) >= order)
+    windows = sum(
+        len(text) - order + 1 for text in texts for order in (1, 2, 3) if len(text) >= order
+    )
     listed = set(ngrams.to_pylist())
     old = sum(
         " ".join(text[at : at + order]) in listed

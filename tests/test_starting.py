@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-import starting
+from helpers import fork_server
 
 PROGRAMS = {
     "says": "import os, sys; print(os.getcwd(), sys.argv[1:], os.environ['COLUMNS']); print('é', file=sys.stderr)",
@@ -25,7 +25,7 @@ PROGRAMS = {
 def test_a_fork_is_told_as_a_process_is(tmp_path, code):
     (tmp_path / "program.py").write_text(code, encoding="utf-8")
     env = {"COLUMNS": "77", "TMPDIR": str(tmp_path)}
-    forked = starting.run(tmp_path / "program.py", "a b", 1, cwd=tmp_path, **env)
+    forked = fork_server.run(tmp_path / "program.py", "a b", 1, cwd=tmp_path, **env)
     alone = subprocess.run(
         [sys.executable, tmp_path / "program.py", "a b", "1"],
         cwd=tmp_path,
@@ -41,10 +41,10 @@ def test_a_fork_is_told_as_a_process_is(tmp_path, code):
 
 def test_nothing_of_ours_is_loaded_before(tmp_path):
     code = "import sys; print([name for name in sys.modules if 'bayesgram' in name], 'numba' in sys.modules)"
-    assert starting.run_code(code, cwd=tmp_path).stdout == "[] True\n"
+    assert fork_server.run_code(code, cwd=tmp_path).stdout == "[] True\n"
 
 
 def test_what_libraries_look_at_is_looked_at_anew(tmp_path):
     code = "import numba; print(numba.config.DISABLE_JIT)"
-    assert starting.run_code(code, cwd=tmp_path, NUMBA_DISABLE_JIT="1").stdout == "1\n"
-    assert starting.run_code(code, cwd=tmp_path, NUMBA_DISABLE_JIT="0").stdout == "0\n"
+    assert fork_server.run_code(code, cwd=tmp_path, NUMBA_DISABLE_JIT="1").stdout == "1\n"
+    assert fork_server.run_code(code, cwd=tmp_path, NUMBA_DISABLE_JIT="0").stdout == "0\n"

@@ -46,7 +46,9 @@ def repository(folder, *commits):
 
     def git(*arguments):
         who = ("-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false")
-        return subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True
+        ).stdout
 
     git("init", "-q")
     hashes = []
@@ -58,9 +60,15 @@ def repository(folder, *commits):
     return git, hashes
 
 
-def test_the_last_version_is_the_last_tag_or_the_commit_before_the_number_changed(versions, tmp_path, monkeypatch):
+def test_the_last_version_is_the_last_tag_or_the_commit_before_the_number_changed(
+    versions, tmp_path, monkeypatch
+):
     git, hashes = repository(
-        tmp_path, 'VERSION = "1.0"\n', '"""It."""\nVERSION = "1.0"\n', 'VERSION = "1.1"\n', 'VERSION = "1.1"\n# more\n'
+        tmp_path,
+        'VERSION = "1.0"\n',
+        '"""It."""\nVERSION = "1.0"\n',
+        'VERSION = "1.1"\n',
+        'VERSION = "1.1"\n# more\n',
     )
     monkeypatch.setattr(versions, "ROOT", tmp_path)
     assert versions.git("rev-parse", versions.last_version()) == hashes[1]
@@ -94,7 +102,10 @@ def test_both_sides_run_all_steps_in_turns(versions, tmp_path, monkeypatch):
 
     def command(self, *arguments):
         ran.append((self.name, arguments[0]))
-        said = {"releases": [{"kl": 0.1 if self.name == "new" else 0.2}], "text": [{"perplexity": 30}]}
+        said = {
+            "releases": [{"kl": 0.1 if self.name == "new" else 0.2}],
+            "text": [{"perplexity": 30}],
+        }
         return versions.Run(2.0, 1.0, 100.0, said)
 
     monkeypatch.setattr(versions.Side, "run", command)
@@ -109,7 +120,16 @@ def test_both_sides_run_all_steps_in_turns(versions, tmp_path, monkeypatch):
         "KL at ε = 1": [0.1] * 3,
         "perplexity at ε = 1": [30.0] * 3,
     }
-    assert [name for name, step in ran if step == "count"] == ["old", "new", "old", "new", "new", "old", "old", "new"]
+    assert [name for name, step in ran if step == "count"] == [
+        "old",
+        "new",
+        "old",
+        "new",
+        "new",
+        "old",
+        "old",
+        "new",
+    ]
     lines = list(found.table())
     assert lines[1].split()[:3] == ["perplexity", "at", "ε"]
     assert found.to_json()["measures"][0]["verdict"] == ""

@@ -20,7 +20,9 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 
 def run(*command, env=ENVIRONMENT, **options):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, env=env, **options)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, check=False, env=env, **options
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -45,7 +47,18 @@ def bayesgram(tmp_path_factory):
     (wheel,) = (folder / "dist").glob("*.whl")
     venv.create(folder / "environment", with_pip=False)
     python = folder / "environment" / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", wheel)
+    run(
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--no-deps",
+        "--no-index",
+        "--quiet",
+        wheel,
+    )
     (installed,) = (folder / "environment").glob("lib/python*/site-packages")
     (installed / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     take_kernels(installed / "bayesgram")
@@ -66,13 +79,21 @@ def take_kernels(installed):
 def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path):
     run(bayesgram, "demo", "--users", 100, "--sentences", 200, "-o", "demo", cwd=tmp_path)
     assert (tmp_path / "demo" / "comparison.svg").stat().st_size > 1000
-    release = next(path for path in sorted((tmp_path / "demo" / "releases").iterdir()) if "posterior" in path.name)
+    release = next(
+        path
+        for path in sorted((tmp_path / "demo" / "releases").iterdir())
+        if "posterior" in path.name
+    )
     run(bayesgram, "report", release, "-o", "report.html", cwd=tmp_path)
     assert "PROVED" in (tmp_path / "report.html").read_text(encoding="utf-8")
     command = [str(bayesgram), "serve", str(release), "--port", "0"]
-    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+    ) as server:
         try:
-            address = re.fullmatch(r"The page is at (http://127\.0\.0\.1:\d+/)\n", server.stdout.readline())[1]
+            address = re.fullmatch(
+                r"The page is at (http://127\.0\.0\.1:\d+/)\n", server.stdout.readline()
+            )[1]
             with urllib.request.urlopen(address, timeout=60) as page:
                 assert "Bayesgram" in page.read().decode()
         finally:
@@ -80,7 +101,9 @@ def test_the_demo_the_report_and_the_page_work_from_a_wheel(bayesgram, tmp_path)
 
 
 def test_the_lock_file_has_all_that_the_project_and_its_tests_need():
-    locked = dict(re.findall(r"^([\w.-]+)==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE))
+    locked = dict(
+        re.findall(r"^([\w.-]+)==(.+)$", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    )
     locked = {name.lower().replace("_", "-"): version for name, version in locked.items()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     for line in [*project["dependencies"], *project["optional-dependencies"]["dev"]]:

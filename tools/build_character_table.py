@@ -64,7 +64,9 @@ def changed_by_nfc() -> set[int]:
         parts = ucd.decomposition(chr(code)).split()
         if len(parts) == 2 and not parts[0].startswith("<"):
             found.add(int(parts[1], 16))  # a second half: it may compose with what stands before it
-    return found | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))  # Hangul vowels and finals
+    return (
+        found | set(range(0x1161, 0x1176)) | set(range(0x11A8, 0x11C3))
+    )  # Hangul vowels and finals
 
 
 def main() -> None:

@@ -57,7 +57,11 @@ def commands(root: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:  # noqa:
 def section(name: str, command: Any) -> str:  # noqa: ANN401 - a Click command
     """One command: what it does, an example, its options."""
     text, _, example = command.help.partition("Example: ")
-    lines = [f"## bayesgram {name}\n", " ".join(text.split()) + "\n", f"```\n{' '.join(example.split())}\n```\n"]
+    lines = [
+        f"## bayesgram {name}\n",
+        " ".join(text.split()) + "\n",
+        f"```\n{' '.join(example.split())}\n```\n",
+    ]
     lines += ["| option | meaning | default |", "|---|---|---|"]
     return "\n".join([*lines, *map(row, command.params)]) + "\n"
 
@@ -74,7 +78,9 @@ def row(parameter: Any) -> str:  # noqa: ANN401 - a Click parameter
         default = "required"
     elif default is None or default is False or shown is False:
         default = ""
-    return f"| {name} | {parameter.help} | {getattr(default, 'value', default)} |".replace("|Δq|", r"\|Δq\|")
+    return f"| {name} | {parameter.help} | {getattr(default, 'value', default)} |".replace(
+        "|Δq|", r"\|Δq\|"
+    )
 
 
 if __name__ == "__main__":

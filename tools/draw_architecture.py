@@ -16,7 +16,10 @@ ROOT = Path(__file__).resolve().parents[1]
 SRC = ROOT / "src" / "bayesgram"
 PAGE = ROOT / "docs" / "architecture.md"
 PICTURE = ROOT / "docs" / "images" / "architecture.svg"
-ROOMS = re.compile(r"(?<=<!-- rooms: made by tools/draw_architecture.py -->\n).*?(?=<!-- end of rooms -->)", re.DOTALL)
+ROOMS = re.compile(
+    r"(?<=<!-- rooms: made by tools/draw_architecture.py -->\n).*?(?=<!-- end of rooms -->)",
+    re.DOTALL,
+)
 
 WIDTH, HEIGHT, WALL = 960, 740, 330
 BOX = (128, 44)
@@ -37,7 +40,9 @@ PLACES: dict[str, tuple[int, int, str]] = {  # the middle of each room, and its 
     "text": (480, 605, COMMON),
     "files": (200, 670, COMMON),
 }
-FLOWS: dict[tuple[str, str], tuple[str, ...]] = {  # names that are imported: what a room takes from another
+FLOWS: dict[
+    tuple[str, str], tuple[str, ...]
+] = {  # names that are imported: what a room takes from another
     ("cli", "engines"): ("count_of",),
     ("cli", "experiments"): ("Population",),
     ("cli", "web"): ("build",),
@@ -98,7 +103,9 @@ def rooms() -> dict[str, str]:
     """Every folder, and the first sentence of its docstring."""
     found = {}
     for folder in sorted(path.parent for path in SRC.glob("*/__init__.py")):
-        told = ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+        told = (
+            ast.get_docstring(ast.parse((folder / "__init__.py").read_text(encoding="utf-8"))) or ""
+        )
         found[folder.name] = " ".join(told.split("\n\n")[0].split())
     return found
 
@@ -110,17 +117,25 @@ def imports() -> dict[Edge, set[str]]:
     for room in rooms():
         for path in (SRC / room).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("bayesgram."):
+                if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith(
+                    "bayesgram."
+                ):
                     continue
                 other = str(node.module).split(".")[1]
                 if other in rooms() and other != room:
-                    found.setdefault((room, other), set()).update(alias.name for alias in node.names)
+                    found.setdefault((room, other), set()).update(
+                        alias.name for alias in node.names
+                    )
     return found
 
 
 def needed(edges: set[Edge]) -> set[Edge]:
     """Without those that a longer way leads along. Two rooms that import each other would be an error."""
-    return {(a, b) for a, b in edges if not any(b in _reached(c, edges) for x, c in edges if x == a and c != b)}
+    return {
+        (a, b)
+        for a, b in edges
+        if not any(b in _reached(c, edges) for x, c in edges if x == a and c != b)
+    }
 
 
 def _reached(room: str, edges: set[Edge]) -> set[str]:
@@ -211,7 +226,9 @@ def table() -> str:
 def main() -> None:
     """Write both."""
     PICTURE.write_text(picture(), encoding="utf-8")
-    PAGE.write_text(ROOMS.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    PAGE.write_text(
+        ROOMS.sub(lambda _: table(), PAGE.read_text(encoding="utf-8")), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -67,11 +67,14 @@ LATER = (  # what 0.1 did not have
     f"{COUNTS} --epsilon 1 --delta 1e-6 --previous FILES/gaussian -o FILES/next",
     "discover data/messages --vocab FILES/vocab.parquet --epsilon 4 --delta 1e-4 -o FILES/discovery",
 )
-AUDIT = (
-    "audit FILES/counts --vocab FILES/vocab.parquet --epsilon 1 --delta 1e-6 --attacks likelihood-ratio -o FILES/audit"
-)
+AUDIT = "audit FILES/counts --vocab FILES/vocab.parquet --epsilon 1 --delta 1e-6 --attacks likelihood-ratio -o FILES/audit"
 SPEND = ("inverse_variance", "pure_epsilon", "total_variation", "failure")
-RESERVED = (("mixed", 0.25), ("pure", 0.25), ("tight", 0.13), ("tight", 0.13))  # no release of these is known
+RESERVED = (
+    ("mixed", 0.25),
+    ("pure", 0.25),
+    ("tight", 0.13),
+    ("tight", 0.13),
+)  # no release of these is known
 
 
 def main(output: Path) -> None:
@@ -81,7 +84,9 @@ def main(output: Path) -> None:
         work = Path(scratch)
         (work / "FILES").mkdir()
         for command in (*TEXT, *LEDGERS, *RELEASES, *EXPORTS, *LATER, AUDIT):
-            subprocess.run([sys.executable, "-m", "bayesgram", *command.split()], cwd=work, check=True)  # noqa: S603
+            subprocess.run(
+                [sys.executable, "-m", "bayesgram", *command.split()], cwd=work, check=True
+            )
         for name, epsilon in RESERVED:
             _reserve_only(work / "FILES", f"{name}.ledger", epsilon)
         for unread in (
@@ -100,7 +105,9 @@ def _reserve_only(folder: Path, ledger: str, epsilon: float) -> None:
     vocabulary = Vocabulary.load(folder / "vocab.parquet")
     counts = load_counts(folder / "counts", vocabulary_size=len(vocabulary))
     laplace, budget = Laplace(max_total=4), Budget(epsilon)
-    spend, description = reservation(counts, vocabulary, laplace, budget, seed=None, output=None, unit=None)
+    spend, description = reservation(
+        counts, vocabulary, laplace, budget, seed=None, output=None, unit=None
+    )
     Ledger.open(folder / ledger).reserve(spend, description)
 
 
@@ -109,9 +116,18 @@ def contents(folder: Path) -> dict[str, Any]:
     return {
         "version": VERSION,
         "vocabularies": {path.stem: _table(path) for path in sorted(folder.glob("vocab*.parquet"))},
-        "counts": {path.parent.name: _counts(path.parent) for path in sorted(folder.glob("*/counts.parquet"))},
-        "releases": {path.parent.name: _release(path.parent) for path in sorted(folder.glob("*/distribution.parquet"))},
-        "segments": {path.parent.name: _release(path.parent) for path in sorted(folder.glob("countries/*/card.json"))},
+        "counts": {
+            path.parent.name: _counts(path.parent)
+            for path in sorted(folder.glob("*/counts.parquet"))
+        },
+        "releases": {
+            path.parent.name: _release(path.parent)
+            for path in sorted(folder.glob("*/distribution.parquet"))
+        },
+        "segments": {
+            path.parent.name: _release(path.parent)
+            for path in sorted(folder.glob("countries/*/card.json"))
+        },
         "discovered": pq.read_table(folder / "discovery" / "ngrams.parquet")["ngram"].to_pylist(),
         "model": _model(folder / "model"),
         "audit": _audit(folder / "audit" / "audit.json"),
@@ -121,8 +137,14 @@ def contents(folder: Path) -> dict[str, Any]:
 
 def _table(path: Path) -> dict[str, Any]:
     table = pq.read_table(path)
-    metadata = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    return {"metadata": metadata, "ngrams": table["ngram"].to_pylist(), "counts": table["count"].to_pylist()}
+    metadata = {
+        key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()
+    }
+    return {
+        "metadata": metadata,
+        "ngrams": table["ngram"].to_pylist(),
+        "counts": table["count"].to_pylist(),
+    }
 
 
 def _counts(folder: Path) -> dict[str, Any]:
@@ -134,16 +156,23 @@ def _counts(folder: Path) -> dict[str, Any]:
         "users": len(set(table["user"].to_pylist())),
         "rows": table.num_rows,
         "totals": [total[ngram] for ngram in range(max(total) + 1)],
-        "fingerprint": json.loads((folder / "meta.json").read_text(encoding="utf-8"))["vocabulary"]["fingerprint"],
+        "fingerprint": json.loads((folder / "meta.json").read_text(encoding="utf-8"))["vocabulary"][
+            "fingerprint"
+        ],
     }
 
 
 def _release(folder: Path) -> dict[str, Any]:
     table = pq.read_table(folder / "distribution.parquet")
     card = json.loads((folder / "card.json").read_text(encoding="utf-8"))
-    deviations = table["standard_deviation"].to_pylist()[:5] if "standard_deviation" in table.column_names else None
+    deviations = (
+        table["standard_deviation"].to_pylist()[:5]
+        if "standard_deviation" in table.column_names
+        else None
+    )
     told = {
-        name: card[name] for name in ("mechanism", "guarantee", "statement", "epsilon", "delta", "seeded", "ledger")
+        name: card[name]
+        for name in ("mechanism", "guarantee", "statement", "epsilon", "delta", "seeded", "ledger")
     }
     return {
         **told,
@@ -169,13 +198,18 @@ def _first_values(folder: Path, record: int) -> list[float]:
 
 def _audit(file: Path) -> dict[str, Any]:
     document = json.loads(file.read_text(encoding="utf-8"))
-    told = {name: document[name] for name in ("mechanism", "guarantee", "epsilon", "delta", "verdict", "caught")}
+    told = {
+        name: document[name]
+        for name in ("mechanism", "guarantee", "epsilon", "delta", "verdict", "caught")
+    }
     return {**told, "attacks": [found["attack"] for found in document["findings"]]}
 
 
 def _ledger(path: Path) -> dict[str, Any]:
     with closing(sqlite3.connect(path)) as connection:
-        header = connection.execute("SELECT identity, population, epsilon, delta, created FROM header").fetchone()
+        header = connection.execute(
+            "SELECT identity, population, epsilon, delta, created FROM header"
+        ).fetchone()
         connection.row_factory = sqlite3.Row
         rows = connection.execute("SELECT * FROM entries ORDER BY number").fetchall()
     published = {row["reservation"] for row in rows if row["kind"] == "published"}

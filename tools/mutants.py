@@ -57,7 +57,9 @@ class Edit:
         path = root / self.file
         text = path.read_text(encoding="utf-8")
         if text.count(self.old) != 1:
-            raise PatchError(f"{self.file}: the lines to change are there {text.count(self.old)} times, not once")
+            raise PatchError(
+                f"{self.file}: the lines to change are there {text.count(self.old)} times, not once"
+            )
         path.write_text(text.replace(self.old, self.new), encoding="utf-8")
 
 
@@ -127,17 +129,38 @@ def copy_of_the_sources(folder: Path, *, compiled: bool = False) -> Path:
 
 def run_tests(root: Path, tests: Sequence[str]) -> tuple[int, str]:
     """The exit code of pytest on a copy, and the first test that failed."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--no-header", "--tb=no", *tests]
-    here = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}  # measures no copies
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--no-header",
+        "--tb=no",
+        *tests,
+    ]
+    here = {
+        name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")
+    }  # measures no copies
     environment = {**here, "PYTHONPATH": str(root / "src"), "PYTHONDONTWRITEBYTECODE": ""}
     try:
-        done = subprocess.run(  # noqa: S603 - our own tests
-            command, cwd=root, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False
+        done = subprocess.run(
+            command,
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return 1, "waited for ever"
     failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
-    return done.returncode, failed[0].split("::")[-1] if failed else done.stdout[-300:] + done.stderr[-300:]
+    return done.returncode, failed[0].split("::")[-1] if failed else done.stdout[
+        -300:
+    ] + done.stderr[-300:]
 
 
 def judged(mutant: Mutant, root: Path) -> Verdict:
@@ -153,7 +176,9 @@ def judged(mutant: Mutant, root: Path) -> Verdict:
     finally:
         for file, content in before.items():
             (root / file).write_bytes(content)
-    outcome = {0: "SURVIVED", 1: "killed"}.get(code, "BROKEN")  # others: pytest could not run the tests at all
+    outcome = {0: "SURVIVED", 1: "killed"}.get(
+        code, "BROKEN"
+    )  # others: pytest could not run the tests at all
     return Verdict(mutant, outcome, by if code else "", time.monotonic() - start)
 
 
@@ -176,13 +201,18 @@ def judge(chosen: Sequence[Mutant], workers: int, *, compiled: bool = False) -> 
 
 def page(verdicts: Sequence[Verdict]) -> str:
     """The table for the documentation: each bug, and the first test that failed."""
-    rows = (f"| `{one.mutant.name}` | {one.mutant.sentence} | `{one.by.partition('[')[0]}` |" for one in verdicts)
+    rows = (
+        f"| `{one.mutant.name}` | {one.mutant.sentence} | `{one.by.partition('[')[0]}` |"
+        for one in verdicts
+    )
     return "\n".join([HEAD, *rows, ""])
 
 
 def main() -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("names", nargs="*", help="parts of names; all mutants if there are none")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--page", type=Path, help="also write docs/planted-bugs.md here")
@@ -190,9 +220,12 @@ def main() -> int:
     verdicts = []
     for verdict in judge(mutants(options.names), options.workers):
         verdicts.append(verdict)
-        print(f"{verdict.outcome:9}{verdict.mutant.name:44} {verdict.by} ({verdict.seconds:.0f} s)", flush=True)  # noqa: T201
+        print(
+            f"{verdict.outcome:9}{verdict.mutant.name:44} {verdict.by} ({verdict.seconds:.0f} s)",
+            flush=True,
+        )
     lived = [verdict for verdict in verdicts if verdict.outcome != "killed"]
-    print(f"{len(verdicts)} planted bugs, {len(verdicts) - len(lived)} killed, {len(lived)} not")  # noqa: T201
+    print(f"{len(verdicts)} planted bugs, {len(verdicts) - len(lived)} killed, {len(lived)} not")
     if options.page:
         options.page.write_text(page(verdicts), encoding="utf-8")
     return 1 if lived or not verdicts else 0

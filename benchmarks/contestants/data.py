@@ -25,16 +25,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
-from bayesgram.demo.crowd import Crowd
-from bayesgram.demo.population import Population
 from bayesgram.private.counts import UserCounts, hash_order, once, user_counts
 from bayesgram.private.counts_io import counts_folder, load_counts, save_counts
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.crowd import Crowd
+from bayesgram.synthetic.population import Population
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
 WORDS, ROWS, LENGTH = 1_000_000, 4096, 24  # different words; rows of a batch, words of a row
-NGRAMS, DRAWS, BATCH_SIZE = 50_000, 47.6, 20_000  # n-grams; draws of a user, 45 of them different; users of a block
+NGRAMS, DRAWS, BATCH_SIZE = (
+    50_000,
+    47.6,
+    20_000,
+)  # n-grams; draws of a user, 45 of them different; users of a block
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
 
 
@@ -53,7 +57,10 @@ def _random_texts() -> Iterator[pa.RecordBatch]:
     rng = np.random.default_rng(7)
     letters = rng.integers(ord("a"), ord("z") + 1, (WORDS, 9), dtype=np.uint8)
     words = pa.array(
-        [bytes(word[:size]).decode() for word, size in zip(letters, rng.integers(2, 10, WORDS), strict=True)]
+        [
+            bytes(word[:size]).decode()
+            for word, size in zip(letters, rng.integers(2, 10, WORDS), strict=True)
+        ]
     )
     chances = np.cumsum(1 / np.arange(3, WORDS + 3))
     offsets = np.arange(0, ROWS * LENGTH + 1, LENGTH, dtype=np.int32)
@@ -68,7 +75,9 @@ def people(options: argparse.Namespace) -> dict[str, Any]:
     """All messages of so many users in one file, and a million public sentences in another."""
     crowd = Population(users=options.users, seed=7, batch_users=2_000)
     options.out.mkdir(exist_ok=True)
-    with pq.ParquetWriter(options.out / "public.parquet", pa.schema({"text": pa.string()})) as writer:
+    with pq.ParquetWriter(
+        options.out / "public.parquet", pa.schema({"text": pa.string()})
+    ) as writer:
         for batch in crowd.public_text(1_000_000):
             writer.write_batch(pa.record_batch([batch["text"].cast(pa.string())], names=["text"]))
     said = _write(options.out / "messages.parquet", crowd.messages(), float("inf"))
@@ -83,7 +92,9 @@ def copy(options: argparse.Namespace) -> dict[str, Any]:
 def _batches(options: argparse.Namespace) -> Iterator[pa.RecordBatch]:
     file = pq.ParquetFile(options.inputs[0])
     for batch in file.iter_batches(16_384, columns=[options.user_column, options.text_column]):
-        columns = [batch[name].cast(pa.string()) for name in (options.user_column, options.text_column)]
+        columns = [
+            batch[name].cast(pa.string()) for name in (options.user_column, options.text_column)
+        ]
         yield pa.record_batch(columns, schema=SCHEMA)
 
 
@@ -116,14 +127,20 @@ def crowd(options: argparse.Namespace) -> dict[str, Any]:
 def given(options: argparse.Namespace) -> dict[str, Any]:
     """Counts and a vocabulary from files."""
     vocabulary = Vocabulary.load(options.inputs[1])
-    return _matrix(options.out, load_counts(options.inputs[0], vocabulary_size=len(vocabulary)), vocabulary)
+    return _matrix(
+        options.out, load_counts(options.inputs[0], vocabulary_size=len(vocabulary)), vocabulary
+    )
 
 
 def _matrix(out: Path, counts: UserCounts, vocabulary: Vocabulary) -> dict[str, Any]:
     out.mkdir(parents=True, exist_ok=True)
     vocabulary.save(out / "vocab.parquet", force=True)
     np.savez(out / "matrix.npz", starts=counts.starts, ngrams=counts.ngrams, counts=counts.counts)
-    return {"users": len(counts.users), "nonzeros": int(counts.ngrams.size), "ngrams": len(vocabulary)}
+    return {
+        "users": len(counts.users),
+        "nonzeros": int(counts.ngrams.size),
+        "ngrams": len(vocabulary),
+    }
 
 
 def load(crowd: Path) -> tuple[UserCounts, Vocabulary]:
@@ -132,7 +149,9 @@ def load(crowd: Path) -> tuple[UserCounts, Vocabulary]:
     with np.load(crowd / "matrix.npz") as file:
         starts, ngrams, counts = file["starts"], file["ngrams"], file["counts"]
     names = pa.array(np.arange(starts.size - 1)).cast(pa.large_string()).cast(pa.large_binary())
-    return UserCounts(names, starts, ngrams, counts, len(vocabulary), vocabulary.fingerprint), vocabulary
+    return UserCounts(
+        names, starts, ngrams, counts, len(vocabulary), vocabulary.fingerprint
+    ), vocabulary
 
 
 def counts(options: argparse.Namespace) -> dict[str, Any]:
@@ -141,7 +160,14 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
     users = min(options.users, len(matrix.users))
     end = int(matrix.starts[users])
     names, starts = matrix.users[:users], matrix.starts[: users + 1]
-    cut = UserCounts(names, starts, matrix.ngrams[:end], matrix.counts[:end], len(vocabulary), vocabulary.fingerprint)
+    cut = UserCounts(
+        names,
+        starts,
+        matrix.ngrams[:end],
+        matrix.counts[:end],
+        len(vocabulary),
+        vocabulary.fingerprint,
+    )
     save_counts(cut, vocabulary, options.out, force=True)
     return {"users": users, "nonzeros": end}
 
@@ -154,14 +180,20 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
     vocabulary = _made_up_vocabulary((1e9 * chances / chances.sum()).astype(np.int64), rng)
     options.out.mkdir(parents=True, exist_ok=True)
     vocabulary.save(options.out / "vocab.parquet", force=True)
-    ids = pa.array(np.arange(options.users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
+    ids = (
+        pa.array(np.arange(options.users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
+    )
     ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
     nonzeros = 0
     with counts_folder(vocabulary, options.out / "counts", force=True) as write:
         for first in range(0, options.users, BATCH_SIZE):
             some = ids[first : first + BATCH_SIZE]
             sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
-            ngrams = np.searchsorted(edges, rng.random(int(sizes.sum()))).clip(0, NGRAMS - 1).astype(np.int32)
+            ngrams = (
+                np.searchsorted(edges, rng.random(int(sizes.sum())))
+                .clip(0, NGRAMS - 1)
+                .astype(np.int32)
+            )
             owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)
             part = user_counts(some, *once(owners, ngrams), vocabulary_size=NGRAMS)
             write(part)
@@ -179,8 +211,13 @@ def _made_up_vocabulary(counts: Integers, rng: np.random.Generator) -> Vocabular
 
 def main() -> None:
     """Make one thing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    makers = {made.__name__: made for made in (text, zipf, people, copy, lines, crowd, given, counts, drawn)}
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    makers = {
+        made.__name__: made
+        for made in (text, zipf, people, copy, lines, crowd, given, counts, drawn)
+    }
     parser.add_argument("what", choices=makers)
     parser.add_argument("out", type=Path)
     parser.add_argument("inputs", nargs="*")

@@ -21,7 +21,9 @@ GRID = Grid(slopes=tuple(10.0**power for power in range(-3, 3)), rhos=(0.1, 0.3,
 
 def main() -> None:
     """Tune twice; the second one counts."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("crowd", type=Path)
     counts, vocabulary = load(parser.parse_args().crowd)
     paper = Paper(*paper_bounds(len(counts.users)))
@@ -39,8 +41,21 @@ def main() -> None:
         start, cpu = perf_counter(), process_time()
         tune(counts, vocabulary, 0.1, Randomness.make(1), paper=paper, grid=GRID)
         seconds, cpu = perf_counter() - start, process_time() - cpu
-    said = {"seconds": seconds, "cpu": cpu, "gamma_seconds": sum(passes), "gamma_passes": len(passes)}
-    print(json.dumps({**said, "settings": len(GRID.slopes) * len(GRID.rhos), "nonzeros": int(counts.ngrams.size)}))
+    said = {
+        "seconds": seconds,
+        "cpu": cpu,
+        "gamma_seconds": sum(passes),
+        "gamma_passes": len(passes),
+    }
+    print(
+        json.dumps(
+            {
+                **said,
+                "settings": len(GRID.slopes) * len(GRID.rhos),
+                "nonzeros": int(counts.ngrams.size),
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

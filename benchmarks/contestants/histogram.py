@@ -24,7 +24,9 @@ def opendp(noise: str, path: str, vocab: str, out: str) -> None:
     import polars as pl
 
     dp.enable_features("contrib")
-    rows = pl.scan_parquet(path).select("user", pl.col("ngram").cast(pl.Int64), pl.col("count").cast(pl.Int64))
+    rows = pl.scan_parquet(path).select(
+        "user", pl.col("ngram").cast(pl.Int64), pl.col("count").cast(pl.Int64)
+    )
     size = pl.scan_parquet(vocab).select(pl.len()).collect().item()
     loss = dp.loss_of(epsilon=EPSILON) if noise == "laplace" else dp.loss_of(rho=RHO)
     context = dp.Context.compositor(
@@ -53,7 +55,9 @@ def pipelinedp(noise: str, path: str, vocab: str, out: str) -> None:
     import pyarrow.parquet as pq
 
     table = pq.read_table(path)
-    rows: list[Any] = list(zip(*(table[name].to_pylist() for name in ("user", "ngram", "count")), strict=True))
+    rows: list[Any] = list(
+        zip(*(table[name].to_pylist() for name in ("user", "ngram", "count")), strict=True)
+    )
     size = pq.ParquetFile(vocab).metadata.num_rows
     delta = 0.0 if noise == "laplace" else DELTA
     accountant = pdp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=delta)
@@ -79,14 +83,21 @@ def pipelinedp(noise: str, path: str, vocab: str, out: str) -> None:
 
 def main() -> None:
     """Release one histogram."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("peer", choices=[f"{p}-{n}" for p in ("opendp", "pipelinedp") for n in ("laplace", "gaussian")])
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "peer",
+        choices=[f"{p}-{n}" for p in ("opendp", "pipelinedp") for n in ("laplace", "gaussian")],
+    )
     parser.add_argument("counts")
     parser.add_argument("vocab")
     parser.add_argument("out")
     options = parser.parse_args()
     peer, noise = options.peer.split("-")
-    {"opendp": opendp, "pipelinedp": pipelinedp}[peer](noise, options.counts, options.vocab, options.out)
+    {"opendp": opendp, "pipelinedp": pipelinedp}[peer](
+        noise, options.counts, options.vocab, options.out
+    )
 
 
 if __name__ == "__main__":

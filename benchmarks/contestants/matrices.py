@@ -43,10 +43,14 @@ def gamma(who: str, counts: UserCounts, _: Vocabulary) -> Work:
     if who == "ours":
         return lambda: statistics.user_shifts(SLOPE), clipped.ngrams.size
     if who == "numpy":
-        return lambda: shifts_of_all(clipped.starts, clipped.ngrams, clipped.counts, *terms), clipped.ngrams.size
+        return lambda: shifts_of_all(
+            clipped.starts, clipped.ngrams, clipped.counts, *terms
+        ), clipped.ngrams.size
     last = min(SAMPLE, clipped.starts.size - 1)
     sample = clipped.starts[: last + 1]
-    return lambda: shifts_one_by_one(sample, clipped.ngrams, clipped.counts, *terms), int(sample[-1])
+    return lambda: shifts_one_by_one(sample, clipped.ngrams, clipped.counts, *terms), int(
+        sample[-1]
+    )
 
 
 def _bounds(users: int) -> dict[str, int]:
@@ -108,7 +112,9 @@ def clip_ngrams(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
     shape, size = np.ones(len(vocabulary)), len(vocabulary)
     measured = Coordinates(shape, np.zeros((size, 0), np.int32))
     if who == "ours":
-        return lambda: _in_counts(clipped_sum(counts, measured, clip_norm=CLIP_NORM), shape), counts.ngrams.size
+        return lambda: _in_counts(
+            clipped_sum(counts, measured, clip_norm=CLIP_NORM), shape
+        ), counts.ngrams.size
     matrix = _csr(counts)
     return lambda: scipy_sum(matrix, shape), counts.ngrams.size
 
@@ -118,7 +124,9 @@ def clip_words(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
     measured = Design.of(vocabulary).ngrams
     if who == "ours":
         total = measured.shape
-        return lambda: _in_counts(clipped_sum(counts, measured, clip_norm=CLIP_NORM), total), counts.ngrams.size
+        return lambda: _in_counts(
+            clipped_sum(counts, measured, clip_norm=CLIP_NORM), total
+        ), counts.ngrams.size
     matrix, size = _csr(counts), len(vocabulary)
     rows = np.repeat(np.arange(size), measured.words.shape[1])
     ones, places = np.ones(measured.words.size), measured.words.ravel() - size
@@ -128,7 +136,10 @@ def clip_words(who: str, counts: UserCounts, vocabulary: Vocabulary) -> Work:
 
 def _csr(counts: UserCounts) -> csr_array:
     shape = (len(counts.users), counts.vocabulary_size)
-    return csr_array((counts.counts.astype(np.float64), counts.ngrams, counts.starts.astype(np.int32)), shape=shape)
+    return csr_array(
+        (counts.counts.astype(np.float64), counts.ngrams, counts.starts.astype(np.int32)),
+        shape=shape,
+    )
 
 
 def _in_counts(units: NDArray[np.int64], shape: Floats) -> Floats:
@@ -160,7 +171,9 @@ def scipy_sum_with_words(matrix: csr_array, words: csr_array, shape: Floats) -> 
 def main() -> None:
     """Time one contestant."""
     works = {"gamma": gamma, "clip": clip_ngrams, "clip-words": clip_words}
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", choices=works)
     parser.add_argument("who", choices=["ours", "numpy", "users", "scipy"])
     parser.add_argument("crowd", type=Path)
@@ -172,7 +185,12 @@ def main() -> None:
         work()
         times.append(perf_counter() - start)
         cpu.append(process_time() - cpu_start)
-    said = {"seconds": min(times), "cpu": min(cpu), "nonzeros": int(nonzeros), "sum": float(found.sum())}
+    said = {
+        "seconds": min(times),
+        "cpu": min(cpu),
+        "nonzeros": int(nonzeros),
+        "sum": float(found.sum()),
+    }
     print(json.dumps(said))
 
 

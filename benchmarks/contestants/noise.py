@@ -16,7 +16,9 @@ SCALE = 4.0 * (1 << 30)  # as in a release at ε = 1
 
 def main() -> None:
     """Time one contestant."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("who", choices=["ours", "opendp"])
     parser.add_argument("coordinates", type=int)
     options = parser.parse_args()

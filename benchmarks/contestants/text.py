@@ -26,15 +26,19 @@ ENDS = ".!?;:…\n"
 PYTHON_WORD = r"[^\W_]+(?:['’][^\W_]+)*"  # what `re` has instead of \p{L}
 
 
-def polars_words(path: str, *keep: str) -> Any:  # noqa: ANN401 - a LazyFrame
+def polars_words(path: str, *keep: str) -> Any:
     """Three words in a row, as categories (32-bit numbers), wherever no sentence ends between them."""
     import polars as pl
 
     found = (pl.col("text") + "\n").str.to_lowercase().str.extract_all(rf"{WORD}|[{ENDS}]")
     tokens = pl.scan_parquet(path).select(*keep, word=found).explode("word")
-    tokens = tokens.select(*keep, pl.col("word").cast(pl.Categorical), end=pl.col("word").is_in(list(ENDS)))
+    tokens = tokens.select(
+        *keep, pl.col("word").cast(pl.Categorical), end=pl.col("word").is_in(list(ENDS))
+    )
     word, end = pl.col("word"), pl.col("end")
-    windows = tokens.select(*keep, a=word, b=word.shift(-1), c=word.shift(-2), cut=end | end.shift(-1) | end.shift(-2))
+    windows = tokens.select(
+        *keep, a=word, b=word.shift(-1), c=word.shift(-2), cut=end | end.shift(-1) | end.shift(-2)
+    )
     return windows.filter(~pl.col("cut"))
 
 
@@ -44,9 +48,9 @@ def vocabulary_polars(path: str, out: str, _: float) -> None:
 
     top = polars_words(path).group_by("a", "b", "c").len("count").top_k(SIZE, by="count")
     strings = [pl.col(name).cast(pl.String) for name in "abc"]
-    top.select(ngram=pl.concat_str(strings, separator=" "), count="count").collect(engine="streaming").write_parquet(
-        out
-    )
+    top.select(ngram=pl.concat_str(strings, separator=" "), count="count").collect(
+        engine="streaming"
+    ).write_parquet(out)
 
 
 def counts_polars(path: str, out: str, _: float, vocab: str) -> None:
@@ -60,7 +64,7 @@ def counts_polars(path: str, out: str, _: float, vocab: str) -> None:
     found.group_by("user", "ngram").len("count").sink_parquet(out)
 
 
-def polars_strings(path: str, *keep: str) -> Any:  # noqa: ANN401 - a LazyFrame
+def polars_strings(path: str, *keep: str) -> Any:
     """The same n-grams as strings: the query that one writes first."""
     import polars as pl
 
@@ -68,12 +72,16 @@ def polars_strings(path: str, *keep: str) -> Any:  # noqa: ANN401 - a LazyFrame
     tokens = pl.scan_parquet(path).select(*keep, word=found).explode("word")
     word, end = pl.col("word"), pl.col("word").is_in(list(ENDS))
     ngram = pl.concat_str([word, word.shift(-1), word.shift(-2)], separator=" ")
-    return tokens.select(*keep, ngram=ngram, cut=end | end.shift(-1) | end.shift(-2)).filter(~pl.col("cut"))
+    return tokens.select(*keep, ngram=ngram, cut=end | end.shift(-1) | end.shift(-2)).filter(
+        ~pl.col("cut")
+    )
 
 
 def vocabulary_polars_strings(path: str, out: str, _: float) -> None:
     """Count the strings with the default engine."""
-    polars_strings(path).group_by("ngram").len("count").top_k(SIZE, by="count").collect().write_parquet(out)
+    polars_strings(path).group_by("ngram").len("count").top_k(
+        SIZE, by="count"
+    ).collect().write_parquet(out)
 
 
 def counts_polars_strings(path: str, out: str, _: float, vocab: str) -> None:
@@ -81,7 +89,11 @@ def counts_polars_strings(path: str, out: str, _: float, vocab: str) -> None:
     import polars as pl
 
     known = pl.scan_parquet(vocab).select("ngram").with_row_index("id")
-    found = polars_strings(path, "user").join(known, on="ngram").group_by("user", pl.col("id").alias("ngram"))
+    found = (
+        polars_strings(path, "user")
+        .join(known, on="ngram")
+        .group_by("user", pl.col("id").alias("ngram"))
+    )
     found.len("count").collect().write_parquet(out)
 
 
@@ -108,7 +120,9 @@ def counts_duckdb(path: str, out: str, _: float, vocab: str) -> None:
     """One statement with a hash join."""
     import duckdb
 
-    known = f"SELECT file_row_number AS id, ngram FROM read_parquet('{vocab}', file_row_number = true)"
+    known = (
+        f"SELECT file_row_number AS id, ngram FROM read_parquet('{vocab}', file_row_number = true)"
+    )
     found = f"""{duckdb_words(path, '"user",')}, known AS ({known}) SELECT "user", id AS ngram, count(*) AS count
         FROM windows JOIN known ON known.ngram = a || ' ' || b || ' ' || c GROUP BY "user", id"""
     duckdb.sql(f"COPY ({found}) TO '{out}' (FORMAT parquet)")
@@ -135,7 +149,7 @@ def vocabulary_counter(path: str, out: str, share: float) -> None:
     write(out, ngram=[" ".join(words) for words, _ in top], count=[count for _, count in top])
 
 
-def vectorizer(**options: Any) -> Any:  # noqa: ANN401
+def vectorizer(**options: Any) -> Any:
     """Its own analyzer, with our words."""
     from sklearn.feature_extraction.text import CountVectorizer
 
@@ -164,7 +178,7 @@ def counts_sklearn(path: str, out: str, share: float, vocab: str) -> None:
     write(out, user=names[found.row], ngram=found.col, count=found.data)
 
 
-def write(path: str, **columns: Any) -> None:  # noqa: ANN401 - lists or arrays
+def write(path: str, **columns: Any) -> None:
     """A Parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -185,7 +199,10 @@ def compare(first: str, second: str) -> dict[str, float]:
 
     ours, theirs = pl.read_parquet(first), pl.read_parquet(second)
     keys = [name for name in ("user", "ngram") if name in ours.columns]
-    kinds = [pl.col(name).cast(pl.String if name == "user" or len(keys) == 1 else pl.Int64) for name in keys]
+    kinds = [
+        pl.col(name).cast(pl.String if name == "user" or len(keys) == 1 else pl.Int64)
+        for name in keys
+    ]
     both = theirs.with_columns(kinds).join(ours.with_columns(kinds), on=keys, how="left")
     same = both["count"].cast(pl.Int64) == both["count_right"].cast(pl.Int64)
     return {
@@ -210,7 +227,9 @@ PEERS: dict[str, Callable[..., None]] = {
 
 def main() -> None:
     """Do one thing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("work", choices=["vocabulary", "counts", "compare", "read"])
     parser.add_argument("names", nargs="+")
     parser.add_argument("--vocab")

@@ -52,9 +52,15 @@ def checked(function: Callable[Takes, Returns]) -> Callable[Takes, Returns]:
     @cache  # when it is first called: all modules are loaded by then
     def hints() -> dict[str, Any]:
         found = get_type_hints(function).items()
-        return {name: hint for name, hint in found if kinds.get(name) is not inspect.Parameter.VAR_KEYWORD}
+        return {
+            name: hint
+            for name, hint in found
+            if kinds.get(name) is not inspect.Parameter.VAR_KEYWORD
+        }
 
-    fitting: set[object] = set()  # the types of arguments that were looked at and fit: some functions are called often
+    fitting: set[object] = (
+        set()
+    )  # the types of arguments that were looked at and fit: some functions are called often
 
     @wraps(function)
     def call(*args: Takes.args, **kwargs: Takes.kwargs) -> Returns:
@@ -82,7 +88,9 @@ def _check(given: Mapping[str, object], hints: Mapping[str, Any]) -> None:
     for name, value in given.items():
         if not _fits(value, hints.get(name, Any)):
             problem = f"{_article(_kind(value))} was given"
-            raise UsageError(f"{name}: takes {_wanted(hints[name])}, and {problem}{_next_step(value, hints[name])}.")
+            raise UsageError(
+                f"{name}: takes {_wanted(hints[name])}, and {problem}{_next_step(value, hints[name])}."
+            )
 
 
 def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
@@ -91,10 +99,14 @@ def _fits(value: object, hint: Any) -> bool:  # noqa: ANN401 - any type hint
         return any(_fits(value, each) for each in get_args(hint))
     kind = get_origin(hint) or hint
     if kind is float or kind is int:
-        return isinstance(value, Real if kind is float else Integral) and not isinstance(value, bool)
+        return isinstance(value, Real if kind is float else Integral) and not isinstance(
+            value, bool
+        )
     if kind is Path:
         return isinstance(value, PathLike)
-    if not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum):  # may be given as text
+    if (
+        not isinstance(kind, type) or kind in (object, Any) or issubclass(kind, Enum)
+    ):  # may be given as text
         return True
     if issubclass(kind, Mapping) or not issubclass(kind, Iterable) or hint is kind:
         return _is_instance(value, kind)
@@ -131,7 +143,7 @@ def _wanted(hint: Any) -> str:  # noqa: ANN401 - any type hint
 def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
     """What to write instead, where that is plain: an object in place of its class, or of the path of its file.
 
-    >>> from bayesgram.released.release import Release
+    >>> from bayesgram.releases.release import Release
     >>> _next_step("out", Release)
     '; read it with Release.load(path)'
     """
@@ -142,7 +154,10 @@ def _next_step(value: object, hint: Any) -> str:  # noqa: ANN401 - any type hint
         return ""
     if any(kind.__name__ == "Mechanism" for kind in kinds):
         return "; give one such as Posterior()"
-    found = (READ.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "") for kind in kinds)
+    found = (
+        READ.get(kind.__name__, f"{kind.__name__}.load(path)" if hasattr(kind, "load") else "")
+        for kind in kinds
+    )
     reader = next(filter(None, found), "")
     return f"; read it with {reader}" if reader else ""
 
@@ -155,4 +170,8 @@ def _kind(value: object) -> str:
 def _article(name: str) -> str:
     if name == "NoneType":
         return "None"
-    return f"the {name}" if name.startswith("class ") else f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+    return (
+        f"the {name}"
+        if name.startswith("class ")
+        else f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
+    )

@@ -26,9 +26,14 @@ def spread_out(places: Sequence[float], gap: float, height: float) -> list[float
     groups: list[list[float]] = []
     for place in places:
         groups.append([place])
-        while len(groups) > 1 and _bottom(groups[-1], gap, height) < _top(groups[-2], gap, height) + gap:
+        while (
+            len(groups) > 1
+            and _bottom(groups[-1], gap, height) < _top(groups[-2], gap, height) + gap
+        ):
             groups[-2:] = [groups[-2] + groups[-1]]
-    return [_bottom(group, gap, height) + nth * gap for group in groups for nth in range(len(group))]
+    return [
+        _bottom(group, gap, height) + nth * gap for group in groups for nth in range(len(group))
+    ]
 
 
 def _bottom(group: Sequence[float], gap: float, height: float) -> float:

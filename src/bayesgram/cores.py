@@ -13,7 +13,9 @@ Answer = TypeVar("Answer")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def parallel_map(function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES) -> list[Answer]:
+def parallel_map(
+    function: Callable[[Item], Answer], items: Iterable[Item], *, cores: int = CORES
+) -> list[Answer]:
     """The answers in order of the items. What runs here must not ask for cores itself: it would wait for ever.
 
     >>> parallel_map(abs, [-2, 3])
@@ -64,7 +66,9 @@ def _pool(cores: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores)
 
 
-if hasattr(os, "register_at_fork"):  # threads do not survive a fork: a child would wait for them for ever
+if hasattr(
+    os, "register_at_fork"
+):  # threads do not survive a fork: a child would wait for them for ever
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 

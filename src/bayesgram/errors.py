@@ -23,7 +23,9 @@ class UsageError(BayesgramError, ValueError):
 
 def unreadable(path: str | Path, error: OSError) -> BayesgramError:
     """For a file that the system could not read: nothing is known of what it holds."""
-    return BayesgramError(f"{path}: can't be read ({os.strerror(error.errno or 0)}); mend that, then run it again.")
+    return BayesgramError(
+        f"{path}: can't be read ({os.strerror(error.errno or 0)}); mend that, then run it again."
+    )
 
 
 def whole_number(name: str, value: object, low: int, high: int, meaning: str) -> int:

@@ -122,7 +122,9 @@ def _prefetch(_context: Any, table: Any, row: Any) -> Any:  # noqa: ANN401, ARG0
         flag = ir.IntType(32)
         function_type = ir.FunctionType(ir.VoidType(), [address.type, flag, flag, flag])
         function = builder.module.declare_intrinsic("llvm.prefetch.p0", (), function_type)
-        builder.call(function, [address, flag(1), flag(3), flag(1)])  # to write, keep in all caches, data
+        builder.call(
+            function, [address, flag(1), flag(3), flag(1)]
+        )  # to write, keep in all caches, data
         return context.get_dummy_value()
 
     return types.void(table, types.int64), generate

@@ -35,11 +35,16 @@ def _library(name: str) -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(name)
     except ImportError:
-        raise UsageError(f"{name} is not installed; pip install {name}, or use to_arrow().") from None
+        raise UsageError(
+            f"{name} is not installed; pip install {name}, or use to_arrow()."
+        ) from None
 
 
 def html(
-    title: str, facts: Iterable[tuple[str, str]], columns: Sequence[str] = (), rows: Sequence[Sequence[str]] = ()
+    title: str,
+    facts: Iterable[tuple[str, str]],
+    columns: Sequence[str] = (),
+    rows: Sequence[Sequence[str]] = (),
 ) -> str:
     """A title, facts, and a table if there is one; everything is escaped.
 
@@ -49,10 +54,14 @@ def html(
     told = "".join(f"<tr>{_cell(name, 'th')}{_cell(value, 'td')}</tr>" for name, value in facts)
     head = "".join(_cell(column, "th") for column in columns)
     body = "".join(f"<tr>{''.join(_cell(value, 'td') for value in row)}</tr>" for row in rows)
-    listed = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if columns else ""
+    listed = (
+        f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if columns else ""
+    )
     return f"<div><b>{escape(title)}</b><table>{told}</table>{listed}</div>"
 
 
 def _cell(text: str, kind: str) -> str:
-    shown = escape("".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text))
+    shown = escape(
+        "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in text)
+    )
     return f"<th>{shown}</th>" if kind == "th" else f'<td style="text-align:left">{shown}</td>'

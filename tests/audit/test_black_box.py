@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-import attacked
 from bayesgram.audit import black_box, exposure, one_run
 from bayesgram.audit.likelihood_ratio import Neighbour
 from bayesgram.errors import BayesgramError, UsageError
@@ -15,6 +14,7 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
+from helpers import attack_targets
 
 ERROR = 1e-6
 ONE = Budget(1.0, 1e-6)
@@ -22,16 +22,20 @@ TINY = Budget(1.0, 1e-10)  # one run says nothing at errors near 2 m δ
 
 
 def small():
-    return attacked.zipf(users=100, size=12)
+    return attack_targets.zipf(users=100, size=12)
 
 
 def black_box_finds(mechanism, budget=ONE, releases=400):
-    target = attacked.target(mechanism, small(), budget)
-    [finding] = black_box.attack(target, np.random.default_rng(2), error=ERROR, releases=releases, seeded=True)
+    target = attack_targets.target(mechanism, small(), budget)
+    [finding] = black_box.attack(
+        target, np.random.default_rng(2), error=ERROR, releases=releases, seeded=True
+    )
     return finding
 
 
-@pytest.mark.parametrize("broken", [attacked.UnclippedGaussian(0.5), attacked.SeededGaussian(2.0)])
+@pytest.mark.parametrize(
+    "broken", [attack_targets.UnclippedGaussian(0.5), attack_targets.SeededGaussian(2.0)]
+)
 def test_releases_alone_give_broken_mechanisms_away(broken):
     finding = black_box_finds(broken)
     assert finding.caught
@@ -49,58 +53,78 @@ def test_releases_of_what_is_proved_give_nothing_away(mechanism):
 
 def test_the_neighbour_can_be_chosen():
     """Randomised response in disguise: noise so small that one release tells."""
-    target = attacked.target(Laplace(1), 3 * np.eye(12, dtype=np.int64), Budget(20.0))
-    added = Neighbour("with a user who has one n-gram", row=(np.array([0], np.int32), np.array([1], np.int32)))
+    target = attack_targets.target(Laplace(1), 3 * np.eye(12, dtype=np.int64), Budget(20.0))
+    added = Neighbour(
+        "with a user who has one n-gram", row=(np.array([0], np.int32), np.array([1], np.int32))
+    )
     [finding] = black_box.attack(
         target, np.random.default_rng(2), error=ERROR, releases=200, seeded=True, neighbour=added
     )
     assert not finding.caught  # ε = 20 is claimed
     assert 1 < finding.epsilon < 20
-    with pytest.raises(UsageError, match=r"^releases=3: releases of each dataset is a whole number from 8"):
+    with pytest.raises(
+        UsageError, match=r"^releases=3: releases of each dataset is a whole number from 8"
+    ):
         black_box.attack(target, np.random.default_rng(2), error=ERROR, releases=3)
 
 
-@pytest.mark.parametrize(("guesses", "right", "epsilon"), [(10, 8, 0.3), (100, 75, 1.0), (7, 7, 0.0), (5, 0, 2.0)])
+@pytest.mark.parametrize(
+    ("guesses", "right", "epsilon"), [(10, 8, 0.3), (100, 75, 1.0), (7, 7, 0.0), (5, 0, 2.0)]
+)
 def test_the_p_value_of_pure_epsilon_is_a_binomial_tail(guesses, right, epsilon):
     q = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert one_run.p_value(1000, guesses, right, epsilon, 0.0) == pytest.approx(binom.sf(right - 1, guesses, q))
+    assert one_run.p_value(1000, guesses, right, epsilon, 0.0) == pytest.approx(
+        binom.sf(right - 1, guesses, q)
+    )
 
 
 def test_the_p_value_with_delta_is_that_of_the_paper():
     """α by trying every i; and the example of its Appendix D: 75 of 100 right, m = 1000, δ = 1e-4, 95%: ε ≥ 0.673."""
-    for m, r, v, epsilon, delta in ((1000, 100, 75, 0.5, 1e-4), (50, 20, 15, 0.2, 1e-3), (10, 3, 3, 0.0, 1e-2)):
+    for m, r, v, epsilon, delta in (
+        (1000, 100, 75, 0.5, 1e-4),
+        (50, 20, 15, 0.2, 1e-3),
+        (10, 3, 3, 0.0, 1e-2),
+    ):
         q = 1 / (1 + math.exp(-epsilon))
-        alpha = max((binom.cdf(v - 1, r, q) - binom.cdf(v - i - 1, r, q)) / i for i in range(1, v + 1))
+        alpha = max(
+            (binom.cdf(v - 1, r, q) - binom.cdf(v - i - 1, r, q)) / i for i in range(1, v + 1)
+        )
         expected = min(1, binom.sf(v - 1, r, q) + 2 * m * delta * alpha)
         assert one_run.p_value(m, r, v, epsilon, delta) == pytest.approx(expected)
-    assert one_run.epsilon_at_least(1000, 100, 75, 1e-4, error=0.05) == pytest.approx(0.673, abs=5e-4)
+    assert one_run.epsilon_at_least(1000, 100, 75, 1e-4, error=0.05) == pytest.approx(
+        0.673, abs=5e-4
+    )
     assert one_run.epsilon_at_least(1000, 100, 50, 1e-4, error=0.05) == 0
 
 
 def test_the_p_value_bounds_what_happens_under_the_claim():
     """Randomised response that says all with probability δ: how often 20 guesses come out so well, in 200,000 runs."""
     rng, epsilon, delta, m = np.random.default_rng(3), 0.5, 0.01, 20
-    right = rng.random((200_000, m)) < np.where(rng.random((200_000, m)) < delta, 1.0, 1 / (1 + math.exp(-epsilon)))
+    right = rng.random((200_000, m)) < np.where(
+        rng.random((200_000, m)) < delta, 1.0, 1 / (1 + math.exp(-epsilon))
+    )
     found = right.sum(axis=1)
     for v in range(m + 1):
         seen = (found >= v).mean()
         assert (
             seen
-            <= one_run.p_value(m, m, v, epsilon, delta) + 5 * math.sqrt(seen * (1 - seen) / found.size) + 5 / found.size
+            <= one_run.p_value(m, m, v, epsilon, delta)
+            + 5 * math.sqrt(seen * (1 - seen) / found.size)
+            + 5 / found.size
         )
 
 
 def one_run_finds(mechanism, budget=TINY):
-    target = attacked.target(mechanism, attacked.zipf(users=300, size=400), budget)
+    target = attack_targets.target(mechanism, attack_targets.zipf(users=300, size=400), budget)
     [finding] = one_run.attack(target, np.random.default_rng(5), error=ERROR)
     return finding
 
 
 def test_canaries_of_one_run_catch_what_is_far_off():
-    finding = one_run_finds(attacked.UnclippedGaussian(2.0))
+    finding = one_run_finds(attack_targets.UnclippedGaussian(2.0))
     assert finding.caught
     assert finding.epsilon > 1.5
-    assert one_run_finds(attacked.SeededGaussian(2.0)).caught
+    assert one_run_finds(attack_targets.SeededGaussian(2.0)).caught
 
 
 @pytest.mark.parametrize("mechanism", [Posterior(), Posterior(2.0), Gaussian(2.0), Laplace(10)])
@@ -115,14 +139,16 @@ def test_canaries_show_a_large_epsilon_as_large():
 
 
 def exposed(mechanism, budget, times=(1, 1000)):
-    matrix = attacked.zipf(users=300, size=400)
+    matrix = attack_targets.zipf(users=300, size=400)
     matrix[:, 200:] = 0
-    target = attacked.target(mechanism, matrix, budget)
-    return exposure.exposures(target, np.random.default_rng(6), times=times, error=0.01, seeded=True)
+    target = attack_targets.target(mechanism, matrix, budget)
+    return exposure.exposures(
+        target, np.random.default_rng(6), times=times, error=0.01, seeded=True
+    )
 
 
 def test_a_secret_that_does_not_show_has_the_exposure_of_chance():
-    for found in exposed(Gaussian(1.0), attacked.CLAIM):
+    for found in exposed(Gaussian(1.0), attack_targets.CLAIM):
         assert found.low < 1.0 / math.log(2) < found.high
         assert found.most == pytest.approx(math.log2(200), abs=0.1)
 
@@ -139,10 +165,12 @@ def test_a_secret_that_is_told_aloud_is_exposed_the_more_it_is_repeated():
 def test_exposure_is_reported_and_not_judged():
     matrix = np.zeros((5, 40), np.int64)
     matrix[:, 0] = 1
-    target = attacked.target(Laplace(10), matrix, Budget(0.5))
+    target = attack_targets.target(Laplace(10), matrix, Budget(0.5))
     findings = exposure.attack(target, np.random.default_rng(1), error=0.01, seeded=True)
     assert [finding.caught for finding in findings] == [False] * 4
     assert findings[1].neighbour == "with users who tell a secret 10×"
     assert findings[1].sentence.endswith("chance alone 1.44, at most 2.16 if the claim is true")
     with pytest.raises(BayesgramError, match="no secret can be planted"):
-        exposure.comparable(attacked.target(Laplace(10), np.ones((2, 5), np.int64), Budget(0.5)))
+        exposure.comparable(
+            attack_targets.target(Laplace(10), np.ones((2, 5), np.int64), Budget(0.5))
+        )

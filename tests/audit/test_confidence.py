@@ -24,7 +24,9 @@ def test_rates_prove_no_more_than_is_true():
     rates = Rates(round(q * 10**6), round((1 - q) * 10**6), 10**6)
     assert 0.98 < rates.epsilon_at_least(0.0, error=1e-6) < 1
     assert rates.delta_at_least(1.0, error=1e-6) == 0
-    assert rates.delta_at_least(0.5, error=1e-6) == pytest.approx(q - math.exp(0.5) * (1 - q), rel=0.05)
+    assert rates.delta_at_least(0.5, error=1e-6) == pytest.approx(
+        q - math.exp(0.5) * (1 - q), rel=0.05
+    )
     assert Rates(0, 10, 10).epsilon_at_least(0.0, error=0.1) == 0
 
 
@@ -43,5 +45,7 @@ def test_larger_values_than_expected_count_as_expected():
 
 @pytest.mark.parametrize("value", [0.4, 1.0, float("nan")])
 def test_what_is_no_confidence(value):
-    with pytest.raises(UsageError, match=r"^confidence=.*: give a number from 0\.5 to below 1; 0\.99 is usual\.$"):
+    with pytest.raises(
+        UsageError, match=r"^confidence=.*: give a number from 0\.5 to below 1; 0\.99 is usual\.$"
+    ):
         check_confidence(value)

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-import discovering
 from bayesgram.audit.discoveries import Canary, attack
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.discovery import DiscoveryMechanism
-from discovering import PUBLIC, mechanism, people
+from helpers import discovery_data
+from helpers.discovery_data import PUBLIC, mechanism, people
 
 ERROR = 0.01  # noise is from a seed, so an accident would be the same every time
-OTHERS = discovering.table(people(60, "people like zog") + people(3, "it blip", name="other"))
+OTHERS = discovery_data.table(people(60, "people like zog") + people(3, "it blip", name="other"))
 
 
 def found_by(the_mechanism, writers, runs=100):
@@ -30,7 +30,9 @@ def found_by(the_mechanism, writers, runs=100):
 
 def with_level(the_mechanism, level):
     return DiscoveryMechanism(
-        the_mechanism.settings, the_mechanism.budget, replace(the_mechanism.threshold, level=level, floor=0.0)
+        the_mechanism.settings,
+        the_mechanism.budget,
+        replace(the_mechanism.threshold, level=level, floor=0.0),
     )
 
 
@@ -68,6 +70,12 @@ def test_attacks_that_show_nothing_are_refused(writers, runs):
 
 def test_real_noise_is_attacked_too():
     finding = attack(
-        mechanism(2, orders=[1]), PUBLIC, OTHERS, Canary("wham", 1), np.random.default_rng(3), error=ERROR, runs=8
+        mechanism(2, orders=[1]),
+        PUBLIC,
+        OTHERS,
+        Canary("wham", 1),
+        np.random.default_rng(3),
+        error=ERROR,
+        runs=8,
     )
     assert not finding.caught

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-import attacked
 from bayesgram.audit import leaks
 from bayesgram.audit.likelihood_ratio import Query, record
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -12,6 +11,7 @@ from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
+from helpers import attack_targets
 
 ERROR = 1e-6
 
@@ -21,8 +21,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(leaks, "SECONDS", 0.1)
 
 
-def found(mechanism, make_noise=ExactNoise, budget=attacked.CLAIM, size=500):
-    target = attacked.target(mechanism, attacked.zipf(users=40, size=size), budget)
+def found(mechanism, make_noise=ExactNoise, budget=attack_targets.CLAIM, size=500):
+    target = attack_targets.target(mechanism, attack_targets.zipf(users=40, size=size), budget)
     return leaks.attack(target, np.random.default_rng(1), error=ERROR, make_noise=make_noise)
 
 
@@ -30,7 +30,9 @@ class Correlated(ExactNoise):
     """A third of the noise's variance is the same in every run."""
 
     def discrete_gaussian(self, values, *, scale):
-        common = SeededNoise(3).discrete_gaussian(np.zeros(values.size, np.int64), scale=0.6 * scale)
+        common = SeededNoise(3).discrete_gaussian(
+            np.zeros(values.size, np.int64), scale=0.6 * scale
+        )
         return super().discrete_gaussian(values, scale=0.8 * scale) + common
 
 
@@ -40,19 +42,23 @@ class OnAGrid(NoiseSource):
     seeded = True
 
     def discrete_laplace(self, values, *, scale):
-        return values + 16 * SeededNoise(5).discrete_laplace(np.zeros(values.size, np.int64), scale=scale / 16)
+        return values + 16 * SeededNoise(5).discrete_laplace(
+            np.zeros(values.size, np.int64), scale=scale / 16
+        )
 
     def discrete_gaussian(self, values, *, scale):
-        return values + 16 * SeededNoise(5).discrete_gaussian(np.zeros(values.size, np.int64), scale=scale / 16)
+        return values + 16 * SeededNoise(5).discrete_gaussian(
+            np.zeros(values.size, np.int64), scale=scale / 16
+        )
 
 
 @pytest.mark.parametrize(
     ("mechanism", "budget"),
     [
-        (Posterior(), attacked.CLAIM),
-        (Gaussian(), attacked.CLAIM),
+        (Posterior(), attack_targets.CLAIM),
+        (Gaussian(), attack_targets.CLAIM),
         (Laplace(100), Budget(0.1)),
-        (Paper(), attacked.CLAIM),
+        (Paper(), attack_targets.CLAIM),
     ],
     ids=lambda value: getattr(value, "name", ""),
 )
@@ -60,7 +66,11 @@ def test_real_noise_leaves_no_trace(mechanism, budget):
     repeats, bits, time = found(mechanism, budget=budget)
     assert (repeats.caught, bits.caught, time.caught) == (False, False, False)
     assert repeats.sentence == "two runs gave unrelated noise"
-    seen = "not looked at: there are none to hide" if mechanism.name == "paper" else "do not show the input's grid"
+    seen = (
+        "not looked at: there are none to hide"
+        if mechanism.name == "paper"
+        else "do not show the input's grid"
+    )
     assert bits.sentence.endswith(seen)
     assert "reported, not judged" in time.sentence
 
@@ -69,7 +79,7 @@ def test_a_reused_seed_is_caught():
     repeats, _, _ = found(Gaussian(), lambda: SeededNoise(7))
     assert repeats.caught
     assert repeats.sentence == "two runs gave the same noise twice"
-    [inside] = found(attacked.SeededGaussian())
+    [inside] = found(attack_targets.SeededGaussian())
     assert inside.caught
 
 
@@ -88,14 +98,14 @@ def test_noise_on_a_coarse_grid_is_caught():
 
 def test_little_noise_repeats_itself_honestly():
     """On one n-gram with noise near 0, two runs agree by chance: that proves nothing."""
-    target = attacked.target(Laplace(1), np.array([[1]]), Budget(10.0))
+    target = attack_targets.target(Laplace(1), np.array([[1]]), Budget(10.0))
     first, second = (record(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
     assert (first[0].answer == second[0].answer).all()
     assert not leaks.repeats(first, second, error=ERROR).caught
 
 
 def test_nobody_can_not_be_timed():
-    target = attacked.target(Gaussian(), np.zeros((0, 50), np.int64))
+    target = attack_targets.target(Gaussian(), np.zeros((0, 50), np.int64))
     assert len(leaks.attack(target, np.random.default_rng(1), error=ERROR)) == 2
 
 

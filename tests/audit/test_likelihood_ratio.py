@@ -11,8 +11,6 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import chi2, dlaplace, norm
 
-import attacked
-import reference
 from bayesgram.audit.findings import Target
 from bayesgram.audit.likelihood_ratio import (
     NeighbourPair,
@@ -38,7 +36,8 @@ from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
-from recording import CHOICES, choosing
+from helpers import attack_targets, reference_paper
+from helpers.recording_noise import CHOICES, choosing
 
 BOTH = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 ERROR = 1e-6
@@ -51,7 +50,9 @@ def contrast(distance, scale, other_scale, coordinates, law="gaussian", *, whole
 
 
 def gaussian_delta(epsilon, mu):
-    return float(norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu))
+    return float(
+        norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+    )
 
 
 def two_scale_delta(epsilon, distance, scale, other_scale, coordinates):
@@ -73,9 +74,11 @@ def two_scale_delta(epsilon, distance, scale, other_scale, coordinates):
     return probability(scale, 0.0) - math.exp(epsilon) * probability(other_scale, -distance)
 
 
-def found(mechanism, budget=attacked.CLAIM, matrix=None, **settings):
+def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
     settings = {"error": ERROR, "samples": 100_000, "rounds": 2, **settings}
-    return attack(attacked.target(mechanism, matrix, budget), BOTH, np.random.default_rng(1), **settings)
+    return attack(
+        attack_targets.target(mechanism, matrix, budget), BOTH, np.random.default_rng(1), **settings
+    )
 
 
 @pytest.mark.parametrize(("mu", "delta"), [(1.0, 1e-2), (0.3, 1e-3), (3.0, 1e-2)])
@@ -91,7 +94,9 @@ def test_gaussian_noise_of_known_strength_is_bracketed(mu, delta):
     assert sampled.delta <= gaussian_delta(1.0, mu)
 
 
-@pytest.mark.parametrize(("distance", "scale", "other"), [(0.5, 1.0, 1.02), (0.5, 1.02, 1.0), (0.0, 1.0, 1.05)])
+@pytest.mark.parametrize(
+    ("distance", "scale", "other"), [(0.5, 1.0, 1.02), (0.5, 1.02, 1.0), (0.0, 1.0, 1.05)]
+)
 @pytest.mark.parametrize("coordinates", [2, 300])
 def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinates):
     """Within 5 standard errors of 400,000 samples."""
@@ -109,18 +114,34 @@ def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinat
 def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
     """Against vectors drawn and weighed coordinate by coordinate; means within 5 standard errors."""
     moved = np.array([2.0, 0, 0, -1.0, 0, 0, 0, 0])
-    short = losses([[NeighbourPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3))
+    short = losses(
+        [[NeighbourPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3)
+    )
     noise = SeededNoise(4)
     draw = noise.discrete_laplace if whole else noise.laplace
-    vectors = np.stack([draw(np.zeros(8, np.int64 if whole else float), scale=scales[0]) for _ in range(20_000)])
+    vectors = np.stack(
+        [draw(np.zeros(8, np.int64 if whole else float), scale=scales[0]) for _ in range(20_000)]
+    )
     if whole:
-        weighed = dlaplace.logpmf(vectors, 1 / scales[0]) - dlaplace.logpmf(vectors + moved.astype(int), 1 / scales[1])
+        weighed = dlaplace.logpmf(vectors, 1 / scales[0]) - dlaplace.logpmf(
+            vectors + moved.astype(int), 1 / scales[1]
+        )
     else:
-        weighed = np.log(scales[1] / scales[0]) - np.abs(vectors) / scales[0] + np.abs(vectors + moved) / scales[1]
+        weighed = (
+            np.log(scales[1] / scales[0])
+            - np.abs(vectors) / scales[0]
+            + np.abs(vectors + moved) / scales[1]
+        )
     long = weighed.sum(axis=1)
-    for of in (np.mean, lambda x: np.exp(-x).mean(), lambda x: np.maximum(-np.expm1(0.3 - x), 0).mean()):
+    for of in (
+        np.mean,
+        lambda x: np.exp(-x).mean(),
+        lambda x: np.maximum(-np.expm1(0.3 - x), 0).mean(),
+    ):
         assert of(short) == pytest.approx(of(long), abs=5 * long.std() / math.sqrt(long.size))
-    assert np.exp(-short).mean() == pytest.approx(1, abs=5 * np.exp(-short).std() / math.sqrt(short.size))
+    assert np.exp(-short).mean() == pytest.approx(
+        1, abs=5 * np.exp(-short).std() / math.sqrt(short.size)
+    )
 
 
 def test_pure_epsilon_is_found_exactly():
@@ -137,19 +158,43 @@ def test_no_noise_on_one_side_is_seen_at_once():
     for scales in ((0.0, 1.0), (1.0, 0.0)):
         for name in BOTH:
             finding = judge(
-                [[contrast(0.0, *scales, 5)]], name, "", attacked.CLAIM, np.random.default_rng(1), 10**5, ERROR
+                [[contrast(0.0, *scales, 5)]],
+                name,
+                "",
+                attack_targets.CLAIM,
+                np.random.default_rng(1),
+                10**5,
+                ERROR,
             )
             assert finding.caught
             assert finding.delta > 0.999
-    silent = judge([[contrast(0.0, 0.0, 0.0, 5)]], BOTH[0], "", attacked.CLAIM, np.random.default_rng(1), 10**4, ERROR)
-    told = judge([[contrast(1.0, 0.0, 0.0, 5)]], BOTH[0], "", attacked.CLAIM, np.random.default_rng(1), 10**5, ERROR)
+    silent = judge(
+        [[contrast(0.0, 0.0, 0.0, 5)]],
+        BOTH[0],
+        "",
+        attack_targets.CLAIM,
+        np.random.default_rng(1),
+        10**4,
+        ERROR,
+    )
+    told = judge(
+        [[contrast(1.0, 0.0, 0.0, 5)]],
+        BOTH[0],
+        "",
+        attack_targets.CLAIM,
+        np.random.default_rng(1),
+        10**5,
+        ERROR,
+    )
     assert (silent.caught, told.caught) == (False, True)
 
 
 def test_the_paper_is_caught_on_a_zipf_population_also_by_its_noise_alone():
     """Erratum E1."""
     findings = found(Paper(max_total=600, slope=1e-3))
-    largest = [item for item in findings if item.neighbour == "without the user with the largest shift"]
+    largest = [
+        item for item in findings if item.neighbour == "without the user with the largest shift"
+    ]
     assert [item.attack for item in largest] == list(BOTH)
     assert all(item.caught and item.delta > 0.1 and item.epsilon > 1 for item in largest)
 
@@ -159,14 +204,16 @@ def test_the_paper_is_caught_with_one_user_and_then_none():
     matrix[0, 3] = 2
     findings = found(Paper(slope=1.0), matrix=matrix)
     removed = [item for item in findings if item.neighbour.startswith("without")]
-    assert [item.attack for item in removed] == list(BOTH)  # one user is the largest, the longest and the rarest
+    assert [item.attack for item in removed] == list(
+        BOTH
+    )  # one user is the largest, the longest and the rarest
     assert all(item.delta > 0.999 for item in removed)
 
 
 PROVED = [
-    (Posterior(), attacked.CLAIM),
-    (Posterior(2.0), attacked.CLAIM),
-    (Gaussian(2.0), attacked.CLAIM),
+    (Posterior(), attack_targets.CLAIM),
+    (Posterior(2.0), attack_targets.CLAIM),
+    (Gaussian(2.0), attack_targets.CLAIM),
     (Gaussian(2.0), Budget(8.0, 1e-5)),
     (Laplace(10), Budget(0.1)),
     (Laplace(1), Budget(3.0)),
@@ -174,18 +221,24 @@ PROVED = [
 ]
 
 
-@pytest.mark.parametrize(("mechanism", "budget"), PROVED, ids=lambda value: getattr(value, "name", str(value)))
+@pytest.mark.parametrize(
+    ("mechanism", "budget"), PROVED, ids=lambda value: getattr(value, "name", str(value))
+)
 def test_what_is_proved_survives_and_is_no_better_than_it_says(mechanism, budget):
     findings = found(mechanism, budget)
     assert not any(item.caught for item in findings)
     assert all(item.delta <= mechanism.check_budget(budget)[1] for item in findings)
-    tight = 0.66 if isinstance(mechanism, LaplacePublic) else 0.97  # the public part of its bound is not reached
+    tight = (
+        0.66 if isinstance(mechanism, LaplacePublic) else 0.97
+    )  # the public part of its bound is not reached
     assert max(item.epsilon for item in findings) > tight * budget.epsilon
 
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
-@pytest.mark.parametrize("budget", [attacked.CLAIM, Budget(8.0, 1e-5)], ids=str)
-def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_says(choice, budget):
+@pytest.mark.parametrize("budget", [attack_targets.CLAIM, Budget(8.0, 1e-5)], ids=str)
+def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_says(
+    choice, budget
+):
     """All questions together: amounts, what clipping takes away, counts."""
     with choosing(choice):
         findings = found(Posterior(), budget)
@@ -195,28 +248,28 @@ def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_
 
 @pytest.mark.parametrize("question", [0, 1, 2])
 def test_too_little_noise_is_caught_whichever_question_gets_it(question):
-    class Quiet(attacked.QuietPosterior):
+    class Quiet(attack_targets.QuietPosterior):
         pass
 
     Quiet.question = question
     with choosing(CHOICES["lost words and counts"]):
         findings = found(Quiet())
     assert any(item.caught for item in findings)
-    assert max(item.epsilon for item in findings) > 1.5 * attacked.CLAIM.epsilon
+    assert max(item.epsilon for item in findings) > 1.5 * attack_targets.CLAIM.epsilon
 
 
 def test_too_little_noise_is_caught():
-    assert any(item.caught for item in found(attacked.QuietGaussian(2.0)))
+    assert any(item.caught for item in found(attack_targets.QuietGaussian(2.0)))
 
 
 def test_forgotten_clipping_is_caught():
-    findings = found(attacked.UnclippedGaussian(2.0))
+    findings = found(attack_targets.UnclippedGaussian(2.0))
     assert max(item.delta for item in findings if item.neighbour.startswith("without")) > 0.3
     assert max(item.delta for item in findings if item.neighbour.startswith("with a user")) > 0.99
 
 
 def test_noise_from_elsewhere_is_caught():
-    findings = found(attacked.SeededGaussian(2.0))
+    findings = found(attack_targets.SeededGaussian(2.0))
     assert [item.caught for item in findings] == [True, True]
     assert findings[0].sentence == "it asks the source of privacy noise for none"
 
@@ -224,7 +277,7 @@ def test_noise_from_elsewhere_is_caught():
 def test_too_little_laplace_noise_is_caught():
     class Quiet(Laplace):
         def sample(self, totals, vocabulary, budget, noise):
-            return super().sample(totals, vocabulary, budget, attacked.Weaker(noise, 0.99))
+            return super().sample(totals, vocabulary, budget, attack_targets.Weaker(noise, 0.99))
 
     best = max(found(Quiet(10), Budget(0.1)), key=lambda item: item.epsilon)
     assert best.caught
@@ -233,7 +286,7 @@ def test_too_little_laplace_noise_is_caught():
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both_sides(name):
-    attacked_posterior = attacked.target(Posterior(), attacked.zipf(users=300, size=50))
+    attacked_posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
     counts = attacked_posterior.counts
     with choosing(CHOICES[name]):
         told = record(attacked_posterior, counts, SeededNoise(1), 5)
@@ -249,7 +302,9 @@ def test_other_kinds_of_noise_for_a_neighbour_are_reported():
     noise = RecordingNoise(SeededNoise(1))
     noise.discrete_laplace(np.zeros(3, np.int64), scale=1.0)
     retold = RecordingNoise(None, noise.recorded)
-    with pytest.raises(BayesgramError, match=r"asks for different kinds of noise.*Use the attack black-box\.$"):
+    with pytest.raises(
+        BayesgramError, match=r"asks for different kinds of noise.*Use the attack black-box\.$"
+    ):
         retold.discrete_gaussian(np.zeros(3, np.int64), scale=1.0)
 
     class Moody(Gaussian):
@@ -259,11 +314,11 @@ def test_other_kinds_of_noise_for_a_neighbour_are_reported():
             return super().distribution(counts, vocabulary, budget, chance)
 
     with pytest.raises(BayesgramError, match="different kinds of noise"):
-        found(Moody(2.0), matrix=attacked.zipf(users=20, size=10))
+        found(Moody(2.0), matrix=attack_targets.zipf(users=20, size=10))
 
 
 def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
-    posterior = attacked.target(Posterior(), attacked.zipf(users=300, size=50))
+    posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
     both = []
     for method in (posterior.mechanism.measure, posterior.mechanism.distribution):
         noting = RecordingNoise(SeededNoise(2))
@@ -274,17 +329,23 @@ def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
 
 
 def test_bounds_use_the_half_that_did_not_choose():
-    loss = np.concatenate([np.full(500, 2.0), np.zeros(500)])  # the first half promises what the second does not hold
+    loss = np.concatenate(
+        [np.full(500, 2.0), np.zeros(500)]
+    )  # the first half promises what the second does not hold
     assert epsilon_at_least(loss, 1e-6, error=0.01) == 0
     assert delta_at_least(loss, 0.1, error=0.01) == 0
 
 
 def test_what_can_not_be_attacked():
-    counts, vocabulary = reference.user_counts(np.eye(3, dtype=np.int64)), reference.vocabulary([3, 2, 1])
+    counts, vocabulary = (
+        reference_paper.user_counts(np.eye(3, dtype=np.int64)),
+        reference_paper.vocabulary([3, 2, 1]),
+    )
     with pytest.raises(
-        UsageError, match=r"^mechanism=paper-tuned: .*; audit paper with the S and ρ that were chosen\.$"
+        UsageError,
+        match=r"^mechanism=paper-tuned: .*; audit paper with the S and ρ that were chosen\.$",
     ):
-        Target(TunedPaper(), counts, vocabulary, attacked.CLAIM)
+        Target(TunedPaper(), counts, vocabulary, attack_targets.CLAIM)
     with pytest.raises(UsageError, match=r"^mechanism=k-anonymity: claims no ε"):
         _ = Target(KAnonymity(), counts, vocabulary, None).claim
     with pytest.raises(UsageError, match=r"^`epsilon` is missing"):

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import attacked
 from bayesgram.audit import runner
 from bayesgram.audit.findings import Audit, Curve, Finding
 from bayesgram.audit.likelihood_ratio import neighbours
@@ -18,6 +17,7 @@ from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget, Guarantee
+from helpers import attack_targets
 
 LAWS = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 
@@ -27,19 +27,29 @@ def verdict(*findings, epsilon=0.1, delta=1e-6):
 
 
 def finding(delta=None, epsilon=None, *, caught=True, curve=None):
-    return Finding("scale", "somebody", caught, "two runs gave the same noise twice", delta, epsilon, 10, curve)
+    return Finding(
+        "scale", "somebody", caught, "two runs gave the same noise twice", delta, epsilon, 10, curve
+    )
 
 
 def test_the_verdict_is_one_line():
     claim = "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); "
     found = verdict(finding(0.2), finding(0.47), finding(0.9, caught=False))
     assert found.line == claim + "an attacker provably gets δ = 0.47: NOT private"
-    assert verdict(finding(0.0, 0.31)).line == claim + "an attacker provably gets ε = 0.31: NOT private"
+    assert (
+        verdict(finding(0.0, 0.31)).line
+        == claim + "an attacker provably gets ε = 0.31: NOT private"
+    )
     assert verdict(finding()).line == claim + "two runs gave the same noise twice: NOT private"
     quiet = verdict(finding(1e-7, caught=False))
-    assert quiet.line == claim + "no attack tried here found a violation (99% confidence): not a proof"
+    assert (
+        quiet.line == claim + "no attack tried here found a violation (99% confidence): not a proof"
+    )
     assert (found.caught, quiet.caught) == (True, False)
-    assert verdict(epsilon=None, delta=None).line == "paper claims no ε (EMPIRICAL): there is nothing to refute"
+    assert (
+        verdict(epsilon=None, delta=None).line
+        == "paper claims no ε (EMPIRICAL): there is nothing to refute"
+    )
 
 
 def test_bounds_are_rounded_down():
@@ -49,7 +59,9 @@ def test_bounds_are_rounded_down():
 def test_json_holds_all_but_the_curves_that_are_not_drawn():
     curves = [Curve([0.0], [miss]) for miss in (0.4, 0.5, 0.6)]
     labels = ("without somebody", "without another", "with a user")
-    findings = [replace(finding(0.3 - at / 10, curve=curves[at]), neighbour=labels[at]) for at in range(3)]
+    findings = [
+        replace(finding(0.3 - at / 10, curve=curves[at]), neighbour=labels[at]) for at in range(3)
+    ]
     told = verdict(*findings, finding(0.9)).to_json()
     assert told["trade_offs"] == {
         "scale, without somebody": {"false_alarms": [0.0], "misses": [0.4]},
@@ -62,22 +74,26 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
-    found = runner.audit(attacked.target(Paper(max_total=600)), LAWS, seed=1)
+    found = runner.audit(attack_targets.target(Paper(max_total=600)), LAWS, seed=1)
     assert found.caught
-    assert found.line.startswith("claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0.")
+    assert found.line.startswith(
+        "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
+    )
     runner.save(found, tmp_path / "out")
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(runner.CONTENTS)
     written = (tmp_path / "out" / "audit.json").read_text(encoding="utf-8")
     assert json.loads(written)["verdict"] == found.line
-    assert not any(f'u{user}"' in written or f"u{user} " in written for user in range(2000))  # nobody is named
+    assert not any(
+        f'u{user}"' in written or f"u{user} " in written for user in range(2000)
+    )  # nobody is named
     picture = (tmp_path / "out" / "trade-off.svg").read_text(encoding="utf-8")
     assert "NOT private" in picture
     assert len(picture) < 200_000
 
 
 def test_a_seed_repeats_an_audit():
-    target = attacked.target(Laplace(10), attacked.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
     assert runner.audit(target, LAWS, seed=1) == runner.audit(target, LAWS, seed=1)
     assert runner.audit(target, LAWS, seed=1) != runner.audit(target, LAWS, seed=2)
 
@@ -96,7 +112,7 @@ def test_every_attack_runs_and_steps_are_told():
         def __exit__(self, *_):
             return None
 
-    target = attacked.target(Laplace(10), attacked.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
     found = runner.audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
     assert not found.caught
     assert {item.attack for item in found.findings} == set(Attack)
@@ -105,12 +121,15 @@ def test_every_attack_runs_and_steps_are_told():
 
 
 def test_k_anonymity_claims_nothing_but_can_expose():
-    matrix = attacked.zipf(users=60, size=80)
+    matrix = attack_targets.zipf(users=60, size=80)
     matrix[:, 40:] = 0
-    target = attacked.target(KAnonymity(1), matrix, None)
-    assert runner.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith("k-anonymity claims no ε (NONE)")
+    target = attack_targets.target(KAnonymity(1), matrix, None)
+    assert runner.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith(
+        "k-anonymity claims no ε (NONE)"
+    )
     with pytest.raises(
-        UsageError, match=r"^mechanism=k-anonymity: claims no ε, so no attack can refute it; try exposure\.$"
+        UsageError,
+        match=r"^mechanism=k-anonymity: claims no ε, so no attack can refute it; try exposure\.$",
     ):
         runner.audit(target, (Attack.ONE_RUN,), seed=1)
 
@@ -119,7 +138,8 @@ def test_attacks_by_name():
     assert runner.chosen(None) == runner.DEFAULT
     assert runner.chosen("leaks,scale,leaks") == (Attack.LEAKS, Attack.SCALE)
     with pytest.raises(
-        UsageError, match=r"^attacks='magic': choose from likelihood-ratio, scale, .*, separated by commas\.$"
+        UsageError,
+        match=r"^attacks='magic': choose from likelihood-ratio, scale, .*, separated by commas\.$",
     ):
         runner.chosen("scale,magic")
 
@@ -128,14 +148,18 @@ def test_what_the_claim_allows():
     alarms = np.linspace(0, 1, 11)
     allowed = runner.allowed_misses(alarms, 0.5, 0.01)
     ideal = np.array(runner.ideal(0.5, 0.01).misses)[::20]
-    assert (allowed <= ideal + 1e-12).all()  # Gaussian noise keeps the claim it is made for, and no more than just
+    assert (
+        allowed <= ideal + 1e-12
+    ).all()  # Gaussian noise keeps the claim it is made for, and no more than just
     fine = np.array(runner.ideal(0.5, 0.01).misses)
     assert (fine - runner.allowed_misses(np.linspace(0, 1, 201), 0.5, 0.01)).min() < 1e-3
 
 
 def test_neighbours_are_called_by_what_makes_them_special():
     matrix = np.array([[1, 1, 0, 0], [9, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
-    found = neighbours(attacked.target(Gaussian(), matrix), sample=4, key=1, rng=np.random.default_rng(1))
+    found = neighbours(
+        attack_targets.target(Gaussian(), matrix), sample=4, key=1, rng=np.random.default_rng(1)
+    )
     labels = {item.user: item.label for item in found if item.user is not None}
     assert labels[1] == "without the user with the largest norm"
     assert labels[2] == "without the user with the rarest n-grams"
@@ -148,7 +172,10 @@ def test_neighbours_are_called_by_what_makes_them_special():
     ]
     assert [item.row[0].tolist() for item in added] == [[0, 1, 2, 3], [3], [0]]
     nobody = neighbours(
-        attacked.target(Gaussian(), np.zeros((0, 3), int)), sample=4, key=1, rng=np.random.default_rng(1)
+        attack_targets.target(Gaussian(), np.zeros((0, 3), int)),
+        sample=4,
+        key=1,
+        rng=np.random.default_rng(1),
     )
     assert [item.user for item in nobody] == [None, None, None]
 

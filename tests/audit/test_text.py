@@ -11,8 +11,8 @@ from bayesgram.audit.evaluation import encode, frequencies, text_quality
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import END, START, release_of
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import END, START, release_of
 
 TABLE = {
     ("the",): 50.0, ("red",): 20.0, ("fish",): 30.0, ("fishes",): 8.0, ("éclair",): 9.0, ("éclairs",): 4.0, (END,): 40.0,
@@ -22,7 +22,9 @@ TABLE = {
 MODEL = LanguageModel.from_release(release_of(TABLE, tokenizer="words"))
 WORDS = ["the", "red", "fish", "fishes", "éclair", "éclairs", "zebra", "ÉCLAIR", "Ωmega"]
 KNOWN = {"the", "red", "fish", "fishes", "éclair", "éclairs"}
-texts = st.lists(st.lists(st.sampled_from([*WORDS, ".", "!"]), max_size=8).map(" ".join), min_size=1, max_size=5)
+texts = st.lists(
+    st.lists(st.sampled_from([*WORDS, ".", "!"]), max_size=8).map(" ".join), min_size=1, max_size=5
+)
 tied = st.builds(  # few words, few counts: many are as likely as others
     lambda table: LanguageModel.from_release(release_of(table, tokenizer="words")),
     st.dictionaries(
@@ -62,7 +64,11 @@ class Loops:
         self.scores, self.hits, self.typed, self.letters = [], [], 0, 0
         for words in sentences(given_texts):
             found = model.score_words(words)
-            self.scores += [each for at, each in enumerate(found) if (wanted(words[at]) if at < len(words) else ends)]
+            self.scores += [
+                each
+                for at, each in enumerate(found)
+                if (wanted(words[at]) if at < len(words) else ends)
+            ]
             for at, word in enumerate(words):
                 if wanted(word):
                     best = [each.word for each in model.predict(words[:at], 3)]
@@ -76,9 +82,15 @@ class Loops:
 
     def check(self, part):
         words = [each for each in self.scores if each.word != END]
-        assert part.out_of_vocabulary == pytest.approx(sum(not each.known for each in words) / len(words))
-        assert part.accuracy_1 == pytest.approx(sum(first for first, _ in self.hits) / len(self.hits))
-        assert part.accuracy_3 == pytest.approx(sum(any_of for _, any_of in self.hits) / len(self.hits))
+        assert part.out_of_vocabulary == pytest.approx(
+            sum(not each.known for each in words) / len(words)
+        )
+        assert part.accuracy_1 == pytest.approx(
+            sum(first for first, _ in self.hits) / len(self.hits)
+        )
+        assert part.accuracy_3 == pytest.approx(
+            sum(any_of for _, any_of in self.hits) / len(self.hits)
+        )
         assert part.keystrokes_saved == pytest.approx(1 - self.typed / self.letters)
 
 
@@ -91,14 +103,20 @@ def test_everything_against_loops(given_texts):
     assert quality.perplexity == loops.perplexity()
     assert quality.perplexity_known == loops.perplexity(known=True)
     only_words = [each for each in loops.scores if each.word != END]
-    assert quality.coverage == pytest.approx(sum(each.order == 3 for each in only_words) / len(only_words))
+    assert quality.coverage == pytest.approx(
+        sum(each.order == 3 for each in only_words) / len(only_words)
+    )
     assert quality.words == len(only_words)
 
 
 @given(tied, texts)
 @examples(60)
 def test_equal_words_are_suggested_as_predict_does(model, given_texts):
-    given_texts = [*given_texts, model.trie.words[int(model.trie.ranked[-1])], model.predict([], 1)[0].word]
+    given_texts = [
+        *given_texts,
+        model.trie.words[int(model.trie.ranked[-1])],
+        model.predict([], 1)[0].word,
+    ]
     loops = Loops(model, given_texts)
     quality = text_quality(model, {"": rows(given_texts)})
     loops.check(quality)
@@ -124,17 +142,25 @@ def test_words_by_how_frequent_they_are(given_texts, order):
     """Bands of another model, which lacks a word that this one has."""
     others = set(order[1:])
     other = LanguageModel.from_counts(pa.array([f"{word} {word}" for word in order[1:]]), [1.0] * 5)
-    quality = text_quality(MODEL, {"": rows(given_texts)}, bands=frequencies(other, {"": rows(given_texts)}))
+    quality = text_quality(
+        MODEL, {"": rows(given_texts)}, bands=frequencies(other, {"": rows(given_texts)})
+    )
     running = [word for words in sentences(given_texts) for word in words]
     known = [running.count(word) for word in running if word in others]
-    bands = {word: fifth(known, running.count(word)) if word in others else "unknown" for word in running}
+    bands = {
+        word: fifth(known, running.count(word)) if word in others else "unknown" for word in running
+    }
     assert [band.name for band in quality.by_frequency] == sorted(set(bands.values()))
     assert sum(band.share for band in quality.by_frequency) == pytest.approx(1)
     for band in quality.by_frequency:
-        loops = Loops(MODEL, given_texts, lambda word, name=band.name: bands[word] == name, ends=False)
+        loops = Loops(
+            MODEL, given_texts, lambda word, name=band.name: bands[word] == name, ends=False
+        )
         loops.check(band)
         assert band.perplexity == loops.perplexity(known=True)
-        least = min(running.count(word) for word in running if bands[word] == band.name) / len(running)
+        least = min(running.count(word) for word in running if bands[word] == band.name) / len(
+            running
+        )
         assert band.least_share == (None if band.name == "unknown" else float(f"{least:.1e}"))
 
 
@@ -147,7 +173,12 @@ def fifth(counts, count):
 def test_a_word_that_only_another_tokenizer_finds_is_rare():
     bands = frequencies(MODEL, {"": rows(["red red red the"])})
     data = np.frombuffer(b"redthefishzoo", np.uint8)
-    assert bands.find(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [0, 1, 1, bands.unknown]
+    assert bands.find(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [
+        0,
+        1,
+        1,
+        bands.unknown,
+    ]
 
 
 def test_letters_are_characters_not_bytes():
@@ -166,26 +197,33 @@ def test_from_python_with_paths_tables_and_names(tmp_path):
     (tmp_path / "a.txt").write_text("the red fish\n")
     MODEL.save(tmp_path / "model")
     table = pa.table({"body": ["The fish!", "zebra fish"]})
-    found = bg.evaluate_text({"kept": MODEL, "saved": tmp_path / "model"}, {"b": table}, text_column="body")
+    found = bg.evaluate_text(
+        {"kept": MODEL, "saved": tmp_path / "model"}, {"b": table}, text_column="body"
+    )
     assert found["kept"] == found["saved"]
     assert found["kept"].by_text[0].out_of_vocabulary == 0.25
-    several = bg.evaluate_text({"kept": MODEL}, {"a": tmp_path / "a.txt", "b": pa.table({"text": ["zebra fish"]})})[
-        "kept"
-    ]
+    several = bg.evaluate_text(
+        {"kept": MODEL}, {"a": tmp_path / "a.txt", "b": pa.table({"text": ["zebra fish"]})}
+    )["kept"]
     assert [(part.name, part.share) for part in several.by_text] == [("a", 0.6), ("b", 0.4)]
     assert bg.evaluate_text({"": MODEL}, tmp_path / "a.txt")[""].words == 3
-    with pytest.raises(UsageError, match=r"^models=\{\}: nothing to judge; give one or more, such as"):
+    with pytest.raises(
+        UsageError, match=r"^models=\{\}: nothing to judge; give one or more, such as"
+    ):
         bg.evaluate_text({}, table)
 
 
 def test_nothing_but_unknown_words():
     with pytest.raises(
-        BayesgramError, match=r"^ours: knows no word of text 'b'; give text in the language of the model"
+        BayesgramError,
+        match=r"^ours: knows no word of text 'b'; give text in the language of the model",
     ):
         text_quality(MODEL, {"a": rows(["the"]), "b": rows(["zzz yyy"])}, name="ours")
 
 
 @pytest.mark.parametrize("text", ["", "...", "   "])
 def test_no_words(text):
-    with pytest.raises(BayesgramError, match=r"^the text has no words: there is nothing to predict\.$"):
+    with pytest.raises(
+        BayesgramError, match=r"^the text has no words: there is nothing to predict\.$"
+    ):
         text_quality(MODEL, {"": rows([text])})

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-import attacked
-from commands import bayesgram
+from helpers import attack_targets
+from helpers.commands import bayesgram
 
 USER = "person-of-interest"
 
@@ -20,12 +20,22 @@ def run(folder, *arguments):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
-    attacked.write(folder, users=800, size=300, names=USER)
+    attack_targets.write(folder, users=800, size=300, names=USER)
     return folder
 
 
 CLAIM = ("--epsilon", 0.1, "--delta", 1e-6)
-PAPER = ("--mechanism", "paper", *CLAIM, "--max-total", 300, "--attacks", "likelihood-ratio,scale", "--seed", 1)
+PAPER = (
+    "--mechanism",
+    "paper",
+    *CLAIM,
+    "--max-total",
+    300,
+    "--attacks",
+    "likelihood-ratio,scale",
+    "--seed",
+    1,
+)
 
 
 def test_the_paper_is_caught(work):
@@ -35,14 +45,27 @@ def test_the_paper_is_caught(work):
     assert done.stdout.strip().splitlines()[-1].endswith("NOT private")
     assert "not for publication" in done.stderr
     assert (work / "out" / "trade-off.png").read_bytes().startswith(b"\x89PNG")
-    assert "NOT private" in json.loads((work / "out" / "audit.json").read_text(encoding="utf-8"))["verdict"]
+    assert (
+        "NOT private"
+        in json.loads((work / "out" / "audit.json").read_text(encoding="utf-8"))["verdict"]
+    )
     again = run(work, *PAPER, "-o", "out")
     assert again.returncode == 2
     assert "exists already" in again.stderr
 
 
 def test_a_catch_can_fail_a_build(work):
-    arguments = ("--mechanism", "paper", *CLAIM, "--max-total", 300, "--attacks", "scale", "--seed", 1)
+    arguments = (
+        "--mechanism",
+        "paper",
+        *CLAIM,
+        "--max-total",
+        300,
+        "--attacks",
+        "scale",
+        "--seed",
+        1,
+    )
     assert run(work, *arguments, "--fail-if-caught", "--json").returncode == 1
 
 
@@ -52,17 +75,33 @@ def test_what_is_proved_passes(work):
     done = run(work, *CLAIM, "--clip-norm", 2, *sure, "--fail-if-caught", "--json")
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert told["verdict"].endswith("no attack tried here found a violation (99.99999% confidence): not a proof")
-    assert {item["attack"] for item in told["findings"]} == {"likelihood-ratio", "scale", "one-run", "leaks"}
+    assert told["verdict"].endswith(
+        "no attack tried here found a violation (99.99999% confidence): not a proof"
+    )
+    assert {item["attack"] for item in told["findings"]} == {
+        "likelihood-ratio",
+        "scale",
+        "one-run",
+        "leaks",
+    }
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ((), "error: --epsilon is missing: posterior needs a budget; 0.1 is strong, 1 is usual."),
-        ((*CLAIM, "--attacks", "guess"), "error: --attacks 'guess': choose from likelihood-ratio, scale,"),
-        ((*CLAIM, "--confidence", 1), "error: --confidence 1.0: give a number from 0.5 to below 1; 0.99 is usual."),
-        ((*CLAIM, "--runs", 1), "error: --runs 1: the number of outputs of each dataset is a whole number from 8"),
+        (
+            (*CLAIM, "--attacks", "guess"),
+            "error: --attacks 'guess': choose from likelihood-ratio, scale,",
+        ),
+        (
+            (*CLAIM, "--confidence", 1),
+            "error: --confidence 1.0: give a number from 0.5 to below 1; 0.99 is usual.",
+        ),
+        (
+            (*CLAIM, "--runs", 1),
+            "error: --runs 1: the number of outputs of each dataset is a whole number from 8",
+        ),
         ((*CLAIM, "--seed", -1), "error: --seed -1: a seed is a whole number"),
         ((*CLAIM, "--slope", 1), "error: --slope: not an option of the mechanism posterior"),
         (("--mechanism", "k-anonymity"), "error: --mechanism k-anonymity: claims no ε"),

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-import starting
-from commands import succeed
+from helpers import fork_server
+from helpers.commands import succeed
 
 SPENT = "he release is lost, and entry 1 of q.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger show q.ledger`."
 CODE = """
@@ -37,7 +37,7 @@ def test_what_was_written_before_the_end_is_named(work):
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'early.parquet']\n"
         "c.main()"
     )
-    done = starting.run_code(code, cwd=work)
+    done = fork_server.run_code(code, cwd=work)
     assert done.returncode == 128 + signal.SIGTERM
     written = f"{work}/early.parquet.rows, {work}/early.parquet"
     assert f"error: stopped by SIGTERM; {written} was written before." in done.stderr
@@ -47,7 +47,11 @@ def test_what_was_written_before_the_end_is_named(work):
 @pytest.mark.parametrize(
     ("end", "code", "message"),
     [
-        ("raise MemoryError", 1, "error: out of memory: use a smaller vocabulary or a larger machine. T"),
+        (
+            "raise MemoryError",
+            1,
+            "error: out of memory: use a smaller vocabulary or a larger machine. T",
+        ),
         ("raise bayesgram.errors.UsageError('x: wrong.')", 1, "error: x: wrong. T"),
         ("raise OSError(5, 'Input/output error', 'x')", 1, "error: x: Input/output error. T"),
         ("raise KeyError", 1, "(that output may quote private data). T"),
@@ -56,8 +60,19 @@ def test_what_was_written_before_the_end_is_named(work):
 )
 def test_the_entry_that_stays_spent_is_named(work, end, code, message):
     (work / "q.ledger").unlink(missing_ok=True)
-    succeed("ledger", "create", "--population", "q", "--epsilon", 1, "--delta", 1e-6, "q.ledger", cwd=work)
-    done = starting.run_code(CODE.format(end=end), cwd=work, COLUMNS="1000")
+    succeed(
+        "ledger",
+        "create",
+        "--population",
+        "q",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "q.ledger",
+        cwd=work,
+    )
+    done = fork_server.run_code(CODE.format(end=end), cwd=work, COLUMNS="1000")
     assert done.returncode == code, done.stderr
     assert f"{message}{SPENT}" in " ".join(done.stderr.split())
     assert not [path.name for path in work.iterdir() if "never" in path.name]

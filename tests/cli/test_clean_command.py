@@ -7,13 +7,15 @@ import time
 
 import pytest
 
-from commands import ENTRY, bayesgram, failing
+from helpers.commands import ENTRY, bayesgram, failing
 
 
 def of_killed(folder):
     """Start a long run, and kill it when it has begun to write."""
     running = subprocess.Popen(
-        [ENTRY, "generate", "--users", "3000000", "-o", "made"], cwd=folder, stderr=subprocess.DEVNULL
+        [ENTRY, "generate", "--users", "3000000", "-o", "made"],
+        cwd=folder,
+        stderr=subprocess.DEVNULL,
     )
     while running.poll() is None and not list(folder.glob(".made.unfinished-*/new/made")):
         time.sleep(0.05)

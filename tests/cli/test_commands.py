@@ -12,9 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import fish
-import starting
-from commands import ENTRY, bayesgram, failing, succeed
+from helpers import fish_text, fork_server
+from helpers.commands import ENTRY, bayesgram, failing, succeed
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
@@ -26,16 +25,19 @@ fail = partial(failing, secret=SECRET)
 def work(tmp_path_factory):
     """A folder with public text, private messages, a vocabulary, counts and two releases."""
     folder = tmp_path_factory.mktemp("a folder with spaces")
-    (folder / "public.txt").write_text(fish.PUBLIC)
+    (folder / "public.txt").write_text(fish_text.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = fish.phrases(SECRET)
+    phrases = fish_text.phrases(SECRET)
     users = [f"person-{n}" for n in rng.integers(0, 40, 300)]
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     (folder / "messages").mkdir()
-    pq.write_table(pa.table({"author": users[:150], "body": texts[:150]}), folder / "messages" / "a.parquet")
+    pq.write_table(
+        pa.table({"author": users[:150], "body": texts[:150]}), folder / "messages" / "a.parquet"
+    )
     with (folder / "messages" / "b.jsonl").open("w") as file:
         file.writelines(
-            json.dumps({"author": u, "body": t}) + "\n" for u, t in zip(users[150:], texts[150:], strict=True)
+            json.dumps({"author": u, "body": t}) + "\n"
+            for u, t in zip(users[150:], texts[150:], strict=True)
         )
     succeed("vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder)
     columns = ("--user-column", "author", "--text-column", "body")
@@ -47,11 +49,24 @@ def work(tmp_path_factory):
 
 def release_of(mechanism, output, *more):
     epsilon = () if mechanism == "k-anonymity" else ("--epsilon", 1)
-    return ("release", "counts", "--vocab", "vocab.parquet", "--mechanism", mechanism, *epsilon, "-o", output, *more)
+    return (
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--mechanism",
+        mechanism,
+        *epsilon,
+        "-o",
+        output,
+        *more,
+    )
 
 
 def test_vocab_reports_what_it_made(work):
-    told = json.loads(succeed("vocab", "public.txt", "--order", 1, "-o", "v1.parquet", "--json", cwd=work))
+    told = json.loads(
+        succeed("vocab", "public.txt", "--order", 1, "-o", "v1.parquet", "--json", cwd=work)
+    )
     assert (told["ngrams"], told["order"], told["tokenizer"]) == (7, 1, "words")
     table = pq.read_table(work / "v1.parquet").to_pydict()
     assert table["ngram"][:3] == ["fish", "the", "blue"]
@@ -60,14 +75,20 @@ def test_vocab_reports_what_it_made(work):
 
 def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
     columns = ("--user-column", "author", "--text-column", "body")
-    shown = succeed("count", "messages/*", "--vocab", "vocab.parquet", *columns, "-o", "counts2", cwd=work)
+    shown = succeed(
+        "count", "messages/*", "--vocab", "vocab.parquet", *columns, "-o", "counts2", cwd=work
+    )
     assert "fewer than 100" in shown
     assert (work / "counts2").stat().st_mode & 0o777 == 0o700
-    assert pq.read_table(work / "counts2" / "counts.parquet").equals(pq.read_table(work / "counts" / "counts.parquet"))
+    assert pq.read_table(work / "counts2" / "counts.parquet").equals(
+        pq.read_table(work / "counts" / "counts.parquet")
+    )
     assert json.loads((work / "counts" / "meta.json").read_text())["vocabulary"]["size"] == 8
 
 
-@pytest.mark.parametrize("mechanism", ["posterior", "paper", "laplace", "laplace-public", "gaussian", "k-anonymity"])
+@pytest.mark.parametrize(
+    "mechanism", ["posterior", "paper", "laplace", "laplace-public", "gaussian", "k-anonymity"]
+)
 def test_release_by_every_mechanism(work, mechanism):
     told = json.loads(succeed(*release_of(mechanism, f"by-{mechanism}", "--json"), cwd=work))
     assert told["card"]["mechanism"] == mechanism
@@ -84,23 +105,43 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
         assert SECRET.encode() not in path.read_bytes()
         assert b"person-" not in path.read_bytes()
     users = 7919  # a number to look for
-    table = pa.table({"user": [f"person-{n}" for n in range(users)], "text": [f"the red fish {SECRET}"] * users})
+    table = pa.table(
+        {"user": [f"person-{n}" for n in range(users)], "text": [f"the red fish {SECRET}"] * users}
+    )
     pq.write_table(table, tmp_path / "many.parquet")
-    succeed("count", tmp_path / "many.parquet", "--vocab", work / "vocab.parquet", "-o", "counts", cwd=tmp_path)
+    succeed(
+        "count",
+        tmp_path / "many.parquet",
+        "--vocab",
+        work / "vocab.parquet",
+        "-o",
+        "counts",
+        cwd=tmp_path,
+    )
     for mechanism in ("posterior", "gaussian", "laplace", "laplace-public", "paper"):
         name = f"out-{mechanism}"
         # Seeded, because one time in a hundred fresh noise lands on the exact count: the noisy histogram may say 7919.
         arguments = ("--mechanism", mechanism, "--epsilon", 1, "--seed", 1, "-o", name)
-        shown = succeed("release", "counts", "--vocab", work / "vocab.parquet", *arguments, cwd=tmp_path)
-        everything = b"".join(path.read_bytes() for path in (tmp_path / name).iterdir()) + shown.encode()
-        exact = [str(users).encode(), f"{users:,}".encode(), users.to_bytes(4, "little"), struct.pack("<d", users)]
+        shown = succeed(
+            "release", "counts", "--vocab", work / "vocab.parquet", *arguments, cwd=tmp_path
+        )
+        everything = (
+            b"".join(path.read_bytes() for path in (tmp_path / name).iterdir()) + shown.encode()
+        )
+        exact = [
+            str(users).encode(),
+            f"{users:,}".encode(),
+            users.to_bytes(4, "little"),
+            struct.pack("<d", users),
+        ]
         for secret in (SECRET.encode(), b"person-", *exact):
             assert secret not in everything, (mechanism, secret)
 
 
 def test_the_card_is_printed_with_its_label(work):
     shown = succeed(
-        *release_of("paper", "paper-card", "--slope", 0.01, "--rho", 0.7, "--expected-users", 1000), cwd=work
+        *release_of("paper", "paper-card", "--slope", 0.01, "--rho", 0.7, "--expected-users", 1000),
+        cwd=work,
     )
     assert "Guarantee:  EMPIRICAL: not a differential-privacy guarantee" in shown
     assert "ε = 1, δ = 1e-07 (EMPIRICAL)" in shown
@@ -108,7 +149,16 @@ def test_the_card_is_printed_with_its_label(work):
 
 
 def test_release_with_tuning(work):
-    knobs = ("--tune", "--slopes", "0.01,0.1", "--rhos", "0.2,0.8", "--score-sensitivity", "published", "--json")
+    knobs = (
+        "--tune",
+        "--slopes",
+        "0.01,0.1",
+        "--rhos",
+        "0.2,0.8",
+        "--score-sensitivity",
+        "published",
+        "--json",
+    )
     card = json.loads(succeed(*release_of("paper", "tuned", *knobs), cwd=work))["card"]
     assert card["details"]["slope"] in {0.01, 0.1}
     assert card["details"]["rho"] in {0.2, 0.8}
@@ -116,31 +166,48 @@ def test_release_with_tuning(work):
 
 
 def test_tune(work):
-    told = json.loads(succeed("tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work))
+    told = json.loads(
+        succeed("tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work)
+    )
     assert told["guarantee"] == "EMPIRICAL"
     assert 1e-3 <= told["slope"] <= 1e4
 
 
 def test_sensitivity(work):
-    told = json.loads(succeed("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work))
+    told = json.loads(
+        succeed("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work)
+    )
     assert 0 < told["exact"] <= told["bound"]
     assert "not for publication" in told["warning"]
 
 
 def test_a_seeded_release_repeats_and_is_stamped(work):
     for name in ("seed-a", "seed-b"):
-        assert "seeded: not for publication" in succeed(*release_of("gaussian", name, "--seed", 5), cwd=work)
-    first, second = ((work / name / "distribution.parquet").read_bytes() for name in ("seed-a", "seed-b"))
+        assert "seeded: not for publication" in succeed(
+            *release_of("gaussian", name, "--seed", 5), cwd=work
+        )
+    first, second = (
+        (work / name / "distribution.parquet").read_bytes() for name in ("seed-a", "seed-b")
+    )
     assert first == second
 
 
 def test_evaluate_any_number_of_releases(work):
-    arguments = ("evaluate", "out-laplace", "out-gaussian", "--against", "counts", "--vocab", "vocab.parquet")
+    arguments = (
+        "evaluate",
+        "out-laplace",
+        "out-gaussian",
+        "--against",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+    )
     done = bayesgram(*arguments, cwd=work)
     assert done.returncode == 0, done.stderr
-    assert [name in done.stdout for name in ("public text alone", "out-laplace", "out-gaussian", "PROVED")] == [
-        True
-    ] * 4
+    assert [
+        name in done.stdout
+        for name in ("public text alone", "out-laplace", "out-gaussian", "PROVED")
+    ] == [True] * 4
     assert "not for publication" in done.stderr
     rows = json.loads(succeed(*arguments, "--json", cwd=work))["releases"]
     assert [row["release"] for row in rows] == ["public text alone", "out-laplace", "out-gaussian"]
@@ -149,18 +216,34 @@ def test_evaluate_any_number_of_releases(work):
 
 def test_generate(work):
     succeed("generate", "--users", 20, "--sentences", 100, "-o", "made", cwd=work)
-    assert sorted(path.name for path in (work / "made").iterdir()) == [*("articles.txt.gz", "chat.txt.gz", "messages")]
+    assert sorted(path.name for path in (work / "made").iterdir()) == [
+        *("articles.txt.gz", "chat.txt.gz", "messages")
+    ]
 
 
 def test_demo_at_small_size(work):
-    told = json.loads(succeed("demo", "--users", 500, "--sentences", 1000, "-o", "story", "--json", cwd=work))
-    mechanisms = {"posterior", "laplace", "laplace-public", "gaussian", "paper", "paper-tuned", "k-anonymity"}
+    told = json.loads(
+        succeed("demo", "--users", 500, "--sentences", 1000, "-o", "story", "--json", cwd=work)
+    )
+    mechanisms = {
+        "posterior",
+        "laplace",
+        "laplace-public",
+        "gaussian",
+        "paper",
+        "paper-tuned",
+        "k-anonymity",
+    }
     assert {row["mechanism"] for row in told["rows"]} == {"no private data", *mechanisms}
     assert told["leaked"] == 0
     assert told["secrets"] > 0
-    assert sum(source["weight"] for source in told["source_weights"]["3"].values()) == pytest.approx(1, abs=1e-3)
+    assert sum(
+        source["weight"] for source in told["source_weights"]["3"].values()
+    ) == pytest.approx(1, abs=1e-3)
     assert "your people write like" in told["sources"].lower()
-    assert len(told["lifted"]) <= 12  # none where so few people leave the prior as it is: the noise is real
+    assert (
+        len(told["lifted"]) <= 12
+    )  # none where so few people leave the prior as it is: the noise is real
     assert len(told["lowered"]) <= 12
     for name in (
         "comparison.png",
@@ -182,7 +265,9 @@ def test_version_and_help():
 
 
 def test_python_m_bayesgram_is_the_same():
-    done = subprocess.run([sys.executable, "-m", "bayesgram", "--version"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "bayesgram", "--version"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.startswith("bayesgram ")
 
 
@@ -228,8 +313,15 @@ def test_bad_input(work, arguments, code, message):
 
 
 def test_bad_rows_stop_the_run_or_are_counted(work):
-    rows = [{"user": "u", "text": "the red fish"}, {"user": None, "text": SECRET}, {"user": "", "text": SECRET}]
-    lines = [json.dumps(row) for row in rows] + [f'{{"user": "x", "text": "{SECRET}', '{"user": 7, "text": "red fish"}']
+    rows = [
+        {"user": "u", "text": "the red fish"},
+        {"user": None, "text": SECRET},
+        {"user": "", "text": SECRET},
+    ]
+    lines = [json.dumps(row) for row in rows] + [
+        f'{{"user": "x", "text": "{SECRET}',
+        '{"user": 7, "text": "red fish"}',
+    ]
     (work / "bad.jsonl").write_text("\n".join(lines))
     arguments = ("count", "bad.jsonl", "--vocab", "vocab.parquet", "-o", "skipped")
     message = fail(*arguments, cwd=work, code=1)
@@ -244,12 +336,17 @@ def test_bad_rows_stop_the_run_or_are_counted(work):
 def test_counts_of_another_vocabulary_are_refused(work):
     other = pa.table({"ngram": [f"word{n} word" for n in range(8)], "count": [1] * 8})
     pq.write_table(other, work / "other.parquet")
-    message = fail("release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2)
+    message = fail(
+        "release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2
+    )
     assert re.search(
-        r"the counts belong to the vocabulary \w{12}… of 8 n-grams, and this one is \w{12}… of 8; give the one", message
+        r"the counts belong to the vocabulary \w{12}… of 8 n-grams, and this one is \w{12}… of 8; give the one",
+        message,
     )
     pq.write_table(other.slice(1), work / "other.parquet")
-    message = fail("release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2)
+    message = fail(
+        "release", "counts", "--vocab", "other.parquet", "--epsilon", 1, "-o", "x", cwd=work, code=2
+    )
     assert message.endswith(
         "counts: counts over 8 n-grams, but the vocabulary has 7; give the vocabulary the counts were made with."
     )
@@ -264,7 +361,7 @@ def test_an_unexpected_error_shows_its_kind_and_no_content(work):
         "sys.argv = ['bayesgram', 'vocab', 'public.txt', '-o', 'y.parquet']\n"
         "c.main()"
     )
-    done = starting.run_code(code, cwd=work)
+    done = fork_server.run_code(code, cwd=work)
     assert done.returncode == 1
     assert "unexpected RuntimeError inside bayesgram" in done.stderr
     assert SECRET not in done.stderr
@@ -273,7 +370,9 @@ def test_an_unexpected_error_shows_its_kind_and_no_content(work):
 
 def test_an_ascii_terminal_loses_nothing(work):
     for number, extra in enumerate(((), ("--json",))):
-        done = bayesgram(*release_of("gaussian", f"ascii-{number}", *extra), cwd=work, PYTHONIOENCODING="ascii")
+        done = bayesgram(
+            *release_of("gaussian", f"ascii-{number}", *extra), cwd=work, PYTHONIOENCODING="ascii"
+        )
         assert done.returncode == 0, done.stderr
         assert "PROVED" in done.stdout
 
@@ -287,8 +386,12 @@ def test_a_suspicious_delta_is_warned_about(work):
     assert "δ = 0.9999999 (PROVED, worthless)" in done.stdout
     quiet = bayesgram(*release_of("gaussian", "delta-2", "--delta", 1e-6), cwd=work)
     assert "warning" not in quiet.stderr
-    many = bayesgram(*release_of("gaussian", "delta-3", "--delta", 1e-6, "--expected-users", 1_000_000), cwd=work)
-    assert "stay far below 1/(number of users), at most 1e-07 here." in " ".join(many.stderr.split())
+    many = bayesgram(
+        *release_of("gaussian", "delta-3", "--delta", 1e-6, "--expected-users", 1_000_000), cwd=work
+    )
+    assert "stay far below 1/(number of users), at most 1e-07 here." in " ".join(
+        many.stderr.split()
+    )
     card = json.loads((work / "delta-3" / "card.json").read_text(encoding="utf-8"))
     assert card["expected_users"] == 1_000_000
     assert len(card["warnings"]) == 1
@@ -309,13 +412,18 @@ def test_a_comparison_tells_weak_promises_from_usual_ones(work):
     succeed(*release_of("laplace", "five", "--epsilon", 5), cwd=work)
     command = ("evaluate", "out-laplace", "five", "--against", "counts")
     assert "PROVED, weak" in succeed(*command, cwd=work)
-    assert [row["grade"] for row in json.loads(succeed(*command, "--json", cwd=work))["releases"]] == [None, "weak"]
+    assert [
+        row["grade"] for row in json.loads(succeed(*command, "--json", cwd=work))["releases"]
+    ] == [None, "weak"]
 
 
 def test_a_bound_on_users_that_can_t_be_is_refused(work):
     done = bayesgram(*release_of("gaussian", "none", "--expected-users", 0), cwd=work)
     assert done.returncode == 2
-    assert "--expected-users 0: a public bound on the number of users is a whole number from 1 to" in done.stderr
+    assert (
+        "--expected-users 0: a public bound on the number of users is a whole number from 1 to"
+        in done.stderr
+    )
 
 
 @pytest.mark.unwatched
@@ -324,7 +432,9 @@ def test_a_full_disk_keeps_what_was_there(work):
     succeed(*release_of("laplace", "kept"), cwd=work)
     before = (work / "kept" / "distribution.parquet").read_bytes()
     command = f"ulimit -f 0; exec '{ENTRY}' release counts --vocab vocab.parquet --epsilon 1 -o kept --force"
-    done = subprocess.run(["bash", "-c", command], cwd=work, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=work, capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert "Traceback" not in done.stderr
     assert (work / "kept" / "distribution.parquet").read_bytes() == before
@@ -336,10 +446,31 @@ def ledger_of(work, name):
 
 
 def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(work):
-    create = ("ledger", "create", "--population", "fish fans", "--epsilon", 1, "--delta", 1e-6, "fans.ledger")
+    create = (
+        "ledger",
+        "create",
+        "--population",
+        "fish fans",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "fans.ledger",
+    )
     succeed(*create, cwd=work)
-    charge = ("release", "counts", "--vocab", "vocab.parquet", "--ledger", "fans.ledger", "--delta", 1e-6)
-    card = json.loads(succeed(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))["card"]
+    charge = (
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--ledger",
+        "fans.ledger",
+        "--delta",
+        1e-6,
+    )
+    card = json.loads(succeed(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))[
+        "card"
+    ]
     told = {"population": "fish fans", "entry": 1, "epsilon": 1, "delta": 1e-6}
     assert card["ledger"] == {**told, "ledger": ledger_of(work, "fans.ledger")["identity"]}
     message = fail(*charge, "--epsilon", 0.8, "-o", "too-much", cwd=work, code=1)
@@ -347,12 +478,25 @@ def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(
     assert not (work / "too-much").exists()
     told = ledger_of(work, "fans.ledger")
     assert [entry["state"] for entry in told["entries"]] == ["published"]
-    succeed(*charge, "--epsilon", 0.3, "-o", "small", cwd=work)  # 0.8 and 0.3 by Gaussian composition: below 1
+    succeed(
+        *charge, "--epsilon", 0.3, "-o", "small", cwd=work
+    )  # 0.8 and 0.3 by Gaussian composition: below 1
     assert ledger_of(work, "fans.ledger")["spent_epsilon"] < 1
 
 
 def test_what_is_not_proved_can_not_be_charged(work):
-    succeed("ledger", "create", "--population", "p", "--epsilon", 1, "--delta", 1e-6, "p.ledger", cwd=work)
+    succeed(
+        "ledger",
+        "create",
+        "--population",
+        "p",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "p.ledger",
+        cwd=work,
+    )
     assert "labelled EMPIRICAL, so no ledger can be charged" in fail(
         *release_of("paper", "x", "--ledger", "p.ledger"), cwd=work, code=2
     )
@@ -363,7 +507,18 @@ def test_what_is_not_proved_can_not_be_charged(work):
 
 
 def test_a_release_that_fails_after_its_reservation_stays_spent(work):
-    succeed("ledger", "create", "--population", "q", "--epsilon", 1, "--delta", 1e-6, "q.ledger", cwd=work)
+    succeed(
+        "ledger",
+        "create",
+        "--population",
+        "q",
+        "--epsilon",
+        1,
+        "--delta",
+        1e-6,
+        "q.ledger",
+        cwd=work,
+    )
     code = (
         "import bayesgram.mechanisms.gaussian as g, bayesgram.cli as c, os, sys\n"
         "def die(*a, **k): os.kill(os.getpid(), 9)\n"
@@ -372,7 +527,7 @@ def test_a_release_that_fails_after_its_reservation_stays_spent(work):
         " '--epsilon', '0.5', '--ledger', 'q.ledger', '-o', 'never']\n"
         "c.main()"
     )
-    done = starting.run_code(code, cwd=work)
+    done = fork_server.run_code(code, cwd=work)
     assert done.returncode == -9
     assert not (work / "never").exists()
     assert [entry["state"] for entry in ledger_of(work, "q.ledger")["entries"]] == ["reserved"]

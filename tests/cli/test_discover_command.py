@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import commands
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary
+from helpers import commands
 
 SECRET = "zanzibarsecret"
 USER = "person-of-interest"
@@ -57,7 +57,9 @@ def work(tmp_path_factory):
     inputs = ("private.parquet", "one.parquet", "--vocab", "vocab.parquet")
     Ledger.create(folder / "people.ledger", population="people", budget=Budget(20, 1e-5))
     options = (*BUDGET, "--ledger", "people.ledger", "--plot", "found.svg")
-    (folder / "said").write_text(bayesgram(folder, "discover", *inputs, *options, "-o", "found").stdout)
+    (folder / "said").write_text(
+        bayesgram(folder, "discover", *inputs, *options, "-o", "found").stdout
+    )
     return folder
 
 
@@ -75,8 +77,12 @@ def test_what_many_write_is_found_and_what_one_writes_is_not(work):
 
 def test_the_table_says_how_many_of_which_order_and_how_far_above_the_level(work):
     said, found = (work / "said").read_text(), Discovery.load(work / "found")
-    by_order = ", ".join(f"{int((found.orders == order).sum())} of order {order}" for order in (1, 2, 3))
-    assert f"Found:      {len(found)} new n-grams ({by_order}), each with a noisy weight above" in said
+    by_order = ", ".join(
+        f"{int((found.orders == order).sum())} of order {order}" for order in (1, 2, 3)
+    )
+    assert (
+        f"Found:      {len(found)} new n-grams ({by_order}), each with a noisy weight above" in said
+    )
     assert f"T = {found.level:.1f}" in said
     assert "█" in said
     assert "Ledger:     people, entry 1" in said
@@ -87,7 +93,9 @@ LEDGER = {"population": "people", "entry": 1, "epsilon": 20, "delta": 1e-5}
 
 def test_the_card_has_the_command_and_the_ledger_both_entries(work):
     card = json.loads((work / "found" / "card.json").read_text())
-    assert card["command"].startswith("bayesgram discover private.parquet one.parquet --vocab vocab.parquet")
+    assert card["command"].startswith(
+        "bayesgram discover private.parquet one.parquet --vocab vocab.parquet"
+    )
     assert (card["guarantee"], card["epsilon"]) == ("PROVED", 8)
     assert len(card["ledger"].pop("ledger")) == 32  # the identity of the ledger
     assert card["ledger"] == LEDGER
@@ -104,8 +112,13 @@ def test_the_picture_has_what_was_found_and_no_secret(work):
 def test_count_and_release_go_on_and_every_card_names_the_discovery(work):
     vocab = ("--vocab", "found/vocab.parquet")
     bayesgram(work, "count", "private.parquet", *vocab, "-o", "counts")
-    told = bayesgram(work, "release", "counts", *vocab, "--epsilon", 2, "--delta", 1e-7, "-o", "out")
-    size, new = len(Vocabulary.load(work / "found" / "vocab.parquet")), len(Discovery.load(work / "found"))
+    told = bayesgram(
+        work, "release", "counts", *vocab, "--epsilon", 2, "--delta", 1e-7, "-o", "out"
+    )
+    size, new = (
+        len(Vocabulary.load(work / "found" / "vocab.parquet")),
+        len(Discovery.load(work / "found")),
+    )
     assert (
         f"Vocabulary: {size} n-grams of order 1, 2, 3: public text, and {new} discovered at ε = 8, δ = 1e-06"
         " (PROVED), which adds up with this release"
@@ -114,7 +127,10 @@ def test_count_and_release_go_on_and_every_card_names_the_discovery(work):
     assert table["origin"].to_pylist().count("discovered") == new
     bayesgram(work, "export", "out", "--format", "jsonl", "-o", "out.jsonl")
     rows = [json.loads(line) for line in (work / "out.jsonl").read_text().splitlines()]
-    assert {row["origin"] for row in rows if row["ngram"] in {"lumora", "cat"}} == {"discovered", "public"}
+    assert {row["origin"] for row in rows if row["ngram"] in {"lumora", "cat"}} == {
+        "discovered",
+        "public",
+    }
     bayesgram(work, "report", "found", "out", *vocab, "-o", "report.html")
     page = (work / "report.html").read_text()
     assert page.count("<h3>Discovered</h3>") == 2
@@ -122,7 +138,19 @@ def test_count_and_release_go_on_and_every_card_names_the_discovery(work):
 
 
 def test_as_json(work):
-    options = (*COMMON, *BUDGET[:4], "--rounds", 1, "--orders", "1,2", "--max-new", 3, "--json", "-o", "json")
+    options = (
+        *COMMON,
+        *BUDGET[:4],
+        "--rounds",
+        1,
+        "--orders",
+        "1,2",
+        "--max-new",
+        3,
+        "--json",
+        "-o",
+        "json",
+    )
     told = json.loads(bayesgram(work, "discover", *options).stdout)
     assert told["card"]["settings"] | {"rounds": 1, "max_new": 3} == told["card"]["settings"]
     assert len(told["found"]) == 3
@@ -139,10 +167,23 @@ def test_strings_that_look_like_secrets_are_pointed_at_and_can_be_kept_back(work
     assert json.loads(told)["rows"] == len(rows) == len(Discovery.load(work / "found"))
     assert {row["keep"] for row in rows if "0123" in row["ngram"]} == {"no"}
     told = json.loads(
-        bayesgram(work, "review", "found", "--file", "review.csv", "--drop", "^my ", "-o", "kept", "--json").stdout
+        bayesgram(
+            work,
+            "review",
+            "found",
+            "--file",
+            "review.csv",
+            "--drop",
+            "^my ",
+            "-o",
+            "kept",
+            "--json",
+        ).stdout
     )
     kept = Discovery.load(work / "kept")
-    refused_rows = {row["ngram"] for row in rows if row["keep"] == "no" or row["ngram"].startswith("my ")}
+    refused_rows = {
+        row["ngram"] for row in rows if row["keep"] == "no" or row["ngram"].startswith("my ")
+    }
     assert told == {
         "output": "kept",
         "kept": len(kept),
@@ -163,10 +204,14 @@ def test_strings_that_look_like_secrets_are_pointed_at_and_can_be_kept_back(work
 
 
 def test_what_a_pattern_finds_is_never_written(work):
-    bayesgram(work, "discover", *COMMON, *BUDGET, "--drop", r"\d", "--drop", "flumpy", "-o", "dropped")
+    bayesgram(
+        work, "discover", *COMMON, *BUDGET, "--drop", r"\d", "--drop", "flumpy", "-o", "dropped"
+    )
     found = Discovery.load(work / "dropped")
     assert "lumora" in found.ngrams.to_pylist()
-    assert not any("flumpy" in ngram or "555" in ngram for ngram in found.vocabulary.ngrams.to_pylist())
+    assert not any(
+        "flumpy" in ngram or "555" in ngram for ngram in found.vocabulary.ngrams.to_pylist()
+    )
 
 
 def test_what_contains_a_dropped_word_is_dropped_with_it_and_the_command_says_so(work):
@@ -187,18 +232,33 @@ def test_what_contains_a_dropped_word_is_dropped_with_it_and_the_command_says_so
 
 def test_nothing_found_says_what_it_would_take(work):
     write_private(work / "few.parquet", 5, NEW)
-    options = ("few.parquet", "--vocab", "vocab.parquet", "--epsilon", 1, "--plot", "none.svg", "-o", "nothing")
+    options = (
+        "few.parquet",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        1,
+        "--plot",
+        "none.svg",
+        "-o",
+        "nothing",
+    )
     done = bayesgram(work, "discover", *options)
     said = " ".join(done.stderr.split())
     assert "Found:      0 new n-grams" in done.stdout
-    assert "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = 30.3." in said
+    assert (
+        "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = 30.3."
+        in said
+    )
     assert "it takes about 303 people who write the same one; at ε = 2 about" in said
     assert "Nothing to draw" in said
     assert not (work / "none.svg").exists()
     assert "Nothing of it looks like a secret" in bayesgram(work, "review", "nothing").stderr
     bayesgram(work, "report", "nothing", "-o", "nothing.html")
     assert "Nothing: no n-gram that the vocabulary lacks" in (work / "nothing.html").read_text()
-    assert len(Vocabulary.load(work / "nothing" / "vocab.parquet")) == len(Vocabulary.load(work / "vocab.parquet"))
+    assert len(Vocabulary.load(work / "nothing" / "vocab.parquet")) == len(
+        Vocabulary.load(work / "vocab.parquet")
+    )
 
 
 @pytest.mark.parametrize(
@@ -213,21 +273,33 @@ def test_nothing_found_says_what_it_would_take(work):
             ("--epsilon", 0.001, "--delta", 0.01, "--rounds", 1),
             "--epsilon 0.001: a discovery with --delta 0.01 needs an epsilon above 2·delta = 0.02",
         ),
-        (("--max-new", 0), "--max-new 0: the most n-grams that may come out is a whole number from 1 to 10,000,000."),
+        (
+            ("--max-new", 0),
+            "--max-new 0: the most n-grams that may come out is a whole number from 1 to 10,000,000.",
+        ),
         (
             ("--at-least", 0),
             "--at-least 0: the number of people that it takes at least is a whole number from 1 to 1,000,000.",
         ),
         (("--rounds", 0), "--rounds 0: the number of rounds is a whole number from 1 to 100."),
-        (("--orders", "4"), "--orders 4: the vocabulary lists n-grams of order 1, 2, 3; search among those"),
-        (("--orders", "one"), "--orders 'one': give whole numbers separated by commas, such as 1,2,3."),
+        (
+            ("--orders", "4"),
+            "--orders 4: the vocabulary lists n-grams of order 1, 2, 3; search among those",
+        ),
+        (
+            ("--orders", "one"),
+            "--orders 'one': give whole numbers separated by commas, such as 1,2,3.",
+        ),
         (("--drop", "("), "--drop (: not a regular expression"),
         (("--plot", "found.pdf"), "--plot found.pdf: a picture is a .svg or a .png"),
         (("--ledger", "none.ledger"), "none.ledger"),
         (("--seed", 1, "--ledger", "fresh.ledger"), "--seed 1: a seeded discovery is not private"),
         (("--memory", "much"), "memory"),
         (("--vocab", "uncounted.parquet"), "count"),
-        (("-o", "found"), "found: exists already; choose another --output, or replace it with --force."),
+        (
+            ("-o", "found"),
+            "found: exists already; choose another --output, or replace it with --force.",
+        ),
     ],
 )
 def test_what_won_t_do_is_refused_and_nothing_is_written(work, options, message):
@@ -236,7 +308,9 @@ def test_what_won_t_do_is_refused_and_nothing_is_written(work, options, message)
         pq.write_table(pa.table({"ngram": ["the", "cat"]}), work / "uncounted.parquet")
     given = dict(zip(options[::2], options[1::2], strict=True))
     asked = {"--vocab": "vocab.parquet", "--epsilon": 1, "-o": "refused", **given}
-    said = refused(work, "discover", "private.parquet", *(word for pair in asked.items() for word in pair))
+    said = refused(
+        work, "discover", "private.parquet", *(word for pair in asked.items() for word in pair)
+    )
     assert message in said
     assert not (work / "refused").exists()
     assert not Ledger.open(work / "fresh.ledger").read().reservations
@@ -247,9 +321,19 @@ def test_without_an_epsilon_or_a_text_nothing_is_asked(work):
         work, "discover", *COMMON, "-o", "refused"
     )
     pq.write_table(
-        pa.table({"user": pa.array([], pa.string()), "text": pa.array([], pa.string())}), work / "no.parquet"
+        pa.table({"user": pa.array([], pa.string()), "text": pa.array([], pa.string())}),
+        work / "no.parquet",
     )
-    options = ("--vocab", "vocab.parquet", "--epsilon", 1, "--ledger", "empty.ledger", "-o", "refused")
+    options = (
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        1,
+        "--ledger",
+        "empty.ledger",
+        "-o",
+        "refused",
+    )
     Ledger.create(work / "empty.ledger", population="nobody", budget=Budget(9, 1e-5))
     refused(work, "discover", "no.parquet", *options, code=1)
     assert not Ledger.open(work / "empty.ledger").read().reservations
@@ -260,7 +344,9 @@ def test_a_ledger_whose_first_entry_was_a_release_takes_no_discovery(work):
     bayesgram(work, "count", *COMMON, "-o", "public counts")
     release = ("public counts", "--vocab", "vocab.parquet", "--epsilon", 1, "--delta", 1e-7)
     bayesgram(work, "release", *release, "--ledger", "late.ledger", "-o", "first")
-    said = refused(work, "discover", *COMMON, *BUDGET, "--ledger", "late.ledger", "-o", "refused", code=1)
+    said = refused(
+        work, "discover", *COMMON, *BUDGET, "--ledger", "late.ledger", "-o", "refused", code=1
+    )
     assert "discover" in said
     assert not (work / "refused").exists()
 
@@ -270,11 +356,17 @@ def test_a_ledger_whose_first_entry_was_a_release_takes_no_discovery(work):
     [
         (lambda rows: rows[1:], "has neither yes nor no in the column 'keep'; decide."),
         (lambda rows: [{**row, "keep": "perhaps"} for row in rows], "has neither yes nor no"),
-        (lambda rows: [{"ngram": row["ngram"]} for row in rows], "not the table that this command wrote"),
+        (
+            lambda rows: [{"ngram": row["ngram"]} for row in rows],
+            "not the table that this command wrote",
+        ),
     ],
 )
 def test_a_table_that_does_not_decide_is_refused(work, change, message):
-    rows = [{"keep": "yes", "ngram": ngram} for ngram in Discovery.load(work / "found").ngrams.to_pylist()]
+    rows = [
+        {"keep": "yes", "ngram": ngram}
+        for ngram in Discovery.load(work / "found").ngrams.to_pylist()
+    ]
     changed = change(rows)
     with (work / "odd.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, changed[0])
@@ -285,11 +377,15 @@ def test_a_table_that_does_not_decide_is_refused(work, change, message):
 
 
 def test_review_takes_discoveries_and_serve_takes_none(work):
-    assert "private.parquet: not a discovery (no ngrams.parquet)" in refused(work, "review", "private.parquet")
+    assert "private.parquet: not a discovery (no ngrams.parquet)" in refused(
+        work, "review", "private.parquet"
+    )
     assert "there is no such table; leave --output out" in refused(
         work, "review", "found", "--file", "absent.csv", "-o", "refused"
     )
-    assert "found: a discovery, not a release; `bayesgram report` shows it" in refused(work, "serve", "found")
+    assert "found: a discovery, not a release; `bayesgram report` shows it" in refused(
+        work, "serve", "found"
+    )
     assert "compare releases, and there is none" in refused(
         work, "report", "found", "--vocab", "vocab.parquet", "-o", "refused.html"
     )
@@ -308,6 +404,8 @@ def test_where_nobody_writes_anything_new_the_command_succeeds(work, rounds):
     write_private(work / "nothing-new.parquet", 20, ["the cat", "the dog"])
     out = f"nothing-{rounds}"
     budget = ("--epsilon", 8, "--delta", 1e-6, "--rounds", rounds)
-    said = bayesgram(work, "discover", "nothing-new.parquet", "--vocab", "vocab.parquet", *budget, "-o", out)
+    said = bayesgram(
+        work, "discover", "nothing-new.parquet", "--vocab", "vocab.parquet", *budget, "-o", out
+    )
     assert "Found:      0 new n-grams" in said.stdout
     assert len(Discovery.load(work / out)) == 0

@@ -10,10 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-import commands
-from bayesgram.audit.evaluation import DISCLOSURE, MEASURES, Claim, EvaluatedModel, families, over_epsilon
-from commands import failing, inside, succeed
-from language_models import release_of
+from bayesgram.audit.evaluation import (
+    DISCLOSURE,
+    MEASURES,
+    Claim,
+    EvaluatedModel,
+    families,
+    over_epsilon,
+)
+from helpers import commands
+from helpers.commands import failing, inside, succeed
+from helpers.reference_language_models import release_of
 
 SECRET = "zanzibarmagicpassword"
 TABLE = {("the",): 9.0, ("red",): 5.0, ("fish",): 6.0, ("the", "red"): 4.0, ("red", "fish"): 3.0}
@@ -25,14 +32,20 @@ refused = partial(commands.refused, secret=SECRET)
 def work(tmp_path_factory):
     """Two releases of different ε, a model folder of one, a public model with other words, and texts."""
     folder = tmp_path_factory.mktemp("texts with spaces")
-    vocabulary = bg.Vocabulary.from_public(pa.table({"text": ["the red fish swims", "the fish"]}), order=2)
-    counts = bg.count(pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]}), vocabulary)
+    vocabulary = bg.Vocabulary.from_public(
+        pa.table({"text": ["the red fish swims", "the fish"]}), order=2
+    )
+    counts = bg.count(
+        pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]}), vocabulary
+    )
     for epsilon in (0.5, 2.0):
         made = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7))
         made.save(folder / f"out-{epsilon:g}")
     bg.LanguageModel.open(folder / "out-2").save(folder / "kept")
     bg.LanguageModel.from_release(release_of(TABLE, tokenizer="words")).save(folder / "by hand")
-    bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(folder / "public")
+    bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(
+        folder / "public"
+    )
     (folder / "posts.txt").write_text(f"The red fish swims.\nMy {SECRET} swims.\n")
     pq.write_table(pa.table({"text": ["a fish", "the fish"]}), folder / "reviews.parquet")
     (folder / "a=b.txt").write_text("red fish\n")
@@ -49,7 +62,10 @@ def test_texts_and_models_with_names(work):
     assert told == [("ours", "out-0.5", 0.5), ("ours", "out-2", 2.0), ("public", "public", None)]
     assert not found["same_words"]
     first = found["text"][0]
-    assert [(part["name"], part["share"]) for part in first["by_text"]] == [("posts", 7 / 11), ("reviews", 4 / 11)]
+    assert [(part["name"], part["share"]) for part in first["by_text"]] == [
+        ("posts", 7 / 11),
+        ("reviews", 4 / 11),
+    ]
     assert first["by_frequency"][-1]["name"] == "unknown"
     assert first["by_frequency"][-1]["perplexity"] is None
     texts = {"posts": str(work / "posts.txt"), "reviews": str(work / "reviews.parquet")}
@@ -58,12 +74,29 @@ def test_texts_and_models_with_names(work):
 
 
 def test_tables_for_people(work, capsys):
-    inside("evaluate", "out-0.5", "public", "--text", "posts=posts.txt", "--text", "r=reviews.parquet", cwd=work)
+    inside(
+        "evaluate",
+        "out-0.5",
+        "public",
+        "--text",
+        "posts=posts.txt",
+        "--text",
+        "r=reviews.parquet",
+        cwd=work,
+    )
     shown = capsys.readouterr()
-    for title in ("Held-out text", "Of it, ", "Perplexity, by how", "First suggestion, by how", "Keys saved, by how"):
+    for title in (
+        "Held-out text",
+        "Of it, ",
+        "Perplexity, by how",
+        "First suggestion, by how",
+        "Keys saved, by how",
+    ):
         assert title in shown.out
     told = " ".join(shown.err.split())
-    assert "these models don't know the same words, so that their perplexities don't compare" in told
+    assert (
+        "these models don't know the same words, so that their perplexities don't compare" in told
+    )
     assert "not covered by any ε" in told
     assert SECRET not in shown.out + shown.err
     inside("evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work)
@@ -82,7 +115,14 @@ def test_a_picture(work, tmp_path, capsys):
     inside(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
     capsys.readouterr()
     drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
-    for words in ("out (PROVED)", "public", "keystrokes saved", "not for publication", "Dotted", "don't compare"):
+    for words in (
+        "out (PROVED)",
+        "public",
+        "keystrokes saved",
+        "not for publication",
+        "Dotted",
+        "don't compare",
+    ):
         assert words in drawn
     assert refused(*arguments, "--plot", tmp_path / "over.svg", cwd=work, code=2).endswith(
         "choose another --plot, or replace it with --force."
@@ -126,14 +166,17 @@ def test_texts_that_say_nothing(work):
     )
     both = ("--text", "posts=posts.txt", "--text", "other=foreign.txt")
     told = refused("evaluate", "ours=out-2", *both, cwd=work, code=1)
-    assert told.startswith("ours: knows no word of text 'other'; give text in the language of the model")
+    assert told.startswith(
+        "ours: knows no word of text 'other'; give text in the language of the model"
+    )
 
 
 # Families
 
 
 QUALITY = bg.evaluate_text(
-    {"": bg.LanguageModel.from_counts(pa.array(["red fish"]), [1.0])}, pa.table({"text": ["red fish"]})
+    {"": bg.LanguageModel.from_counts(pa.array(["red fish"]), [1.0])},
+    pa.table({"text": ["red fish"]}),
 )[""]
 
 
@@ -160,7 +203,10 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
     ]
     chart = over_epsilon(models, same_words=True).to_dict()
     assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
-    assert any("Rings" in line and "Dashed" in line and "Dotted" in line for line in chart["title"]["subtitle"])
+    assert any(
+        "Rings" in line and "Dashed" in line and "Dotted" in line
+        for line in chart["title"]["subtitle"]
+    )
 
 
 def test_the_claim_of_a_mixture_is_that_of_its_one_release():

@@ -46,7 +46,12 @@ def test_fields_are_options(typed, said):
 
 
 def test_they_stand_where_the_dataclass_stood():
-    assert list(inspect.signature(with_groups(command)).parameters) == ["path", "size", "name", "loud"]
+    assert list(inspect.signature(with_groups(command)).parameters) == [
+        "path",
+        "size",
+        "name",
+        "loud",
+    ]
 
 
 def test_a_command_without_groups_is_left_alone():

@@ -9,8 +9,8 @@ from bayesgram.lm.arpa import read_arpa, write_arpa
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from commands import bayesgram, refused, succeed
-from language_models import release_of
+from helpers.commands import bayesgram, refused, succeed
+from helpers.reference_language_models import release_of
 
 NEAR = {("red", "fish"): 4.0, ("fish", "swim"): 4.0}
 FAR = {("red", "cat"): 4.0, ("cat", "swim"): 4.0}
@@ -28,7 +28,9 @@ def here(tmp_path):
 def test_mixes_a_release_and_an_arpa_file(here):
     shown = succeed("interpolate", "out", "far.arpa", "--weights", "3,1", "-o", "mixed", cwd=here)
     assert "out 0.7500, far.arpa 0.2500" in shown
-    wanted = interpolate([LanguageModel.open(here / "out"), LanguageModel.load(here / "far")], [0.75, 0.25])
+    wanted = interpolate(
+        [LanguageModel.open(here / "out"), LanguageModel.load(here / "far")], [0.75, 0.25]
+    )
     found = LanguageModel.load(here / "mixed")
     assert found.score("red fish swim") == wanted.score("red fish swim")
     assert [part["model"] for part in found.about["interpolated"]] == ["out", "far.arpa"]
@@ -37,7 +39,17 @@ def test_mixes_a_release_and_an_arpa_file(here):
 
 def test_tunes_and_writes_arpa(here):
     report = json.loads(
-        succeed("interpolate", "far", "out", "--tune", "public.txt", "-o", "mixed.arpa.gz", "--json", cwd=here)
+        succeed(
+            "interpolate",
+            "far",
+            "out",
+            "--tune",
+            "public.txt",
+            "-o",
+            "mixed.arpa.gz",
+            "--json",
+            cwd=here,
+        )
     )
     assert report["weights"]["out"] > 0.9
     assert math.fsum(report["weights"].values()) == pytest.approx(1)
@@ -47,7 +59,10 @@ def test_tunes_and_writes_arpa(here):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--weights", "1,x"], "--weights '1,x': give numbers separated by commas, such as 0.6,0.4."),
+        (
+            ["--weights", "1,x"],
+            "--weights '1,x': give numbers separated by commas, such as 0.6,0.4.",
+        ),
         (["--weights", "1"], "weights: 1 for 2 models; give one for each."),
         (["--weights", "1,-1"], "--weights 1, -1: each is a number from 0, and one is above 0."),
         (

@@ -11,10 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-import commands
-import fish
-from commands import bayesgram, failing, inside, succeed
-from language_models import START, release_of
+from helpers import commands, fish_text
+from helpers.commands import bayesgram, failing, inside, succeed
+from helpers.reference_language_models import START, release_of
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
@@ -27,9 +26,9 @@ refused = partial(commands.refused, secret=SECRET)
 def work(tmp_path_factory):
     """A folder with public text, private messages, counts, a release, and a release of several orders."""
     folder = tmp_path_factory.mktemp("models with spaces")
-    (folder / "public.txt").write_text(fish.PUBLIC)
+    (folder / "public.txt").write_text(fish_text.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = fish.phrases(SECRET)
+    phrases = fish_text.phrases(SECRET)
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     messages = pa.table({"user": [f"person-{n}" for n in rng.integers(0, 40, 300)], "text": texts})
     pq.write_table(pa.table({"body": texts[:50]}), folder / "held out.parquet")
@@ -38,7 +37,9 @@ def work(tmp_path_factory):
         vocabulary.save(folder / f"{name}.parquet")
         counts = bg.count(messages, vocabulary)
         bg.save_counts(counts, vocabulary, folder / f"{name} counts")
-        bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7)).save(folder / f"{name} out")
+        bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7)).save(
+            folder / f"{name} out"
+        )
     table = {
         ("the",): 9.0,
         ("red",): 5.0,
@@ -53,7 +54,9 @@ def work(tmp_path_factory):
 
 def test_from_release_to_arpa_to_model(work, tmp_path):
     arpa, model = tmp_path / "model.arpa.gz", tmp_path / "model"
-    exported = json.loads(succeed("export", "vocab out", "--format", "arpa", "-o", arpa, "--json", cwd=work))
+    exported = json.loads(
+        succeed("export", "vocab out", "--format", "arpa", "-o", arpa, "--json", cwd=work)
+    )
     assert exported["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
     assert gzip.decompress(arpa.read_bytes()).startswith(b"\\data\\\nngram 1=")
     imported = json.loads(succeed("import", arpa, "-o", model, "--json", cwd=work))
@@ -102,9 +105,20 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
     assert "Red" in plain
     assert "zanzibar" not in plain
     assert {"red", "zanzibar"} <= set(cached)
-    assert refused(*asked, "--cache", "1", cwd=tmp_path, code=2).startswith("--cache 1.0: the share of the words")
+    assert refused(*asked, "--cache", "1", cwd=tmp_path, code=2).startswith(
+        "--cache 1.0: the share of the words"
+    )
     message = refused(
-        "export", work / "several", "--format", "arpa", "--case-from", "names.txt", "-o", "x.arpa", cwd=tmp_path, code=2
+        "export",
+        work / "several",
+        "--format",
+        "arpa",
+        "--case-from",
+        "names.txt",
+        "-o",
+        "x.arpa",
+        cwd=tmp_path,
+        code=2,
     )
     assert message == "--case-from is for model folders, not for --format arpa; leave it out."
 
@@ -112,7 +126,9 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
 def test_tables(work, tmp_path):
     for kind in ("tsv", "jsonl", "parquet"):
         inside("export", "several", "--format", kind, "-o", tmp_path / kind, cwd=work)
-    assert (tmp_path / "tsv").read_text() == "fish\t6\nred\t5\nthe\t9\n<s> the\t5\nthe red\t4\nthe red fish\t3\n"
+    assert (
+        tmp_path / "tsv"
+    ).read_text() == "fish\t6\nred\t5\nthe\t9\n<s> the\t5\nthe red\t4\nthe red fish\t3\n"
     lines = [json.loads(line) for line in (tmp_path / "jsonl").read_text().splitlines()]
     assert lines[0] == {"ngram": "fish", "probability": 0.3, "count": 6.0}
     table = pq.read_table(tmp_path / "parquet")
@@ -127,10 +143,16 @@ def words(tmp_path_factory):
     """A release of words and pairs of words, with its vocabulary."""
     folder = tmp_path_factory.mktemp("words")
     public = pa.table({"text": ["the red fish swims", "the blue fish sleeps"] * 50})
-    vocabulary = bg.Vocabulary.from_public(public, order=[1, 2], size=50, tokenizer=bg.Tokenizer(boundaries=True))
+    vocabulary = bg.Vocabulary.from_public(
+        public, order=[1, 2], size=50, tokenizer=bg.Tokenizer(boundaries=True)
+    )
     vocabulary.save(folder / "vocab.parquet")
-    messages = pa.table({"user": list(range(2000)), "text": ["blue fish swims", f"blue {SECRET}"] * 1000})
-    release = bg.release(bg.count(messages, vocabulary), vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7))
+    messages = pa.table(
+        {"user": list(range(2000)), "text": ["blue fish swims", f"blue {SECRET}"] * 1000}
+    )
+    release = bg.release(
+        bg.count(messages, vocabulary), vocabulary, bg.Posterior(), bg.Budget(1.0, 1e-7)
+    )
     release.save(folder / "out")
     return folder
 
@@ -138,26 +160,53 @@ def words(tmp_path_factory):
 def test_a_biasing_list(words, tmp_path):
     told = json.loads(
         succeed(
-            "export", "out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "b", "--json", cwd=words
+            "export",
+            "out",
+            "--format",
+            "bias",
+            "--vocab",
+            "vocab.parquet",
+            "-o",
+            tmp_path / "b",
+            "--json",
+            cwd=words,
         )
     )
     assert told["words"] == 6
     assert told["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
     rows = [line.split("\t") for line in (tmp_path / "b").read_text(encoding="utf-8").splitlines()]
-    release, vocabulary = bg.Release.load(words / "out"), bg.Vocabulary.load(words / "vocab.parquet")
+    release, vocabulary = (
+        bg.Release.load(words / "out"),
+        bg.Vocabulary.load(words / "vocab.parquet"),
+    )
     theta, pi = (
-        dict(zip(release.ngrams.to_pylist(), p, strict=True)) for p in (release.probabilities, vocabulary.prior)
+        dict(zip(release.ngrams.to_pylist(), p, strict=True))
+        for p in (release.probabilities, vocabulary.prior)
     )
     logs = {word: np.log(max(theta[word] / pi[word], 1e-4)) for word in theta}
     for word, ratio in rows:
         assert float(ratio) == pytest.approx(logs[word], rel=1e-4)
     assert {word for word, _ in rows} == {"the", "red", "fish", "swims", "blue", "sleeps"}
-    useful = [abs(theta[word] - pi[word]) * abs(logs[word]) for word, _ in rows]  # as in the list, before rounding
+    useful = [
+        abs(theta[word] - pi[word]) * abs(logs[word]) for word, _ in rows
+    ]  # as in the list, before rounding
     assert useful == sorted(useful, reverse=True)
     inside(
-        "export", "out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "2", "--prune", 2, cwd=words
+        "export",
+        "out",
+        "--format",
+        "bias",
+        "--vocab",
+        "vocab.parquet",
+        "-o",
+        tmp_path / "2",
+        "--prune",
+        2,
+        cwd=words,
     )
-    assert (tmp_path / "2").read_text(encoding="utf-8").splitlines() == ["\t".join(row) for row in rows[:2]]
+    assert (tmp_path / "2").read_text(encoding="utf-8").splitlines() == [
+        "\t".join(row) for row in rows[:2]
+    ]
 
 
 def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
@@ -168,15 +217,40 @@ def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
     message = refused(*bias, "--vocab", "vocab.parquet", "--prune", 0, cwd=words, code=2)
     assert message.startswith("--prune 0: the number of words is a whole number from 1")
     message = refused(*bias, "--vocab", "vocab.parquet", "--source", "x", cwd=words, code=2)
-    assert message == "--source x: is for public models, and --format bias is of a release; leave it out."
+    assert (
+        message
+        == "--source x: is for public models, and --format bias is of a release; leave it out."
+    )
     message = refused(*bias, "--vocab", "vocab.parquet", "--max-size", "1MB", cwd=words, code=2)
-    assert message == "--quantize and --max-size are for --format model, not for bias; leave them out."
+    assert (
+        message == "--quantize and --max-size are for --format model, not for bias; leave them out."
+    )
     message = refused(
-        "export", "out", "--format", "tsv", "--vocab", "vocab.parquet", "-o", tmp_path / "b", cwd=words, code=2
+        "export",
+        "out",
+        "--format",
+        "tsv",
+        "--vocab",
+        "vocab.parquet",
+        "-o",
+        tmp_path / "b",
+        cwd=words,
+        code=2,
     )
     assert message == "--vocab is for --format bias, not for --format tsv; leave it out."
-    only_pairs = ("export", "vocab out", "--format", "bias", "--vocab", "vocab.parquet", "-o", tmp_path / "b")
-    assert refused(*only_pairs, cwd=work, code=2).startswith("the release has no single words (order 1)")
+    only_pairs = (
+        "export",
+        "vocab out",
+        "--format",
+        "bias",
+        "--vocab",
+        "vocab.parquet",
+        "-o",
+        tmp_path / "b",
+    )
+    assert refused(*only_pairs, cwd=work, code=2).startswith(
+        "the release has no single words (order 1)"
+    )
     assert not (tmp_path / "b").exists()
 
 
@@ -189,13 +263,32 @@ def test_a_table_without_totals_counts_per_million(work, tmp_path):
 def test_pruned(work, tmp_path, capsys):
     sizes = {}
     for name, extra in (("whole", []), ("small", ["--prune", 12])):
-        inside("export", "vocab out", "--format", "arpa", "-o", tmp_path / name, "--json", *extra, cwd=work)
+        inside(
+            "export",
+            "vocab out",
+            "--format",
+            "arpa",
+            "-o",
+            tmp_path / name,
+            "--json",
+            *extra,
+            cwd=work,
+        )
         sizes[name] = json.loads(capsys.readouterr().out)["ngrams"]
     assert sum(sizes["small"]) == 12 < sum(sizes["whole"])
 
 
 def test_a_vocabulary_is_no_public_model(work, tmp_path):
-    given = ("export", "vocab out", "--public", "vocab.parquet", "--format", "arpa", "-o", tmp_path / "model.arpa")
+    given = (
+        "export",
+        "vocab out",
+        "--public",
+        "vocab.parquet",
+        "--format",
+        "arpa",
+        "-o",
+        tmp_path / "model.arpa",
+    )
     assert "not a public model" in refused(*given, cwd=work, code=2)
     assert not (tmp_path / "model.arpa").exists()
 
@@ -203,7 +296,10 @@ def test_a_vocabulary_is_no_public_model(work, tmp_path):
 def test_a_model_of_so_many_bytes(tmp_path, capsys):
     """As large as was allowed, and of use."""
     rng = np.random.default_rng(3)
-    table = {("the", f"w{a}", f"w{b}"): float(rng.integers(1, 50)) for a, b in rng.integers(0, 90, (9000, 2)).tolist()}
+    table = {
+        ("the", f"w{a}", f"w{b}"): float(rng.integers(1, 50))
+        for a, b in rng.integers(0, 90, (9000, 2)).tolist()
+    }
     release_of(table, tokenizer="words").save(tmp_path / "out")
 
     def export(name, *extra):
@@ -227,10 +323,33 @@ def test_a_model_of_so_many_bytes(tmp_path, capsys):
 
 
 def test_sizes_through_the_program(work, tmp_path):
-    told = fail("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", "1KB", cwd=work, code=2)
-    smallest = re.search(r"--max-size 1KB: the smallest model of these 6 words takes (\d+KB); allow that much,", told)
+    told = fail(
+        "export",
+        "several",
+        "--format",
+        "model",
+        "-o",
+        tmp_path / "x",
+        "--max-size",
+        "1KB",
+        cwd=work,
+        code=2,
+    )
+    smallest = re.search(
+        r"--max-size 1KB: the smallest model of these 6 words takes (\d+KB); allow that much,", told
+    )
     assert not (tmp_path / "x").exists()
-    arguments = ("export", "several", "--format", "model", "-o", tmp_path / "x", "--max-size", smallest[1], "--json")
+    arguments = (
+        "export",
+        "several",
+        "--format",
+        "model",
+        "-o",
+        tmp_path / "x",
+        "--max-size",
+        smallest[1],
+        "--json",
+    )
     done = json.loads(succeed(*arguments, cwd=work))
     assert done["bytes"] <= 1000 * int(smallest[1].removesuffix("KB"))
 
@@ -251,9 +370,16 @@ def test_evaluate_on_text(work, tmp_path, capsys):
     assert "not for publication" in found["warning"]
     assert [row["release"] for row in found["releases"]] == ["public text alone", "vocab out"]
     rows = {row.pop("model"): row for row in found["text"]}
-    names = ["public text alone", "private counts (not for publication)", "vocab out", str(tmp_path / "model.arpa")]
+    names = [
+        "public text alone",
+        "private counts (not for publication)",
+        "vocab out",
+        str(tmp_path / "model.arpa"),
+    ]
     assert list(rows) == names
-    told = [{name: row.pop(name) for name in ("name", "epsilon", "guarantee")} for row in rows.values()]
+    told = [
+        {name: row.pop(name) for name in ("name", "epsilon", "guarantee")} for row in rows.values()
+    ]
     assert told[2] == {"name": "vocab out", "epsilon": 1.0, "guarantee": "PROVED"}
     assert told[3] == {"name": "model.arpa", "epsilon": None, "guarantee": None}
     assert rows["vocab out"] == rows[names[-1]]
@@ -277,7 +403,10 @@ def test_evaluate_on_text(work, tmp_path, capsys):
         "--json",
         cwd=work,
     )
-    assert json.loads(capsys.readouterr().out)["text"][0]["model"] == "private counts (not for publication)"
+    assert (
+        json.loads(capsys.readouterr().out)["text"][0]["model"]
+        == "private counts (not for publication)"
+    )
 
 
 def test_divergence_of_several_orders_is_that_of_the_longest(tmp_path, capsys):

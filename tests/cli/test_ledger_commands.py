@@ -12,7 +12,7 @@ from bayesgram.cli.ledger import ledger_app
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import read_ledger
-from commands import bayesgram
+from helpers.commands import bayesgram
 
 CREATE = ("create", "--population", "app users", "--epsilon", 1, "--delta", "1e-6")
 
@@ -38,7 +38,10 @@ def test_a_budget_that_protects_nobody_is_warned_about(tmp_path):
     weak = ("create", "--population", "app users", "--epsilon", 20, "--delta", 0)
     done = bayesgram_ledger(*weak, "a.ledger", cwd=tmp_path)
     assert done.returncode == 0
-    assert "warning: Worthless: ε = 20 allows odds to change by a factor of 4.9e+08: PROVED" in done.stderr
+    assert (
+        "warning: Worthless: ε = 20 allows odds to change by a factor of 4.9e+08: PROVED"
+        in done.stderr
+    )
     assert len(json.loads(succeed(*weak, "b.ledger", "--json", cwd=tmp_path))["warnings"]) == 1
     assert bayesgram_ledger(*CREATE, "c.ledger", cwd=tmp_path).stderr == ""
 
@@ -49,10 +52,25 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder with spaces")
     succeed(*CREATE, "app.ledger", cwd=folder)
     ledger = Ledger.open(folder / "app.ledger")
-    ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian", "epsilon": 0.5, "delta": 1e-7, "output": "out [b]1"})
-    ledger.reserve(Spend(pure_epsilon=0.1), {"mechanism": "laplace", "epsilon": 0.1, "output": "\x1b[2Jout"})
+    ledger.reserve(
+        Spend.gaussian(10.0),
+        {"mechanism": "gaussian", "epsilon": 0.5, "delta": 1e-7, "output": "out [b]1"},
+    )
+    ledger.reserve(
+        Spend(pure_epsilon=0.1), {"mechanism": "laplace", "epsilon": 0.1, "output": "\x1b[2Jout"}
+    )
     ledger.complete(1)
-    succeed("create", "--population", "web users", "--epsilon", 2, "--delta", 0, "web.ledger", cwd=folder)
+    succeed(
+        "create",
+        "--population",
+        "web users",
+        "--epsilon",
+        2,
+        "--delta",
+        0,
+        "web.ledger",
+        cwd=folder,
+    )
     (folder / "notes.txt").write_text("nothing")
     return folder
 
@@ -70,15 +88,23 @@ def test_create_makes_a_private_file_and_says_what_it_is(tmp_path):
         "warnings": [],
     }
     assert (tmp_path / "new.ledger").stat().st_mode & 0o777 == 0o600
-    assert "exists already, and a ledger is never replaced" in fail(*CREATE, "new.ledger", cwd=tmp_path, code=2)
+    assert "exists already, and a ledger is never replaced" in fail(
+        *CREATE, "new.ledger", cwd=tmp_path, code=2
+    )
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--population", "p", "--epsilon", 0, "--delta", 0), "--epsilon 0.0: give a number from 1e-05 to 100"),
+        (
+            ("--population", "p", "--epsilon", 0, "--delta", 0),
+            "--epsilon 0.0: give a number from 1e-05 to 100",
+        ),
         (("--population", "p", "--epsilon", 1, "--delta", 1), "--delta 1.0: give 0, or a number"),
-        (("--population", "a\nb", "--epsilon", 1, "--delta", 0), r"--population 'a\nb': a name has 1 to 200 printable"),
+        (
+            ("--population", "a\nb", "--epsilon", 1, "--delta", 0),
+            r"--population 'a\nb': a name has 1 to 200 printable",
+        ),
         (("--epsilon", 1, "--delta", 0), "Missing option '--population'"),
     ],
 )
@@ -91,7 +117,11 @@ def test_show_tells_what_was_reserved_and_what_is_left(work):
     shown = succeed("show", "app.ledger", cwd=work)
     assert "Ledger of app users" in shown
     assert "\x1b" not in shown
-    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in shown.splitlines() if line.startswith("│")]
+    rows = [
+        [cell.strip() for cell in line.split("│")[1:-1]]
+        for line in shown.splitlines()
+        if line.startswith("│")
+    ]
     assert [[row[0], *row[2:]] for row in rows] == [
         ["1", "gaussian", "0.5", "1e-07", "published", "out [b]1"],
         ["2", "laplace", "0.1", "–", "reserved", "�[2Jout"],
@@ -104,7 +134,9 @@ def test_show_tells_what_was_reserved_and_what_is_left(work):
 
 def test_show_for_machines(work):
     told = json.loads(succeed("show", "app.ledger", "--json", cwd=work))
-    assert told["spent_epsilon"] == composed_epsilon([Spend.gaussian(10.0), Spend(pure_epsilon=0.1)], 1e-6)
+    assert told["spent_epsilon"] == composed_epsilon(
+        [Spend.gaussian(10.0), Spend(pure_epsilon=0.1)], 1e-6
+    )
     assert 0 < told["left_pure_epsilon"] < told["left_gaussian_epsilon"] < 1
     assert (told["population"], told["epsilon"], told["delta"]) == ("app users", 1.0, 1e-6)
     assert (told["reservations"], told["unpublished"], told["last_number"]) == (2, 1, 3)
@@ -118,7 +150,11 @@ def test_show_for_machines(work):
     assert "spent_failure" not in told
     assert "left_failure" not in told
     assert (told["format"], told["note"]) == (3, None)
-    assert (first["number"], first["state"], first["description"]["mechanism"]) == (1, "published", "gaussian")
+    assert (first["number"], first["state"], first["description"]["mechanism"]) == (
+        1,
+        "published",
+        "gaussian",
+    )
 
 
 def test_discoveries_are_shown_with_their_chance_to_fail(tmp_path):
@@ -127,7 +163,9 @@ def test_discoveries_are_shown_with_their_chance_to_fail(tmp_path):
     assert new["left_failure"] == 2.5e-7
     assert "spent_failure" not in new
     ledger = Ledger.open(tmp_path / "app.ledger")
-    ledger.reserve(Spend.gaussian(10.0, failure=1e-7), {"mechanism": "discover", "epsilon": 0.5, "delta": 4e-7})
+    ledger.reserve(
+        Spend.gaussian(10.0, failure=1e-7), {"mechanism": "discover", "epsilon": 0.5, "delta": 4e-7}
+    )
     ledger.reserve(Spend.gaussian(10.0), {"mechanism": "gaussian"})
     shown = succeed("show", "app.ledger", cwd=tmp_path)
     assert "failures:  with probability 1e-07 together; 1.5e-07 of a quarter of δ is left" in shown
@@ -135,13 +173,19 @@ def test_discoveries_are_shown_with_their_chance_to_fail(tmp_path):
     assert (told["spent_failure"], told["left_failure"]) == (1e-7, pytest.approx(1.5e-7))
     assert [entry["spend"].get("failure") for entry in told["entries"]] == [1e-7, None]
     (row,) = json.loads(succeed("list", ".", "--json", cwd=tmp_path))["ledgers"]
-    assert (row["spent_failure"], row["left_failure"]) == (told["spent_failure"], told["left_failure"])
+    assert (row["spent_failure"], row["left_failure"]) == (
+        told["spent_failure"],
+        told["left_failure"],
+    )
 
 
 def test_list_takes_files_folders_and_patterns(work):
     for arguments in (["app.ledger", "web.ledger"], [".", "app.ledger"], [work / "*.ledger"]):
         told = json.loads(succeed("list", *arguments, "--json", cwd=work))["ledgers"]
-        assert [(row["population"], row["problem"]) for row in told] == [("app users", None), ("web users", None)]
+        assert [(row["population"], row["problem"]) for row in told] == [
+            ("app users", None),
+            ("web users", None),
+        ]
     shown = succeed("list", ".", cwd=work)
     assert [line.split("│")[2].strip() for line in shown.splitlines() if line.startswith("│")] == [
         "app users",
@@ -157,14 +201,19 @@ def test_list_shows_the_sound_ones_and_fails_for_a_broken_one(work, tmp_path):
     assert done.returncode == 1
     assert "app users" in done.stdout
     assert "refused" in done.stdout
-    assert "web.ledger: this ledger was edited or damaged and is refused (its header was changed)" in done.stderr
+    assert (
+        "web.ledger: this ledger was edited or damaged and is refused (its header was changed)"
+        in done.stderr
+    )
     assert "(its header was changed)" in fail("show", "web.ledger", cwd=tmp_path, code=1)
 
 
 def test_list_notices_copies_of_one_ledger(work, tmp_path):
     for name in ("a", "b"):
         shutil.copy(work / "app.ledger", tmp_path / name)
-    assert "a: is one of 2 copies of one ledger; keep the longest" in fail("list", ".", cwd=tmp_path, code=1)
+    assert "a: is one of 2 copies of one ledger; keep the longest" in fail(
+        "list", ".", cwd=tmp_path, code=1
+    )
 
 
 def test_things_that_are_no_ledgers(work, tmp_path):
@@ -186,4 +235,9 @@ def test_every_command_is_explained(name):
 @pytest.mark.unwatched
 def test_nothing_heavy_is_loaded_for_help():
     code = "import sys; import bayesgram.cli.ledger; print([m for m in ('scipy', 'sqlite3', 'dp_accounting') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

@@ -7,14 +7,16 @@ import pytest
 
 from bayesgram.cli import console
 from bayesgram.demo import pipeline
-from bayesgram.demo.population import Population
-from commands import bayesgram, refused, succeed
+from bayesgram.synthetic.population import Population
+from helpers.commands import bayesgram, refused, succeed
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
-    (folder / "public.txt").write_text("the red fish swims\nthe blue fish sleeps\n" * 50, encoding="utf-8")
+    (folder / "public.txt").write_text(
+        "the red fish swims\nthe blue fish sleeps\n" * 50, encoding="utf-8"
+    )
     rows = "\n".join(json.dumps({"user": n, "text": "the red fish"}) for n in range(150))
     (folder / "private.jsonl").write_text(rows + "\n", encoding="utf-8")
     succeed("vocab", "public.txt", "--order", 2, "--size", 50, "-o", "vocab.parquet", cwd=folder)
@@ -53,14 +55,21 @@ def test_a_result_that_tells_of_problems_is_the_only_document(work):
 
 
 def test_numbers_are_numbers_and_rounded(work):
-    told = json.loads(succeed("count", "private.jsonl", "--vocab", "vocab.parquet", "-o", "again", "--json", cwd=work))
+    told = json.loads(
+        succeed(
+            "count", "private.jsonl", "--vocab", "vocab.parquet", "-o", "again", "--json", cwd=work
+        )
+    )
     assert (told["users"], told["nonzeros"]) == (150, 300)
     assert told["rounded"] == console.ROUNDING
 
 
 def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
     arguments = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 5)
-    loud, quiet = (bayesgram(*arguments, *more, cwd=work) for more in (("-o", "loud"), ("-o", "quiet", "--quiet")))
+    loud, quiet = (
+        bayesgram(*arguments, *more, cwd=work)
+        for more in (("-o", "loud"), ("-o", "quiet", "--quiet"))
+    )
     assert "Releasing by posterior" in loud.stderr
     assert quiet.stderr.startswith("warning: Weak: ε = 5")
     assert "Releasing" not in quiet.stderr
@@ -69,13 +78,17 @@ def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
 
 
 def test_quiet_still_says_what_is_not_for_publication(work):
-    succeed("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "judged", cwd=work)
+    succeed(
+        "release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "judged", cwd=work
+    )
     said = bayesgram("evaluate", "judged", "--against", "counts", "--quiet", cwd=work).stderr
     assert said.startswith("These numbers are computed from private data without noise")
 
 
 def test_the_card_is_for_people(work):
-    shown = succeed("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "told", cwd=work)
+    shown = succeed(
+        "release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "told", cwd=work
+    )
     for word in ("None", "slack", "multiplier"):
         assert word not in shown
     details = json.loads((work / "told" / "card.json").read_text())["details"]
@@ -83,8 +96,25 @@ def test_the_card_is_for_people(work):
 
 
 def test_tables_fit_a_terminal(work):
-    succeed("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "out-of-posterior", cwd=work)
-    text = ("--text", "held-out=public.txt", "--text", "again=private.jsonl", "--vocab", "vocab.parquet")
+    succeed(
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        1,
+        "-o",
+        "out-of-posterior",
+        cwd=work,
+    )
+    text = (
+        "--text",
+        "held-out=public.txt",
+        "--text",
+        "again=private.jsonl",
+        "--vocab",
+        "vocab.parquet",
+    )
     make = ("--population", "everybody who uses the app", "--epsilon", 3, "--delta", 1e-6)
     succeed("ledger", "create", *make, "everybody.ledger", cwd=work)
     tables = [
@@ -101,7 +131,9 @@ def test_tables_fit_a_terminal(work):
 
 
 def test_completion_is_offered(work):
-    done = bayesgram("--show-completion", "bash", cwd=work, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1")
+    done = bayesgram(
+        "--show-completion", "bash", cwd=work, _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION="1"
+    )
     assert (done.returncode, "complete -o default -F" in done.stdout) == (0, True)
 
 
@@ -146,19 +178,22 @@ def test_steps_are_one_bar(capsys):
     ids=lambda arguments: arguments[0],
 )
 def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
-    assert "nowhere does not exist; make it first." in refused(*arguments, "-o", "nowhere/x", cwd=tmp_path)
+    assert "nowhere does not exist; make it first." in refused(
+        *arguments, "-o", "nowhere/x", cwd=tmp_path
+    )
 
 
 def test_the_demo_says_a_command_that_can_be_typed(monkeypatch, tmp_path):
+    from bayesgram.cli import demo
 
     beside = tmp_path / "bin" / "bayesgram"
     beside.parent.mkdir()
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(pipeline.sys, "executable", str(beside.with_name("python")))
+    monkeypatch.setattr(demo.sys, "executable", str(beside.with_name("python")))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert pipeline._command() == "bin/python -m bayesgram"
+    assert demo._command() == "bin/python -m bayesgram"
     beside.write_text("")
-    assert pipeline._command() == "bin/bayesgram"
+    assert demo._command() == "bin/bayesgram"
     beside.chmod(0o755)
     monkeypatch.setenv("PATH", str(beside.parent))
-    assert pipeline._command() == "bayesgram"
+    assert demo._command() == "bayesgram"

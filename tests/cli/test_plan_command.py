@@ -11,7 +11,7 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from commands import bayesgram, inside, refused
+from helpers.commands import bayesgram, inside, refused
 
 PLAN = ("plan", "--vocab", "vocab.parquet", "--users", 100000, "--draws", 1)
 
@@ -55,7 +55,9 @@ def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
     before = (work / "a.ledger").read_bytes()
     inside(*PLAN, "--known", "80%", "--ledger", "a.ledger", cwd=work)
     shown = " ".join(capsys.readouterr().out.split())
-    assert "reaches 80% of what people write known within a factor of 2, by this simulation" in shown
+    assert (
+        "reaches 80% of what people write known within a factor of 2, by this simulation" in shown
+    )
     assert "→" in shown
     assert (work / "a.ledger").read_bytes() == before
 
@@ -84,4 +86,6 @@ def test_wrong_use(work, more, words):
 def test_an_overspent_ledger(work):
     spent = Ledger.create(work / "spent.ledger", population="p", budget=Budget(1, 1e-6))
     spent.reserve(calibrate_gaussian(spent.budget, coordinates=100, units=1 << 30).spend, {})
-    assert "nothing is left of the ledger of 'p'" in refused(*PLAN, "--ledger", "spent.ledger", cwd=work, code=1)
+    assert "nothing is left of the ledger of 'p'" in refused(
+        *PLAN, "--ledger", "spent.ledger", cwd=work, code=1
+    )

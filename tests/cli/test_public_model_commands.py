@@ -9,7 +9,7 @@ from bayesgram.lm.arpa import read_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from commands import failing, inside, refused, succeed
+from helpers.commands import failing, inside, refused, succeed
 
 fail = partial(failing, secret="\0")
 
@@ -17,7 +17,9 @@ fail = partial(failing, secret="\0")
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("public model")
-    (folder / "wiki.txt").write_text("the red fish swims. the blue fish sleeps.\nthe green fish swims.\n")
+    (folder / "wiki.txt").write_text(
+        "the red fish swims. the blue fish sleeps.\nthe green fish swims.\n"
+    )
     (folder / "talk.txt").write_text("i like the red fish\n")
     given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--orders", "1,2", "--json")
     said = succeed(*given, "-o", "vocab.parquet", "--model", "public.model", cwd=folder)
@@ -27,24 +29,46 @@ def work(tmp_path_factory):
 
 def test_the_model_stands_beside_the_vocabulary(work):
     told = json.loads((work / "said.json").read_text())
-    vocabulary, model = Vocabulary.load(work / "vocab.parquet"), PublicModel.load(work / "public.model")
+    vocabulary, model = (
+        Vocabulary.load(work / "vocab.parquet"),
+        PublicModel.load(work / "public.model"),
+    )
     assert told["model"] == "public.model"
     assert told["model_ngrams"] == model.sizes
     assert model.source_names == vocabulary.source_names
-    again = PublicModel.from_public(vocabulary, {name: str(work / f"{name}.txt") for name in ("wiki", "talk")})
+    again = PublicModel.from_public(
+        vocabulary, {name: str(work / f"{name}.txt") for name in ("wiki", "talk")}
+    )
     assert again.sizes == model.sizes
     assert again["talk"].score("the red fish") == model["talk"].score("the red fish")
 
 
 def test_options_of_the_model(work, tmp_path):
-    given = ("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v.parquet", "--model", tmp_path / "m")
+    given = (
+        "vocab",
+        "wiki.txt",
+        "--order",
+        1,
+        "-o",
+        tmp_path / "v.parquet",
+        "--model",
+        tmp_path / "m",
+    )
     inside(*given, "--model-order", 4, cwd=work)
     whole = PublicModel.load(tmp_path / "m")
     assert whole.order == 4
     inside(*given, "--model-order", 4, "--model-size", 12, "--force", cwd=work)
     assert sum(PublicModel.load(tmp_path / "m")["public"].sizes) == 12
     inside(
-        "vocab", "wiki.txt", "--list", tmp_path / "v.parquet", "-o", tmp_path / "l", "--model", tmp_path / "n", cwd=work
+        "vocab",
+        "wiki.txt",
+        "--list",
+        tmp_path / "v.parquet",
+        "-o",
+        tmp_path / "l",
+        "--model",
+        tmp_path / "n",
+        cwd=work,
     )
     assert PublicModel.load(tmp_path / "n").order == 3
 
@@ -61,9 +85,26 @@ def test_export_of_one_source(work, tmp_path):
     assert told["source"] == "wiki"
     assert told["ngrams"] == model.sizes
     assert read_arpa(tmp_path / "wiki.arpa").score("the red fish") == model.score("the red fish")
-    inside("export", "public.model", "--source", "talk", "--format", "model", "-o", tmp_path / "talk", cwd=work)
     inside(
-        "vocab", f"a={tmp_path / 'talk'}", f"b={tmp_path / 'wiki.arpa'}", "-o", tmp_path / "v", "--order", 2, cwd=work
+        "export",
+        "public.model",
+        "--source",
+        "talk",
+        "--format",
+        "model",
+        "-o",
+        tmp_path / "talk",
+        cwd=work,
+    )
+    inside(
+        "vocab",
+        f"a={tmp_path / 'talk'}",
+        f"b={tmp_path / 'wiki.arpa'}",
+        "-o",
+        tmp_path / "v",
+        "--order",
+        2,
+        cwd=work,
     )
     assert Vocabulary.load(tmp_path / "v").source_names == ["a", "b"]
 
@@ -92,13 +133,21 @@ def test_the_only_source_needs_no_name(work, tmp_path):
 
 def test_what_export_refuses(work, tmp_path):
     given = ("export", "public.model", "-o", tmp_path / "x")
-    assert "has the sources wiki, talk; name one with --source" in refused(*given, "--format", "arpa", cwd=work)
+    assert "has the sources wiki, talk; name one with --source" in refused(
+        *given, "--format", "arpa", cwd=work
+    )
     assert "--source 'news'" in refused(*given, "--format", "arpa", "--source", "news", cwd=work)
-    assert "choose arpa or model" in refused(*given, "--format", "tsv", "--source", "wiki", cwd=work)
-    assert "leave them out" in refused(*given, "--format", "arpa", "--source", "wiki", "--prune", 20, cwd=work)
+    assert "choose arpa or model" in refused(
+        *given, "--format", "tsv", "--source", "wiki", cwd=work
+    )
+    assert "leave them out" in refused(
+        *given, "--format", "arpa", "--source", "wiki", "--prune", 20, cwd=work
+    )
     smaller = (*given, "--format", "model", "--source", "wiki", "--max-size", "1MB")
     assert "vocab --model-size" in refused(*smaller, cwd=work)
-    told = refused("export", work, "--format", "arpa", "--source", "wiki", "-o", tmp_path / "x", cwd=work)
+    told = refused(
+        "export", work, "--format", "arpa", "--source", "wiki", "-o", tmp_path / "x", cwd=work
+    )
     assert "no public model; leave it out" in told
     assert not (tmp_path / "x").exists()
 
@@ -115,8 +164,19 @@ def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
     assert "would replace the input wiki.txt; choose another --model" in refused(
         *given, "--model", "wiki.txt", "--force", cwd=work
     )
-    assert "leave --engine spark or --model out" in refused(*given, *model, "--engine", "spark", cwd=work)
-    listed = ("vocab", "wiki=wiki.txt", "old=vocab.parquet", "--order", 1, "-o", tmp_path / "v.parquet", *model)
+    assert "leave --engine spark or --model out" in refused(
+        *given, *model, "--engine", "spark", cwd=work
+    )
+    listed = (
+        "vocab",
+        "wiki=wiki.txt",
+        "old=vocab.parquet",
+        "--order",
+        1,
+        "-o",
+        tmp_path / "v.parquet",
+        *model,
+    )
     assert "counted before" in fail(*listed, cwd=work, code=2)
     assert not list(tmp_path.iterdir())
 
@@ -126,34 +186,88 @@ def test_when_the_second_can_not_take_its_place_the_first_does_not(work, tmp_pat
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(PublicModel, "write", full)
-    given = ("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v.parquet", "--model", tmp_path / "m")
+    given = (
+        "vocab",
+        "wiki.txt",
+        "--order",
+        1,
+        "-o",
+        tmp_path / "v.parquet",
+        "--model",
+        tmp_path / "m",
+    )
     assert "nothing was left behind" in refused(*given, cwd=work, code=1)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_model_is_refused(work, tmp_path):
-    inside("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "m", cwd=work)
+    inside(
+        "vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "m", cwd=work
+    )
     (tmp_path / "m" / "public.json").write_text("{}")
     given = ("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "x")
     assert "the public model is damaged; make it again" in refused(*given, cwd=work, code=1)
 
 
 def test_a_release_moves_the_public_model(work, tmp_path):
-    (tmp_path / "posts.csv").write_text("user,text\n" + "".join(f"{user},i like the red fish\n" for user in range(300)))
-    inside("count", tmp_path / "posts.csv", "--vocab", "vocab.parquet", "-o", tmp_path / "counts", cwd=work)
-    given = ("release", tmp_path / "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", tmp_path / "out")
+    (tmp_path / "posts.csv").write_text(
+        "user,text\n" + "".join(f"{user},i like the red fish\n" for user in range(300))
+    )
+    inside(
+        "count",
+        tmp_path / "posts.csv",
+        "--vocab",
+        "vocab.parquet",
+        "-o",
+        tmp_path / "counts",
+        cwd=work,
+    )
+    given = (
+        "release",
+        tmp_path / "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        1,
+        "-o",
+        tmp_path / "out",
+    )
     inside(*given, cwd=work)
     exported = ("export", tmp_path / "out", "--public", work / "public.model", "--format")
     said = json.loads(succeed(*exported, "model", "-o", "people", "--json", cwd=tmp_path))
-    model, public = LanguageModel.load(tmp_path / "people"), PublicModel.load(work / "public.model").mixture
+    model, public = (
+        LanguageModel.load(tmp_path / "people"),
+        PublicModel.load(work / "public.model").mixture,
+    )
     assert said["ngrams"] == model.sizes
     assert model.about["public_model"] == ["wiki", "talk"]
     assert model.sizes[0] == public.sizes[0]
-    inside(*exported, "arpa", "--prune", model.sizes[0] + 3, "-o", tmp_path / "small.arpa", cwd=work)
+    inside(
+        *exported, "arpa", "--prune", model.sizes[0] + 3, "-o", tmp_path / "small.arpa", cwd=work
+    )
     assert sum(read_arpa(tmp_path / "small.arpa").sizes) == model.sizes[0] + 3
-    inside("vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "other", cwd=work)
+    inside(
+        "vocab",
+        "wiki.txt",
+        "--order",
+        1,
+        "-o",
+        tmp_path / "v",
+        "--model",
+        tmp_path / "other",
+        cwd=work,
+    )
     assert "another vocabulary" in refused(
-        *("export", tmp_path / "out", "--public", tmp_path / "other", "--format", "model", "-o", tmp_path / "no"),
+        *(
+            "export",
+            tmp_path / "out",
+            "--public",
+            tmp_path / "other",
+            "--format",
+            "model",
+            "-o",
+            tmp_path / "no",
+        ),
         cwd=work,
     )
     assert not (tmp_path / "no").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary
-from commands import bayesgram, failing, succeed
+from helpers.commands import bayesgram, failing, succeed
 
 SECRET = "zanzibarsecret"
 VOCAB = ("--vocab", "vocab.parquet")
@@ -46,7 +46,9 @@ def messages(seed, rows=600):
 
 
 def table(texts):
-    return pa.table({"user_id": [f"person-{number % 60}" for number in range(len(texts))], "text": texts})
+    return pa.table(
+        {"user_id": [f"person-{number % 60}" for number in range(len(texts))], "text": texts}
+    )
 
 
 def said(done):
@@ -107,19 +109,25 @@ def test_other_columns_are_not_warned_about(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("inputs", "share"), [("messages.parquet", "100%"), ("loud.parquet", "100%"), ("twentieth.parquet", "5%")]
+    ("inputs", "share"),
+    [("messages.parquet", "100%"), ("loud.parquet", "100%"), ("twentieth.parquet", "5%")],
 )
 def test_count_of_public_text_stops_and_writes_nothing(work, inputs, share):
     before = sorted(path.name for path in work.iterdir())
     message = failing(*count(work, inputs, "counts"), cwd=work, code=2, secret=SECRET)
-    assert f"error: about {share} of the private rows of eight words or more were rows of the public text" in message
+    assert (
+        f"error: about {share} of the private rows of eight words or more were rows of the public text"
+        in message
+    )
     assert "no release with this vocabulary is private" in message
     assert "go on with --allow-public." in message
     assert sorted(path.name for path in work.iterdir()) == before
 
 
 def test_with_the_switch_it_goes_on_and_warns(work):
-    done = bayesgram(*count(work, "messages.parquet", "allowed", "--allow-public", "--json"), cwd=work)
+    done = bayesgram(
+        *count(work, "messages.parquet", "allowed", "--allow-public", "--json"), cwd=work
+    )
     assert done.returncode == 0, done.stderr
     assert "warning: about 100% of the private rows" in said(done)
     assert json.loads(done.stdout)["public_rows_checked"] is True
@@ -145,7 +153,9 @@ def test_without_the_file_nothing_is_compared(work):
 def test_discover_warns_on_standard_error_alone(work):
     budget = ("--epsilon", 1, "--delta", 1e-6, "--rounds", 2, "--seed", 1, "--json")
     public, private = (
-        bayesgram("discover", inputs, *VOCAB, "--user-column", "user_id", *budget, "-o", output, cwd=work)
+        bayesgram(
+            "discover", inputs, *VOCAB, "--user-column", "user_id", *budget, "-o", output, cwd=work
+        )
         for inputs, output in (("messages.parquet", "found-1"), ("others.parquet", "found-2"))
     )
     assert (public.returncode, private.returncode) == (0, 0)
@@ -153,7 +163,11 @@ def test_discover_warns_on_standard_error_alone(work):
     assert "public text" not in said(private)
     assert "public text that the vocabulary was made from" not in public.stdout
     for name in ("found-1", "found-2"):
-        assert sorted(path.name for path in (work / name).iterdir()) == ["card.json", "ngrams.parquet", "vocab.parquet"]
+        assert sorted(path.name for path in (work / name).iterdir()) == [
+            "card.json",
+            "ngrams.parquet",
+            "vocab.parquet",
+        ]
         assert Discovery.load(work / name).vocabulary.public_rows is None
 
 

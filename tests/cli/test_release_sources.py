@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from commands import succeed
+from helpers.commands import succeed
 
 SIZE, USERS = 60, 3_000
 RELEASE = ("release", "counts.parquet", "--vocab", "vocab.parquet", "--epsilon", 4)
@@ -23,12 +23,18 @@ def work(tmp_path_factory):
     rng = np.random.default_rng(14)
     talk = 1 / np.arange(1, SIZE + 1)
     ngrams = rng.choice(SIZE, (USERS, 10), p=talk / talk.sum())
-    user, at, count = (np.concatenate(part) for part in zip(*map(_rows, range(USERS), ngrams), strict=True))
-    pq.write_table(pa.table({"user": [f"u{n}" for n in user], "ngram": at, "count": count}), folder / "counts.parquet")
+    user, at, count = (
+        np.concatenate(part) for part in zip(*map(_rows, range(USERS), ngrams), strict=True)
+    )
+    pq.write_table(
+        pa.table({"user": [f"u{n}" for n in user], "ngram": at, "count": count}),
+        folder / "counts.parquet",
+    )
     counts = np.rint(10_000 * talk).astype(np.int64)
     names = pa.array([f"word{n}" for n in range(SIZE)])
     pq.write_table(
-        pa.table({"ngram": names, "count_wiki": counts[::-1], "count_talk": counts}), folder / "vocab.parquet"
+        pa.table({"ngram": names, "count_wiki": counts[::-1], "count_talk": counts}),
+        folder / "vocab.parquet",
     )
     return folder
 
@@ -43,11 +49,15 @@ def test_the_terminal_the_card_and_the_report_say_the_same(work):
     assert said
     line = said[0].removeprefix("Sources:    ")
     succeed("report", "out", "--vocab", "vocab.parquet", "-o", "report.html", cwd=work)
-    assert f"<p>{line}</p>".replace("<1%", "&lt;1%") in (work / "report.html").read_text(encoding="utf-8")
+    assert f"<p>{line}</p>".replace("<1%", "&lt;1%") in (work / "report.html").read_text(
+        encoding="utf-8"
+    )
 
 
 def test_machines_get_numbers(work):
-    told = json.loads(succeed(*RELEASE, "-o", "numbers", "--json", cwd=work))["card"]["details"]["source_weights"]
+    told = json.loads(succeed(*RELEASE, "-o", "numbers", "--json", cwd=work))["card"]["details"][
+        "source_weights"
+    ]
     assert [*told] == ["1"]
     assert [*told["1"]] == ["wiki", "talk"]
     assert sum(source["weight"] for source in told["1"].values()) == pytest.approx(1, abs=1e-3)
@@ -57,5 +67,18 @@ def test_machines_get_numbers(work):
 
 def test_noise_that_hides_the_answer_is_said(work):
     """Seeded: once in 2,000 times noise alone looks like an answer, however small ε is."""
-    faint = ("release", "counts.parquet", "--vocab", "vocab.parquet", "--epsilon", 0.001, "--seed", 1, "-o", "faint")
-    assert "Sources:    Too noisy to say which public text your people write like." in succeed(*faint, cwd=work)
+    faint = (
+        "release",
+        "counts.parquet",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        0.001,
+        "--seed",
+        1,
+        "-o",
+        "faint",
+    )
+    assert "Sources:    Too noisy to say which public text your people write like." in succeed(
+        *faint, cwd=work
+    )

@@ -7,11 +7,9 @@ import shutil
 import numpy as np
 import pytest
 
-import attacked
-import commands
-import reference
 from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError
+from helpers import attack_targets, commands, reference_paper
 
 USER = "person-of-interest"
 
@@ -27,11 +25,22 @@ def bayesgram(folder, *arguments, code=0):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a report")
-    attacked.write(folder, users=800, size=60, names=USER)
+    attack_targets.write(folder, users=800, size=60, names=USER)
     common = ("counts.parquet", "--vocab", "vocab.parquet")
     for epsilon in (0.5, 2):
         bayesgram(folder, "release", *common, "--epsilon", epsilon, "-o", f"out {epsilon}")
-    audit = ("--mechanism", "paper", "--epsilon", 1, "--max-total", 60, "--attacks", "likelihood-ratio", "--seed", 1)
+    audit = (
+        "--mechanism",
+        "paper",
+        "--epsilon",
+        1,
+        "--max-total",
+        60,
+        "--attacks",
+        "likelihood-ratio",
+        "--seed",
+        1,
+    )
     bayesgram(folder, "audit", *common, *audit, "-o", "audit")
     return folder
 
@@ -58,7 +67,9 @@ def test_the_command_has_flags_and_choices_and_nothing_that_was_not_typed(work):
         "tuned",
         "--json",
     )
-    told = json.loads(bayesgram(work, "release", "counts.parquet", "--vocab", "vocab.parquet", *knobs).stdout)
+    told = json.loads(
+        bayesgram(work, "release", "counts.parquet", "--vocab", "vocab.parquet", *knobs).stdout
+    )
     assert told["card"]["command"] == (
         "bayesgram release counts.parquet --vocab vocab.parquet --output tuned --mechanism paper --epsilon 1"
         " --delta 1e-09 --json --tune --slopes 0.1"
@@ -69,8 +80,15 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
     for name in ("out 0.5", "out 2"):
         shutil.copytree(work / name, tmp_path / name)
     shutil.copy(work / "vocab.parquet", tmp_path)
-    done = bayesgram(tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html")
-    assert done.stdout.splitlines() == ["output:   report.html", "releases: 2", "label:    PROVED", "private:  no"]
+    done = bayesgram(
+        tmp_path, "report", "out 0.5", "out 2", "--vocab", "vocab.parquet", "-o", "report.html"
+    )
+    assert done.stdout.splitlines() == [
+        "output:   report.html",
+        "releases: 2",
+        "label:    PROVED",
+        "private:  no",
+    ]
     text = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "--epsilon 0.5" in text
     assert "give the vocabulary with" not in text
@@ -81,12 +99,24 @@ def test_a_public_report_reads_no_private_file(work, tmp_path):
 
 
 def test_private_numbers_on_request_are_stamped_and_for_the_owner_alone(work):
-    arguments = ("--vocab", "vocab.parquet", "--against", "counts.parquet", "--audit", "audit", "--json")
-    told = json.loads(bayesgram(work, "report", "out 0.5", "out 2", *arguments, "-o", "private.html").stdout)
+    arguments = (
+        "--vocab",
+        "vocab.parquet",
+        "--against",
+        "counts.parquet",
+        "--audit",
+        "audit",
+        "--json",
+    )
+    told = json.loads(
+        bayesgram(work, "report", "out 0.5", "out 2", *arguments, "-o", "private.html").stdout
+    )
     assert "not for publication" in told["private"]
     text = (work / "private.html").read_text(encoding="utf-8")
     assert text.count("Private: not for publication") == 2
-    assert "This page has private numbers, so the page itself must not be published." in " ".join(text.split())
+    assert "This page has private numbers, so the page itself must not be published." in " ".join(
+        text.split()
+    )
     assert "KL against ε" in text
     assert "NOT private" in text
     assert USER not in text
@@ -105,7 +135,7 @@ def test_scores_are_those_of_evaluate(work):
 def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     for name in ("out 0.5", "out 2"):
         shutil.copytree(work / name, tmp_path / "all" / name)
-    reference.vocabulary(10_000 // np.arange(1, 62)).save(tmp_path / "other.parquet")
+    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(tmp_path / "other.parquet")
     vocabularies = ("--vocab", work / "vocab.parquet")
     bayesgram(tmp_path, "report", tmp_path / "all", *vocabularies, "-o", "all.html")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -113,8 +143,12 @@ def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     assert str(tmp_path) not in re.sub("<pre>.*?</pre>", "", text, flags=re.DOTALL)
     bayesgram(tmp_path, "report", "May=all/out 2", *vocabularies, "-o", "may.html")
     assert "<h2><bdi>May</bdi>" in (tmp_path / "may.html").read_text(encoding="utf-8")
-    told = bayesgram(tmp_path, "report", "all", *vocabularies, "--vocab", "other.parquet", "-o", "x.html").stderr
-    assert "other.parquet: none of these releases was made with it; it is left out." in " ".join(told.split())
+    told = bayesgram(
+        tmp_path, "report", "all", *vocabularies, "--vocab", "other.parquet", "-o", "x.html"
+    ).stderr
+    assert "other.parquet: none of these releases was made with it; it is left out." in " ".join(
+        told.split()
+    )
     assert (tmp_path / "x.html").read_text(encoding="utf-8").count("<bdi>out 2</bdi>") == 2
 
 
@@ -125,23 +159,34 @@ def test_nothing_is_replaced_without_force(work):
 
 
 def test_a_vocabulary_that_does_not_belong_is_refused(work):
-    reference.vocabulary(10_000 // np.arange(1, 62)).save(work / "other.parquet", force=True)
+    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(work / "other.parquet", force=True)
     told = " ".join(
-        bayesgram(work, "report", "out 2", "--vocab", "other.parquet", "-o", "x.html", code=2).stderr.split()
+        bayesgram(
+            work, "report", "out 2", "--vocab", "other.parquet", "-o", "x.html", code=2
+        ).stderr.split()
     )
     assert "out 2: was made with another vocabulary than" in told
     assert "which has other n-grams; give the vocabulary it was made with" in told
-    reference.vocabulary(20_000 // np.arange(1, 61)).save(work / "counts-differ.parquet", force=True)
-    told = bayesgram(work, "report", "out 2", "--vocab", "counts-differ.parquet", "-o", "x.html", code=2).stderr
+    reference_paper.vocabulary(20_000 // np.arange(1, 61)).save(
+        work / "counts-differ.parquet", force=True
+    )
+    told = bayesgram(
+        work, "report", "out 2", "--vocab", "counts-differ.parquet", "-o", "x.html", code=2
+    ).stderr
     assert "the same n-grams with other public counts" in " ".join(told.split())
     assert not (work / "x.html").exists()
 
 
 def test_what_is_not_a_release_or_an_audit_is_refused(work):
     told = bayesgram(work, "report", "audit", "-o", "x.html", code=2).stderr
-    assert "audit: neither a release folder (no card.json) nor a folder with releases in it" in " ".join(told.split())
+    assert (
+        "audit: neither a release folder (no card.json) nor a folder with releases in it"
+        in " ".join(told.split())
+    )
     told = bayesgram(work, "report", "out 2", "--audit", "out 2", "-o", "x.html", code=2).stderr
-    assert "not an audit folder (no audit.json); make one with `bayesgram audit" in " ".join(told.split())
+    assert "not an audit folder (no audit.json); make one with `bayesgram audit" in " ".join(
+        told.split()
+    )
     (work / "broken").mkdir(exist_ok=True)
     (work / "broken" / "audit.json").write_text('{"mechanism": 1}')
     told = bayesgram(work, "report", "out 2", "--audit", "broken", "-o", "x.html", code=1).stderr
@@ -175,8 +220,23 @@ def test_an_audit_of_other_types_is_damaged(tmp_path, name, value):
 
 
 def test_releases_of_different_vocabularies_have_no_common_score(work):
-    reference.vocabulary(10_000 // np.arange(1, 62)).save(work / "larger.parquet", force=True)
-    bayesgram(work, "release", "counts.parquet", "--vocab", "larger.parquet", "--epsilon", 1, "-o", "larger", "--force")
+    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(work / "larger.parquet", force=True)
+    bayesgram(
+        work,
+        "release",
+        "counts.parquet",
+        "--vocab",
+        "larger.parquet",
+        "--epsilon",
+        1,
+        "-o",
+        "larger",
+        "--force",
+    )
     bayesgram(work, "report", "out 2", "larger", "-o", "both.html")
-    told = bayesgram(work, "report", "out 2", "larger", "--against", "counts.parquet", "-o", "x.html", code=2).stderr
-    assert "the releases have different vocabularies; report those of one together" in " ".join(told.split())
+    told = bayesgram(
+        work, "report", "out 2", "larger", "--against", "counts.parquet", "-o", "x.html", code=2
+    ).stderr
+    assert "the releases have different vocabularies; report those of one together" in " ".join(
+        told.split()
+    )

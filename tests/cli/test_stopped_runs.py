@@ -10,14 +10,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import discovering
-from commands import ENTRY, bayesgram, succeed
+from helpers import discovery_data
+from helpers.commands import ENTRY, bayesgram, succeed
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, number):
     running = subprocess.Popen(
-        [ENTRY, "generate", "--users", "3000000", "-o", "made"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+        [ENTRY, "generate", "--users", "3000000", "-o", "made"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     while running.poll() is None and not any(tmp_path.iterdir()):
         time.sleep(0.05)
@@ -38,10 +41,14 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
 @pytest.mark.parametrize("command", ["vocab", "count"])
 def test_reading_stops_soon_when_told_to(tmp_path, command, number):
     """A gigabyte of text in a small file, read, cut and numbered by several threads when the signal comes."""
-    long = pa.DictionaryArray.from_arrays(np.zeros(1_000_000, np.int32), pa.array(["so it goes on and on " * 50]))
-    pq.write_table(pa.table({"user": np.arange(len(long)), "text": long}), tmp_path / "text.parquet")
+    long = pa.DictionaryArray.from_arrays(
+        np.zeros(1_000_000, np.int32), pa.array(["so it goes on and on " * 50])
+    )
+    pq.write_table(
+        pa.table({"user": np.arange(len(long)), "text": long}), tmp_path / "text.parquet"
+    )
     more = ["--vocab", "vocab.parquet"] if command == "count" else []
-    discovering.vocabulary().save(tmp_path / "vocab.parquet")
+    discovery_data.vocabulary().save(tmp_path / "vocab.parquet")
     running = subprocess.Popen(
         [ENTRY, command, "text.parquet", *more, "-o", "made"],
         cwd=tmp_path,
@@ -64,7 +71,14 @@ def test_the_first_run_says_that_it_compiles_and_the_second_has_nothing_to(tmp_p
     compiled, said = [], []
     for name in ("one", "two"):
         before = set((tmp_path / "kernels").rglob("*.nbc"))
-        done = bayesgram("vocab", "public.txt", "-o", name, cwd=tmp_path, NUMBA_CACHE_DIR=str(tmp_path / "kernels"))
+        done = bayesgram(
+            "vocab",
+            "public.txt",
+            "-o",
+            name,
+            cwd=tmp_path,
+            NUMBA_CACHE_DIR=str(tmp_path / "kernels"),
+        )
         assert done.returncode == 0, done.stderr
         compiled.append(len({*(tmp_path / "kernels").rglob("*.nbc")} - before))
         said.append(done.stderr.count("Compiling inner loops"))

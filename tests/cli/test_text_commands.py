@@ -6,7 +6,7 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
-from commands import bayesgram, failing, succeed
+from helpers.commands import bayesgram, failing, succeed
 
 SECRET = "zanzibarmagicpassword"
 
@@ -35,7 +35,10 @@ def test_what_is_not_read_and_what_gives_no_row_is_said(work):
     done = bayesgram(*count("data", "--skip-bad-rows", "--json"), cwd=work)
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stderr.split())
-    assert "data: not read: data/.hidden.csv, data/notes.docx (names that begin with . or _ are left out;" in said
+    assert (
+        "data: not read: data/.hidden.csv, data/notes.docx (names that begin with . or _ are left out;"
+        in said
+    )
     assert "data/b.csv: no row in it." in said
     assert "data/c.csv: every row was skipped." in said
     assert "warning" not in said
@@ -48,7 +51,9 @@ def test_what_is_not_read_and_what_gives_no_row_is_said(work):
 
 def test_nothing_read_is_an_error_and_nothing_is_written(work):
     message = fail(*count("data/b.csv", output="x"), cwd=work, code=1)
-    assert message.endswith("error: nothing was read: the inputs hold no row. Check that they are the right ones.")
+    assert message.endswith(
+        "error: nothing was read: the inputs hold no row. Check that they are the right ones."
+    )
     message = fail(*count("data/[bc].csv", "--skip-bad-rows", output="x"), cwd=work, code=1)
     assert message.endswith(
         "error: nothing was read: every row was skipped (no user id). Mend the rows, or name the right columns with"
@@ -70,23 +75,34 @@ def test_text_without_any_ngram_is_said_by_count_and_never_by_release(work):
     said = []
     for name in ("empty", "one"):
         done = bayesgram("release", name, *arguments, "-o", "out", "--force", cwd=work)
-        lines = [line.split(" 0:00:")[0] for line in done.stderr.splitlines() if "Compiling" not in line]
+        lines = [
+            line.split(" 0:00:")[0] for line in done.stderr.splitlines() if "Compiling" not in line
+        ]
         said.append((done.returncode, done.stdout, lines))
     assert said[0] == said[1]
     assert said[0][0] == 0
 
 
 def test_a_file_whose_rows_are_joined_stops_the_run_even_if_bad_rows_are_skipped(work):
-    (work / "joined.tsv").write_text(f'user\ttext\nalice\t"hello\nbob\t{SECRET}\ncarol\t"well", she said\n')
+    (work / "joined.tsv").write_text(
+        f'user\ttext\nalice\t"hello\nbob\t{SECRET}\ncarol\t"well", she said\n'
+    )
     message = fail(*count("joined.tsv", "--skip-bad-rows", output="x"), cwd=work, code=1)
     assert (
-        "joined.tsv: row 1: bytes after a closing quote, so the rows of several people may have become one." in message
+        "joined.tsv: row 1: bytes after a closing quote, so the rows of several people may have become one."
+        in message
     )
-    assert "The whole file is refused: write it anew with quotes as RFC 4180 has them, or as Parquet" in message
+    assert (
+        "The whole file is refused: write it anew with quotes as RFC 4180 has them, or as Parquet"
+        in message
+    )
     assert not (work / "x").exists()
 
 
 def test_a_format_that_is_not_read_is_wrong_use(work):
     (work / "array.json").write_text(json.dumps([{"user": "ann", "text": SECRET}]))
     message = fail(*count("array.json", output="x"), cwd=work, code=2)
-    assert "array.json: is one JSON array; one object a line is read. `jq -c '.[]' OLD > NEW.jsonl` makes" in message
+    assert (
+        "array.json: is one JSON array; one object a line is read. `jq -c '.[]' OLD > NEW.jsonl` makes"
+        in message
+    )

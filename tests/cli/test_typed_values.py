@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-import fish
 from bayesgram.cli import options
 from bayesgram.cli.app import COMMANDS, command_line
-from commands import bayesgram, inside, refused
+from helpers import fish_text
+from helpers.commands import bayesgram, inside, refused
 
 RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "-o", "x")
 PLAN = ("plan", "--vocab", "vocab.parquet")
@@ -24,10 +24,12 @@ PLAN = ("plan", "--vocab", "vocab.parquet")
 def work(tmp_path_factory):
     """Public text, private messages by country, a vocabulary, counts, a release and a ledger."""
     folder = tmp_path_factory.mktemp("typed")
-    (folder / "public.txt").write_text(fish.PUBLIC)
+    (folder / "public.txt").write_text(fish_text.PUBLIC)
     vocabulary = bg.Vocabulary.from_public(folder / "public.txt", order=(1, 2), size=10)
     vocabulary.save(folder / "vocab.parquet")
-    people = pa.table({"user": ["ann", "bob"], "text": ["the red fish", "a blue fish"], "country": ["de", "fr"]})
+    people = pa.table(
+        {"user": ["ann", "bob"], "text": ["the red fish", "a blue fish"], "country": ["de", "fr"]}
+    )
     pq.write_table(people, folder / "messages.parquet")
     counts = bg.count(people, vocabulary)
     bg.save_counts(counts, vocabulary, folder / "counts")
@@ -40,7 +42,10 @@ def unread(*arguments, cwd):
     """What the reader of an option says."""
     with pytest.raises(typer.BadParameter) as caught:
         inside(*arguments, cwd=cwd)
-    assert (caught.value.exit_code, caught.value.ctx.info_name) == (2, caught.value.ctx.command.name)
+    assert (caught.value.exit_code, caught.value.ctx.info_name) == (
+        2,
+        caught.value.ctx.command.name,
+    )
     assert not (cwd / "x").exists()
     return caught.value.format_message()
 
@@ -52,7 +57,10 @@ DECIMAL = "is no number; a decimal is written with a point:"
     ("arguments", "told"),
     [
         ((*RELEASE, "--epsilon", "0,5"), f"'--epsilon': '0,5' {DECIMAL} 0.5."),
-        (("tune", "counts", "--vocab", "v", "--epsilon", "0,3"), f"'--epsilon': '0,3' {DECIMAL} 0.3."),
+        (
+            ("tune", "counts", "--vocab", "v", "--epsilon", "0,3"),
+            f"'--epsilon': '0,3' {DECIMAL} 0.3.",
+        ),
         ((*PLAN, "--users", "1e5", "--kl", "-0,05"), f"'--kl': '-0,05' {DECIMAL} -0.05."),
         ((*RELEASE, "--delta", "1,5e-7"), f"'--delta': '1,5e-7' {DECIMAL} 1.5e-7."),
         ((*RELEASE, "--delta", "10^-7"), "'--delta': '10^-7' is no number; write 1e-7."),
@@ -78,7 +86,10 @@ DECIMAL = "is no number; a decimal is written with a point:"
             ("vocab", "public.txt", "-o", "x", "--order", "2,3"),
             "'--order': '2,3' is no whole number; give one such as 3. Several are --orders 2,3.",
         ),
-        (("compare", "out", "out", "--top", "0"), "'--top': 0 is out of range; give a number from 1."),
+        (
+            ("compare", "out", "out", "--top", "0"),
+            "'--top': 0 is out of range; give a number from 1.",
+        ),
     ],
 )
 def test_numbers_that_are_none(work, arguments, told):
@@ -101,7 +112,9 @@ def test_numbers_are_read_as_python_writes_them(real, whole):
     assert options.whole(str(whole)) == options.whole(f" {whole:_} ") == whole
 
 
-@pytest.mark.parametrize(("text", "value"), [("1e6", 10**6), ("1.5E+3", 1500), ("0e5", 0), ("25e18", 25 * 10**18)])
+@pytest.mark.parametrize(
+    ("text", "value"), [("1e6", 10**6), ("1.5E+3", 1500), ("0e5", 0), ("25e18", 25 * 10**18)]
+)
 def test_a_whole_number_may_have_an_exponent(text, value):
     assert options.whole(text) == value
     assert type(options.whole(text)) is int
@@ -160,20 +173,36 @@ def test_what_an_option_does_not_take(work, arguments, told):
 
 
 def test_sizes_of_several_orders_may_look_like_thousands(work, capsys):
-    inside("vocab", "public.txt", "--orders", "1,2", "--size", "1,200", "-o", "two.parquet", "--json", cwd=work)
+    inside(
+        "vocab",
+        "public.txt",
+        "--orders",
+        "1,2",
+        "--size",
+        "1,200",
+        "-o",
+        "two.parquet",
+        "--json",
+        cwd=work,
+    )
     assert json.loads(capsys.readouterr().out)["order"] == [1, 2]
-    assert "(1200)" in refused("vocab", "public.txt", "--order", 2, "--size", "1,200", "-o", "x", cwd=work)
+    assert "(1200)" in refused(
+        "vocab", "public.txt", "--order", 2, "--size", "1,200", "-o", "x", cwd=work
+    )
 
 
 BY = ("count", "messages.parquet", "--vocab", "vocab.parquet", "--by", "country", "--other")
 
 
 @pytest.mark.parametrize(
-    ("name", "why"), [("contries.txt", "no such file"), ("lists/de", "no such file"), ("out/", "is a folder")]
+    ("name", "why"),
+    [("contries.txt", "no such file"), ("lists/de", "no such file"), ("out/", "is a folder")],
 )
 def test_a_file_of_segments_that_is_not_there_is_no_segment(work, name, why):
     message = refused(*BY, "--segments", name, "-o", "x", cwd=work)
-    assert message.startswith(f"--segments {name}: {why}. Name a file with one segment on each line")
+    assert message.startswith(
+        f"--segments {name}: {why}. Name a file with one segment on each line"
+    )
     assert not (work / "x").exists()
 
 
@@ -204,13 +233,21 @@ def test_places_are_called_as_they_were_given(work, monkeypatch):
     assert f"x: {said} --output." in refused(*RELEASE, "--epsilon", 1, cwd=work)
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[:300], lambda data: b"\0" * len(data), lambda _: b""])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[:300], lambda data: b"\0" * len(data), lambda _: b""]
+)
 def test_damaged_counts_are_a_run_that_failed(work, tmp_path, damage):
     (tmp_path / "meta.json").write_bytes((work / "counts" / "meta.json").read_bytes())
-    (tmp_path / "counts.parquet").write_bytes(damage((work / "counts" / "counts.parquet").read_bytes()))
+    (tmp_path / "counts.parquet").write_bytes(
+        damage((work / "counts" / "counts.parquet").read_bytes())
+    )
     message = refused("release", tmp_path, *RELEASE[2:], "--epsilon", 1, cwd=work, code=1)
-    assert message.endswith("is damaged or cut short; copy it again, or count again with `bayesgram count`.")
-    assert "make one with `bayesgram count`" in refused("release", "public.txt", *RELEASE[2:], "--epsilon", 1, cwd=work)
+    assert message.endswith(
+        "is damaged or cut short; copy it again, or count again with `bayesgram count`."
+    )
+    assert "make one with `bayesgram count`" in refused(
+        "release", "public.txt", *RELEASE[2:], "--epsilon", 1, cwd=work
+    )
 
 
 def test_ledgers_in_words(work, capsys):

@@ -9,8 +9,8 @@ import pytest
 from bayesgram.cli.named_inputs import by_name
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from commands import bayesgram, failing, succeed
-from language_models import release_of
+from helpers.commands import bayesgram, failing, succeed
+from helpers.reference_language_models import release_of
 
 fail = partial(failing, secret="\0")
 
@@ -27,14 +27,31 @@ def work(tmp_path_factory):
 
 
 def test_sources_with_names(work):
-    done = bayesgram("vocab", "wiki=wiki/*.txt", "talk=talk.txt", "--order", 2, "-o", "v.parquet", "--json", cwd=work)
+    done = bayesgram(
+        "vocab",
+        "wiki=wiki/*.txt",
+        "talk=talk.txt",
+        "--order",
+        2,
+        "-o",
+        "v.parquet",
+        "--json",
+        cwd=work,
+    )
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["sources"] == {"wiki": {"ngrams": 8, "total": 9}, "talk": {"ngrams": 4, "total": 4}}
     assert told["given_twice"] == []
     assert (work / "v.parquet").read_bytes() == (work / "vocab.parquet").read_bytes()
-    assert pq.read_schema(work / "v.parquet").names == ["ngram", "count", "count_wiki", "count_talk"]
-    made = Vocabulary.from_public({"wiki": str(work / "wiki"), "talk": str(work / "talk.txt")}, order=2)
+    assert pq.read_schema(work / "v.parquet").names == [
+        "ngram",
+        "count",
+        "count_wiki",
+        "count_talk",
+    ]
+    made = Vocabulary.from_public(
+        {"wiki": str(work / "wiki"), "talk": str(work / "talk.txt")}, order=2
+    )
     assert made.prior_fingerprint == Vocabulary.load(work / "v.parquet").prior_fingerprint
 
 
@@ -47,7 +64,15 @@ def test_people_see_a_table_of_sources(work):
 def test_a_list_is_counted_and_its_fingerprint_stays(work):
     told = json.loads(
         succeed(
-            "vocab", "talk=talk.txt", "other=wiki", "--list", "vocab.parquet", "-o", "l.parquet", "--json", cwd=work
+            "vocab",
+            "talk=talk.txt",
+            "other=wiki",
+            "--list",
+            "vocab.parquet",
+            "-o",
+            "l.parquet",
+            "--json",
+            cwd=work,
         )
     )
     before, after = (Vocabulary.load(work / name) for name in ("vocab.parquet", "l.parquet"))
@@ -58,35 +83,59 @@ def test_a_list_is_counted_and_its_fingerprint_stays(work):
     assert "1 n-grams stand in list.txt more than once; only the first is counted." in done.stderr
     assert "1 n-grams have capitals, and text is lower-cased" in done.stderr
     assert Vocabulary.load(work / "m.parquet").counts.tolist() == [1, 1, 0, 0]
-    message = fail("vocab", "talk.txt", "--list", "list.txt", "--size", 5, "-o", "x", cwd=work, code=2)
+    message = fail(
+        "vocab", "talk.txt", "--list", "list.txt", "--size", 5, "-o", "x", cwd=work, code=2
+    )
     assert message.endswith(
         "error: --list: its n-grams are counted as they are; leave --order, --orders and --size out."
     )
 
 
 def test_what_is_given_twice_is_said(work):
-    done = bayesgram("vocab", "a=talk.txt", "b=./talk.txt", "--order", 1, "-o", "t.parquet", "--json", cwd=work)
+    done = bayesgram(
+        "vocab", "a=talk.txt", "b=./talk.txt", "--order", 1, "-o", "t.parquet", "--json", cwd=work
+    )
     assert done.returncode == 0, done.stderr
-    assert "talk.txt is read for two sources, a and b: it counts for both." in " ".join(done.stderr.split())
+    assert "talk.txt is read for two sources, a and b: it counts for both." in " ".join(
+        done.stderr.split()
+    )
     assert json.loads(done.stdout)["given_twice"] == [["a", "b"]]
 
 
 def test_a_vocabulary_and_an_output_that_is_a_source(work):
     told = json.loads(
-        succeed("vocab", "old=vocab.parquet", "talk=talk.txt", "--order", 2, "-o", "o.parquet", "--json", cwd=work)
+        succeed(
+            "vocab",
+            "old=vocab.parquet",
+            "talk=talk.txt",
+            "--order",
+            2,
+            "-o",
+            "o.parquet",
+            "--json",
+            cwd=work,
+        )
     )
     assert told["sources"]["old"]["ngrams"] == 10
     message = fail("vocab", "a=vocab.parquet", "-o", "vocab.parquet", "--force", cwd=work, code=2)
-    assert message.endswith("error: vocab.parquet: would replace the input vocab.parquet; choose another --output.")
-    message = fail("vocab", "a=talk.txt", "--list", "w.parquet", "-o", "w.parquet", "--force", cwd=work, code=2)
-    assert message.endswith("error: w.parquet: would replace the input w.parquet; choose another --output.")
+    assert message.endswith(
+        "error: vocab.parquet: would replace the input vocab.parquet; choose another --output."
+    )
+    message = fail(
+        "vocab", "a=talk.txt", "--list", "w.parquet", "-o", "w.parquet", "--force", cwd=work, code=2
+    )
+    assert message.endswith(
+        "error: w.parquet: would replace the input w.parquet; choose another --output."
+    )
 
 
 def test_a_release_and_an_arpa_file(work):
     release_of({("the", "red"): 3.0, ("red", "fish"): 1.0}, tokenizer="words").save(work / "out")
     succeed("export", "out", "--format", "arpa", "-o", "model.arpa.gz", cwd=work)
     inputs = ("last=out", "model=model.arpa.gz", "talk=talk.txt")
-    told = json.loads(succeed("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work))
+    told = json.loads(
+        succeed("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work)
+    )
     assert told["sources"]["last"] == {"ngrams": 2, "total": 100_000_000}
     assert told["not_read"] == []
     made = Vocabulary.load(work / "r.parquet")
@@ -99,7 +148,9 @@ def test_nothing_is_written_when_a_source_is_empty_or_missing(work):
     assert message.endswith(
         "error: source 'b': has not a single n-gram of order 3; give it more text, or leave it out."
     )
-    assert "none.txt: no such file" in fail("vocab", "a=talk.txt", "b=none.txt", "-o", "x", cwd=work, code=2)
+    assert "none.txt: no such file" in fail(
+        "vocab", "a=talk.txt", "b=none.txt", "-o", "x", cwd=work, code=2
+    )
     assert not (work / "x").exists()
 
 
@@ -148,7 +199,9 @@ NO_NAME = (
     "my wiki=a.txt: 'my wiki' is no name of a source; a name has 1 to 32 letters (a to z), digits, ., - or _. A path"
     " with = in it is written ./my wiki=a.txt."
 )
-MIXED = "w=b.txt has a name and a.txt has none; give every source a name (NAME=PATH), or none of them."
+MIXED = (
+    "w=b.txt has a name and a.txt has none; give every source a name (NAME=PATH), or none of them."
+)
 
 
 @pytest.mark.parametrize(
@@ -159,7 +212,10 @@ MIXED = "w=b.txt has a name and a.txt has none; give every source a name (NAME=P
         (["a.txt", "w=b.txt"], MIXED),
         (["my wiki=a.txt"], NO_NAME),
         (["w="], "w=: names no file; give w=PATH."),
-        ([f"s{number}=a.txt" for number in range(21)], "21 sources: a vocabulary has 1 to 20; join some of them."),
+        (
+            [f"s{number}=a.txt" for number in range(21)],
+            "21 sources: a vocabulary has 1 to 20; join some of them.",
+        ),
     ],
 )
 def test_arguments_that_can_be_read_in_two_ways_or_none(here, given, message):

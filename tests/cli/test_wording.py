@@ -10,8 +10,14 @@ import bayesgram
 from bayesgram.cli.console import as_options
 
 SRC = Path(bayesgram.__file__).parent
-OTHERS = ("cli/", "pages.py", "engines/java.py")  # the command line itself, a style sheet, and Java's own options
-LIBRARY = [path for path in SRC.glob("**/*.py") if not str(path.relative_to(SRC)).startswith(OTHERS)]
+OTHERS = (
+    "cli/",
+    "pages.py",
+    "spark/session.py",
+)  # the command line itself, a style sheet, and Java's own options
+LIBRARY = [
+    path for path in SRC.glob("**/*.py") if not str(path.relative_to(SRC)).startswith(OTHERS)
+]
 A_COMMAND = re.compile(r"`bayesgram [^`]*`")
 AN_OPTION = re.compile(r"(?<![\w`-])--[a-z]")
 
@@ -24,7 +30,9 @@ def said(tree):
             skipped.add(node.value)
         elif isinstance(node, ast.JoinedStr):
             skipped.update(node.values)
-            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values
+            )
     yield from (
         node.value
         for node in ast.walk(tree)

@@ -39,7 +39,10 @@ def discoveries(found, fdr=0.1):
 
 
 def test_the_middle_of_a_normal_distribution_is_what_the_fit_expects():
-    middle = [stats.norm.expect(lambda z, power=power: np.minimum(z**2, CUT**2) ** power) for power in (1, 2)]
+    middle = [
+        stats.norm.expect(lambda z, power=power: np.minimum(z**2, CUT**2) ** power)
+        for power in (1, 2)
+    ]
     assert pytest.approx(middle[0], rel=1e-6) == MIDDLE
     assert pytest.approx(np.sqrt(middle[1] - middle[0] ** 2), rel=1e-6) == MIDDLE_DEVIATION
 
@@ -98,7 +101,9 @@ def test_changes_are_found_and_most_of_what_is_found_changed(zipf):
     for _ in range(30):
         factors = np.where(rng.random(SIZE) < 0.05, rng.choice([1 / 3, 3], SIZE), 1.0)
         after = zipf * factors
-        found = rates([week(zipf, total=1e6, rng=rng), week(after / after.sum(), total=2e6, rng=rng)])
+        found = rates(
+            [week(zipf, total=1e6, rng=rng), week(after / after.sum(), total=2e6, rng=rng)]
+        )
         rows = discoveries(found)
         proportions.append((factors[rows] == 1).mean())
         clear = (factors != 1) & (zipf > 3e-4)
@@ -145,7 +150,9 @@ def test_few_ngrams_are_tested_with_the_bound(zipf):
     assert (found.sampling, found.drift) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("p_values", [[], [0.2], [0.01, 0.02, 0.03, 0.5, 0.001], [1.0, 1.0], [0.0, 0.04, 0.9]])
+@pytest.mark.parametrize(
+    "p_values", [[], [0.2], [0.01, 0.02, 0.03, 0.5, 0.001], [1.0, 1.0], [0.0, 0.04, 0.9]]
+)
 def test_discoveries_are_those_of_benjamini_and_hochberg(p_values):
     q = false_discovery_rates(np.array(p_values))
     for fdr in (0.01, 0.05, 0.1, 0.3):

@@ -11,13 +11,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-import reference
-from bayesgram.comparison.comparison import Change, compare, comparison_json, comparison_table, save_comparison
+from bayesgram.comparison.comparison import (
+    Change,
+    compare,
+    comparison_json,
+    comparison_table,
+    save_comparison,
+)
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.reports.pictures import draw_changes
+from helpers import reference_paper
 
 SIZE, PHRASE, FALLEN = 400, 50, 60
-VOCABULARY = reference.vocabulary(20_000 // np.arange(1, SIZE + 1))
+VOCABULARY = reference_paper.vocabulary(20_000 // np.arange(1, SIZE + 1))
 
 
 def week(seed, *, phrase=1.0, fallen=1.0, mechanism=None, budget=None, seeded=False):
@@ -27,11 +33,17 @@ def week(seed, *, phrase=1.0, fallen=1.0, mechanism=None, budget=None, seeded=Fa
     shares[PHRASE] *= phrase
     shares[FALLEN] *= fallen
     matrix = rng.multinomial(4, shares / shares.sum(), 6000) * rng.integers(1, 4, (6000, 1))
-    counts = replace(reference.user_counts(matrix), vocabulary_fingerprint=VOCABULARY.fingerprint)
+    counts = replace(
+        reference_paper.user_counts(matrix), vocabulary_fingerprint=VOCABULARY.fingerprint
+    )
     mechanism = mechanism or bg.Posterior(clip_norm=4)
     budget = None if isinstance(mechanism, bg.KAnonymity) else budget or bg.Budget(2, 1e-6)
     made = mechanism.release(counts, VOCABULARY, budget, seed=seed)
-    return made if seeded else replace(made, card=replace(made.card, seeded=False, guarantee=mechanism.guarantee))
+    return (
+        made
+        if seeded
+        else replace(made, card=replace(made.card, seeded=False, guarantee=mechanism.guarantee))
+    )
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +73,9 @@ def test_the_other_way_round_ratios_are_turned(weeks):
 
 def test_of_several_releases_it_says_between_which_it_changed(weeks):
     found = compare(*weeks)
-    change = next(change for change in found.changes if change.ngram == VOCABULARY.ngrams[FALLEN].as_py())
+    change = next(
+        change for change in found.changes if change.ngram == VOCABULARY.ngrams[FALLEN].as_py()
+    )
     assert change.second == 2
     assert len(change.shares) == 3
     assert found.shares.shape == (3, SIZE)
@@ -72,7 +86,9 @@ def test_a_release_is_compared_with_public_text(weeks):
     assert found.names == ["public text", "people"]
     assert found.tested == SIZE
     np.testing.assert_array_equal(found.shares[0], VOCABULARY.prior)
-    first = VOCABULARY.ngrams[0].as_py()  # 400 times as frequent as the last in public text, 20 times among people
+    first = VOCABULARY.ngrams[
+        0
+    ].as_py()  # 400 times as frequent as the last in public text, 20 times among people
     assert next(change for change in found.changes if change.ngram == first).z < 0
 
 
@@ -94,7 +110,10 @@ def test_measurements_are_compared_and_not_posteriors(weeks):
 def test_a_chain_is_tested_as_if_its_releases_had_no_past():
     """The second release of a chain has the first as its prior; given the same noise, the test is the same."""
     first = week(1)
-    second = [week(2, phrase=4, mechanism=mechanism) for mechanism in (None, bg.Posterior(clip_norm=4).after(first))]
+    second = [
+        week(2, phrase=4, mechanism=mechanism)
+        for mechanism in (None, bg.Posterior(clip_norm=4).after(first))
+    ]
     assert not np.array_equal(second[0].probabilities, second[1].probabilities)
     alone, chained = (compare(first, each) for each in second)
     np.testing.assert_array_equal(alone.p_values, chained.p_values)
@@ -102,7 +121,9 @@ def test_a_chain_is_tested_as_if_its_releases_had_no_past():
 
 
 def test_ngrams_that_were_not_measured_are_noticed(weeks):
-    other = replace(weeks[1], ngrams=pa.array([*weeks[1].ngrams.to_pylist()[:-1], "strange"], pa.large_string()))
+    other = replace(
+        weeks[1], ngrams=pa.array([*weeks[1].ngrams.to_pylist()[:-1], "strange"], pa.large_string())
+    )
     same = replace(weeks[0], ngrams=other.ngrams)
     with pytest.raises(BayesgramError, match="did not measure"):
         compare(same, other)
@@ -119,7 +140,10 @@ def test_without_measurements_posteriors_are_compared_and_that_is_said(weeks):
 @pytest.mark.parametrize("mechanism", [bg.Laplace(max_total=10), bg.KAnonymity(k=2)])
 def test_a_mechanism_that_tells_no_noise_is_compared_with_a_warning(mechanism):
     budget = bg.Budget(4)
-    made = [week(seed, phrase=phrase, mechanism=mechanism, budget=budget) for seed, phrase in ((1, 1.0), (2, 30.0))]
+    made = [
+        week(seed, phrase=phrase, mechanism=mechanism, budget=budget)
+        for seed, phrase in ((1, 1.0), (2, 30.0))
+    ]
     found = compare(*made, names=["a", "b"])
     assert "nothing is told of the noise" in " ".join(found.notes)
     assert PHRASE in found.discovered
@@ -142,7 +166,9 @@ def some_of(release, rows):
     """A release of fewer n-grams; its measurements keep all of them, as strings tell which is which."""
     theta = release.probabilities[rows]
     kept = pa.array(release.ngrams.take(pa.array(rows)), pa.large_string())
-    return replace(release, ngrams=kept, probabilities=theta / theta.sum(), deviations=release.deviations[rows])
+    return replace(
+        release, ngrams=kept, probabilities=theta / theta.sum(), deviations=release.deviations[rows]
+    )
 
 
 def test_ngrams_are_matched_by_their_strings(weeks):
@@ -155,18 +181,28 @@ def test_ngrams_are_matched_by_their_strings(weeks):
 
 
 def test_what_can_not_be_compared_is_refused(weeks):
-    other = replace(weeks[1], ngrams=pa.array([f"other{at}" for at in range(SIZE)], pa.large_string()))
+    other = replace(
+        weeks[1], ngrams=pa.array([f"other{at}" for at in range(SIZE)], pa.large_string())
+    )
     cut = replace(weeks[1].card, vocabulary={**weeks[1].card.vocabulary, "tokenizer": "characters"})
     for releases, options, message in [
         (weeks[:1], {}, "1 releases: give from 2 to 60"),
         ((), {}, "0 releases"),
         ((weeks[0], weeks[0]), {}, "are the same release"),
         ((weeks[0], other), {}, "have no n-gram in common"),
-        ((weeks[0], replace(weeks[1], card=cut)), {}, "by the tokenizer 'words' and release 2 by 'characters'"),
+        (
+            (weeks[0], replace(weeks[1], card=cut)),
+            {},
+            "by the tokenizer 'words' and release 2 by 'characters'",
+        ),
         (weeks[:2], {"fdr": 0.0}, "fdr=0: a false discovery rate is between 0 and 1"),
         (weeks[:2], {"fdr": float("nan")}, "fdr=nan"),
         (weeks[:2], {"vocabulary": VOCABULARY}, "public text is compared with one release"),
-        (weeks[:1], {"vocabulary": reference.vocabulary(np.arange(1, 9))}, "another vocabulary"),
+        (
+            weeks[:1],
+            {"vocabulary": reference_paper.vocabulary(np.arange(1, 9))},
+            "another vocabulary",
+        ),
     ]:
         with pytest.raises(UsageError, match=message.replace("(", r"\(")):
             compare(*releases, **options)
@@ -192,7 +228,9 @@ def test_tables_have_every_ngram_and_empty_cells_where_noise_hides(weeks, tmp_pa
         assert back.column_names == table.column_names
         assert back["ngram"][0].as_py() == found.changes[0].ngram
     save_comparison(found, tmp_path / "changes.json")
-    assert json.loads((tmp_path / "changes.json").read_text(encoding="utf-8")) == comparison_json(found)
+    assert json.loads((tmp_path / "changes.json").read_text(encoding="utf-8")) == comparison_json(
+        found
+    )
     with pytest.raises(UsageError, match=r"ends with \.csv, \.parquet or \.json"):
         save_comparison(found, tmp_path / "changes.txt")
 
@@ -227,4 +265,6 @@ def test_a_picture_has_what_changed_and_one_of_nothing_is_drawn_too(weeks):
 def test_ratios_have_the_digits_that_mean_something(ends, described):
     assert Change("a", 1, (0.1, 0.2), 0, 1, *ends, 5.0, 0.01).described == f"rose {described}"
     turned = (1 / ends[0], 1 / ends[2], 1 / ends[1])
-    assert Change("a", 1, (0.1, 0.2), 0, 1, *turned, -5.0, 0.01).described.startswith(f"fell {described[:3]}")
+    assert Change("a", 1, (0.1, 0.2), 0, 1, *turned, -5.0, 0.01).described.startswith(
+        f"fell {described[:3]}"
+    )

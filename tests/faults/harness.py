@@ -83,7 +83,9 @@ class Outcome:
 def laboratory(folder):
     """A zygote with the shim, and the inputs of all scenarios."""
     shim = folder / "shim.so"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-O1", "-o", shim, HERE / "shim.c", "-ldl"], check=True)
+    subprocess.run(
+        [COMPILER, "-shared", "-fPIC", "-O1", "-o", shim, HERE / "shim.c", "-ldl"], check=True
+    )
     process = subprocess.Popen(
         [sys.executable, "-W", "ignore", HERE / "zygote.py"],
         stdin=subprocess.PIPE,
@@ -112,7 +114,10 @@ class Laboratory:
         self._folder, self._process = folder, process
         self._template = folder / "template"
         self._template.mkdir()
-        make_inputs(self._template, lambda arguments: self._ask({"warm": arguments, "cwd": str(self._template)}))
+        make_inputs(
+            self._template,
+            lambda arguments: self._ask({"warm": arguments, "cwd": str(self._template)}),
+        )
         self._whole = {}
         self.reference = {scenario.name: self._reference(scenario) for scenario in SCENARIOS}
 
@@ -158,7 +163,9 @@ class Laboratory:
         )
         problems = ("it hung",) if answer["hung"] else ()
         message = " ".join(answer["stderr"].split())
-        return Outcome(answer["code"], message, answer["stdout"], answer["counts"], answer["seconds"], problems)
+        return Outcome(
+            answer["code"], message, answer["stdout"], answer["counts"], answer["seconds"], problems
+        )
 
     def _ask(self, request):
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -199,9 +206,14 @@ class Laboratory:
         if published and not self._is_whole(scenario, output):
             yield "the output is not whole"
         if published and not fault.is_kill and not outcome.crashed and outcome.code != 0:
-            read_back = scenario.name == "ledger create" and fault.kind == "read"  # the new ledger, to be shown
+            read_back = (
+                scenario.name == "ledger create" and fault.kind == "read"
+            )  # the new ledger, to be shown
             confirmed = "is written, but the disk did not confirm it" not in outcome.message
-            if scenario.name == "vocab --model" and f"model {scenario.output} is there, without" in outcome.message:
+            if (
+                scenario.name == "vocab --model"
+                and f"model {scenario.output} is there, without" in outcome.message
+            ):
                 return
             if confirmed and OUT not in outcome.message and not read_back:
                 yield "it failed, and does not say that the output is there"
@@ -233,7 +245,9 @@ class Laboratory:
             yield f"charged {len(new)} times"
         if not scenario.charges:
             return
-        if published and [entry.number for entry in new] != [Release.load(work / "made").card.ledger["entry"]]:
+        if published and [entry.number for entry in new] != [
+            Release.load(work / "made").card.ledger["entry"]
+        ]:
             yield "a release is out that was not charged"
         if any(entry.published for entry in new) and not published:
             yield "the ledger says that a release is out which is not"
@@ -279,7 +293,9 @@ def _wrong_words(fault, outcome):
         yield "not one error"
     if outcome.code and ("unexpected" in outcome.message or "None" in outcome.message):
         yield "no words for it"
-    if fault.kind in {"read", "open"} and (": not a" in outcome.message or "the release is damaged" in outcome.message):
+    if fault.kind in {"read", "open"} and (
+        ": not a" in outcome.message or "the release is damaged" in outcome.message
+    ):
         yield "it blames a file that the disk did not give"
 
 
@@ -309,7 +325,11 @@ def contents(path):
 
 def below(all_contents, name):
     """Of the contents of a folder, those of one path in it."""
-    inside = {path[len(name) + 1 :]: told for path, told in all_contents.items() if path.startswith(f"{name}/")}
+    inside = {
+        path[len(name) + 1 :]: told
+        for path, told in all_contents.items()
+        if path.startswith(f"{name}/")
+    }
     return {"": all_contents[name]} if all_contents.get(name, "folder") != "folder" else inside
 
 
@@ -321,4 +341,6 @@ def set_aside(work):
 
 def hidden(root):
     """Names of what is left that only a running process should have."""
-    return sorted(found.path.name for folder in (root / "work", root / "tmp") for found in found_in(folder))
+    return sorted(
+        found.path.name for folder in (root / "work", root / "tmp") for found in found_in(folder)
+    )

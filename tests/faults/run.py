@@ -16,7 +16,14 @@ from faults.harness import COMPILER, ERRORS, Fault, laboratory
 from faults.scenarios import SCENARIOS
 
 KILL = "kill"
-STICKY = ("write", "read", "fsync", "rename", "mkdir", "unlink")  # a disk that stays full, or is gone for good
+STICKY = (
+    "write",
+    "read",
+    "fsync",
+    "rename",
+    "mkdir",
+    "unlink",
+)  # a disk that stays full, or is gone for good
 
 
 def faults_of(scenario, reference, kinds, stride=1):
@@ -39,7 +46,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="commands whose name begins so")
     parser.add_argument(
-        "--kinds", default=",".join([*ERRORS, KILL]), help="what happens at a call, with commas between"
+        "--kinds",
+        default=",".join([*ERRORS, KILL]),
+        help="what happens at a call, with commas between",
     )
     parser.add_argument("--kills", type=int, default=1000, help="kills by the clock")
     parser.add_argument("--stride", type=int, default=1, help="try every so many calls only")
@@ -65,7 +74,8 @@ def try_all(options, folder):
                 made.append((scenario, fault, outcome))
                 for problem in outcome.problems:
                     print(
-                        f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}", flush=True
+                        f"{scenario.name}: {fault}: {problem}\n    exit {outcome.code}: {outcome.message}",
+                        flush=True,
                     )
 
     with ThreadPoolExecutor(options.jobs) as pool:
@@ -100,7 +110,9 @@ def show(made):
     print(f"\n{'command':<24}{'what fails':<18}{'runs':>6}{'findings':>10}  exit codes")
     order = [scenario.name for scenario in SCENARIOS]
     for key in sorted(runs, key=lambda key: (order.index(key[0]), key[1])):
-        told = ", ".join(f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str))
+        told = ", ".join(
+            f"{code}: {number}" for code, number in sorted(codes[key].items(), key=str)
+        )
         print(f"{key[0]:<24}{key[1]:<18}{runs[key]:>6}{found[key]:>10}  {told}")
     kills = sum(number for key, number in runs.items() if key[1].startswith("kill"))
     print(f"\n{runs.total() - kills} faults, {kills} kills, {found.total()} findings")

@@ -50,7 +50,18 @@ def _copy(source, target):
 
 
 COUNT = ("count", "messages.parquet", "--vocab", "vocab.parquet", "-o", "made")
-RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.5", "--ledger", LEDGER, "-o", "made")
+RELEASE = (
+    "release",
+    "counts",
+    "--vocab",
+    "vocab.parquet",
+    "--epsilon",
+    "0.5",
+    "--ledger",
+    LEDGER,
+    "-o",
+    "made",
+)
 VOCAB = ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "made.parquet")
 FORCE = ("--force",)
 RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
@@ -58,9 +69,17 @@ RELEASE_INPUTS = ("counts", "vocab.parquet", LEDGER)
 SCENARIOS = (
     Scenario("vocab", VOCAB, ("public.txt",), "made.parquet"),
     Scenario("vocab --force", VOCAB + FORCE, ("public.txt",), "made.parquet", old="old.parquet"),
-    Scenario("vocab --model", (*VOCAB, "--model", "made"), ("public.txt",), "made"),  # beside made.parquet
+    Scenario(
+        "vocab --model", (*VOCAB, "--model", "made"), ("public.txt",), "made"
+    ),  # beside made.parquet
     Scenario("count", COUNT, ("messages.parquet", "vocab.parquet"), "made", settings=SMALL_ROOM),
-    Scenario("count --force", COUNT + FORCE, ("messages.parquet", "vocab.parquet"), "made", old="old-counts"),
+    Scenario(
+        "count --force",
+        COUNT + FORCE,
+        ("messages.parquet", "vocab.parquet"),
+        "made",
+        old="old-counts",
+    ),
     Scenario(
         "count --force, 2 steps",
         COUNT + FORCE,
@@ -70,18 +89,46 @@ SCENARIOS = (
         settings=TWO_STEPS,
     ),
     Scenario("release", RELEASE, RELEASE_INPUTS, "made", repeatable=False),
-    Scenario("release --force", RELEASE + FORCE, RELEASE_INPUTS, "made", old="old-release", repeatable=False),
-    Scenario("release, older ledger", RELEASE, RELEASE_INPUTS, "made", ledger=OLDER, repeatable=False),
+    Scenario(
+        "release --force",
+        RELEASE + FORCE,
+        RELEASE_INPUTS,
+        "made",
+        old="old-release",
+        repeatable=False,
+    ),
+    Scenario(
+        "release, older ledger", RELEASE, RELEASE_INPUTS, "made", ledger=OLDER, repeatable=False
+    ),
     Scenario(
         "ledger create",
-        ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", "made.ledger"),
+        (
+            "ledger",
+            "create",
+            "--population",
+            "p",
+            "--epsilon",
+            "5",
+            "--delta",
+            "1e-6",
+            "made.ledger",
+        ),
         output="made.ledger",
         repeatable=False,
     ),
     Scenario("ledger show", ("ledger", "show", LEDGER), (LEDGER,)),
-    Scenario("export arpa", ("export", "out", "--format", "arpa", "-o", "made.arpa.gz"), ("out",), "made.arpa.gz"),
-    Scenario("export tsv", ("export", "out", "--format", "tsv", "-o", "made.tsv"), ("out",), "made.tsv"),
-    Scenario("export model", ("export", "out", "--format", "model", "-o", "made"), ("out",), "made"),
+    Scenario(
+        "export arpa",
+        ("export", "out", "--format", "arpa", "-o", "made.arpa.gz"),
+        ("out",),
+        "made.arpa.gz",
+    ),
+    Scenario(
+        "export tsv", ("export", "out", "--format", "tsv", "-o", "made.tsv"), ("out",), "made.tsv"
+    ),
+    Scenario(
+        "export model", ("export", "out", "--format", "model", "-o", "made"), ("out",), "made"
+    ),
     Scenario(
         "export model --force",
         ("export", "out", "--format", "model", "-o", "made", "--force"),
@@ -104,19 +151,42 @@ def make_inputs(folder, run):
     (folder / "public.txt").write_text("\n".join(lines))
     users = [f"user-{row % 60}" for row in range(600)]
     pq.write_table(
-        pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}), folder / "messages.parquet"
+        pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}),
+        folder / "messages.parquet",
     )
     shutil.copy(Path(__file__).parents[1] / "formats" / "ledger-2" / "mixed.ledger", folder / OLDER)
     (folder / OLDER).chmod(0o600)
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),
-        ("vocab", "public.txt", "--order", "1", "--size", "7", "-o", "warm.parquet", "--model", "warm"),
+        (
+            "vocab",
+            "public.txt",
+            "--order",
+            "1",
+            "--size",
+            "7",
+            "-o",
+            "warm.parquet",
+            "--model",
+            "warm",
+        ),
         ("count", "messages.parquet", "--vocab", "vocab.parquet", "-o", "counts"),
         ("count", "messages.parquet", "--vocab", "old.parquet", "-o", "old-counts"),
         ("ledger", "create", "--population", "p", "--epsilon", "5", "--delta", "1e-6", LEDGER),
         ("ledger", "show", LEDGER),
-        ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.1", "--ledger", LEDGER, "-o", "out"),
+        (
+            "release",
+            "counts",
+            "--vocab",
+            "vocab.parquet",
+            "--epsilon",
+            "0.1",
+            "--ledger",
+            LEDGER,
+            "-o",
+            "out",
+        ),
         ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", "0.2", "-o", "old-release"),
         ("export", "old-release", "--format", "model", "-o", "old-model"),
         ("export", "out", "--format", "arpa", "-o", "warm.arpa.gz"),

@@ -34,7 +34,9 @@ def _notices_what_breaks_a_promise(lab):
     untidy = replace(export, settings={"bayesgram.io.atomic._remove": "lambda folder: None"})
     assert "left behind" in str(lab.attempt(untidy, Fault("fsync", 2)).problems)
     hasty = {"bayesgram.io.atomic._new": "lambda aside, target: aside.parent / target.name"}
-    assert "not whole" in str(lab.attempt(replace(export, settings=hasty), Fault("write", 3, stays=True)).problems)
+    assert "not whole" in str(
+        lab.attempt(replace(export, settings=hasty), Fault("write", 3, stays=True)).problems
+    )
 
 
 def _tells_budget_that_is_spent(lab):
@@ -44,6 +46,10 @@ def _tells_budget_that_is_spent(lab):
     assert [outcome.problems for outcome in told] == [()] * 3
     assert "ledger" not in told[0].message  # the output is tried before any budget is spent
     assert (
-        "is lost, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger" in told[1].message
+        "is lost, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger"
+        in told[1].message
     )
-    assert "release is in made, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) is spent for it" in told[2].message
+    assert (
+        "release is in made, and entry 3 of app.ledger (ε = 0.5, δ = 1e-07) is spent for it"
+        in told[2].message
+    )

@@ -114,7 +114,9 @@ def _prepare(request, said):
     cores._pool.cache_clear()  # its threads are not in this process
     for place, value in request.get("settings", {}).items():
         module, _, name = place.rpartition(".")
-        setattr(importlib.import_module(module), name, eval(value) if isinstance(value, str) else value)
+        setattr(
+            importlib.import_module(module), name, eval(value) if isinstance(value, str) else value
+        )
     sys.argv = ["bayesgram", *map(str, request["arguments"])]
 
 

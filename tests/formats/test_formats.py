@@ -30,7 +30,7 @@ from bayesgram.private.counts_io import FORMAT as COUNTS_FORMAT
 from bayesgram.public.vocabulary import FORMAT as VOCABULARY_FORMAT
 from bayesgram.releases.release import FORMAT as RELEASE_FORMAT
 from bayesgram.releases.release import Release
-from commands import failing, succeed
+from helpers.commands import failing, succeed
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
@@ -96,7 +96,10 @@ def _ledger_format(file):
 
 @pytest.mark.parametrize(("name", "orders"), [("vocab", [3]), ("vocab-orders", [1, 2, 3])])
 def test_vocabularies_open(version, opened, name, orders):
-    told, vocabulary = expected(version)["vocabularies"][name], Vocabulary.load(opened / f"{name}.parquet")
+    told, vocabulary = (
+        expected(version)["vocabularies"][name],
+        Vocabulary.load(opened / f"{name}.parquet"),
+    )
     assert vocabulary.ngrams.to_pylist() == told["ngrams"]
     assert vocabulary.counts.tolist() == told["counts"]
     assert [part.order for _, part in vocabulary.parts] == orders
@@ -106,7 +109,10 @@ def test_vocabularies_open(version, opened, name, orders):
 
 @pytest.mark.parametrize("name", ["", "-orders"])
 def test_counts_open_and_fit_their_vocabulary(version, opened, name):
-    told, vocabulary = expected(version)["counts"][f"counts{name}"], Vocabulary.load(opened / f"vocab{name}.parquet")
+    told, vocabulary = (
+        expected(version)["counts"][f"counts{name}"],
+        Vocabulary.load(opened / f"vocab{name}.parquet"),
+    )
     counts = load_counts(opened / f"counts{name}", vocabulary_size=len(vocabulary))
     assert (len(counts.users), counts.ngrams.size) == (told["users"], told["rows"])
     totals = np.bincount(counts.ngrams, counts.counts, minlength=len(vocabulary))
@@ -139,11 +145,19 @@ def test_a_release_that_is_saved_again_says_the_same(opened, tmp_path):
 
 def test_models_open_and_agree_with_their_arpa_files(version, opened):
     told, model = expected(version)["model"], LanguageModel.load(opened / "model")
-    assert (model.order, list(model.sizes), model.tokenizer.name) == (told["order"], told["ngrams"], told["tokenizer"])
-    assert model.trie.log_probability[1:6].astype(float).tolist() == pytest.approx(told["log_probabilities"], **EXACT)
+    assert (model.order, list(model.sizes), model.tokenizer.name) == (
+        told["order"],
+        told["ngrams"],
+        told["tokenizer"],
+    )
+    assert model.trie.log_probability[1:6].astype(float).tolist() == pytest.approx(
+        told["log_probabilities"], **EXACT
+    )
     for name in ("model.arpa", "model.arpa.gz"):
         imported = read_arpa(opened / name, tokenizer=model.tokenizer)
-        assert [word for word, *_ in imported.predict("", 3)] == [word for word, *_ in model.predict("", 3)]
+        assert [word for word, *_ in imported.predict("", 3)] == [
+            word for word, *_ in model.predict("", 3)
+        ]
 
 
 def test_audits_open(version, opened):
@@ -164,7 +178,12 @@ def test_ledgers_open_with_all_that_was_reserved(ledgers, name):
         assert getattr(contents, field) == told[field], field
     assert contents.budget == Budget(told["epsilon"], told["delta"])
     found = [
-        {"number": entry.number, "time": entry.time, "published": entry.published, "description": entry.description}
+        {
+            "number": entry.number,
+            "time": entry.time,
+            "published": entry.published,
+            "description": entry.description,
+        }
         for entry in contents.reservations
     ]
     assert found == told["reservations"]
@@ -225,12 +244,25 @@ def test_the_command_line_compares_releases_with_counts(opened):
 
 def test_the_command_line_reports_with_an_audit(opened, tmp_path):
     page = tmp_path / "page.html"
-    succeed("report", "posterior", "paper", "--vocab", "vocab.parquet", "--audit", "audit", "-o", page, cwd=opened)
+    succeed(
+        "report",
+        "posterior",
+        "paper",
+        "--vocab",
+        "vocab.parquet",
+        "--audit",
+        "audit",
+        "-o",
+        page,
+        cwd=opened,
+    )
     assert "PROVED" in page.read_text(encoding="utf-8")
 
 
 def test_the_command_line_predicts_with_a_model(version, opened):
-    found = json.loads(succeed("predict", "model", "", "-k", "3", "--json", cwd=opened))["predictions"]
+    found = json.loads(succeed("predict", "model", "", "-k", "3", "--json", cwd=opened))[
+        "predictions"
+    ]
     assert len(found) == 3
     assert 0 < found[0]["probability"] < 1
 
@@ -288,7 +320,10 @@ def test_a_later_format_is_refused_with_what_to_do(files, kind):
     change, load = LATER[kind]
     load(files)
     change(files)
-    with pytest.raises(UsageError, match=rf": is {kind} of format \d+; this bayesgram reads \d+\. Use a newer one\.$"):
+    with pytest.raises(
+        UsageError,
+        match=rf": is {kind} of format \d+; this bayesgram reads \d+\. Use a newer one\.$",
+    ):
         load(files)
 
 
@@ -296,7 +331,9 @@ def test_the_command_line_refuses_later_formats(files):
     for change, _ in LATER.values():
         change(files)
     for command in (["count", "none.csv"], ["release", "counts", "--epsilon", "1"]):
-        told = failing(*command, "--vocab", "vocab.parquet", "-o", "out", cwd=files, code=2, secret="no secret")
+        told = failing(
+            *command, "--vocab", "vocab.parquet", "-o", "out", cwd=files, code=2, secret="no secret"
+        )
         assert "vocab.parquet: is a vocabulary of format" in told
         assert "Use a newer one." in told
     told = failing("report", "posterior", "-o", "page.html", cwd=files, code=2, secret="no secret")
@@ -326,8 +363,17 @@ def test_the_page_about_versions_has_every_format_and_its_number():
 
 def test_what_is_written_says_its_format(opened, tmp_path):
     Vocabulary.load(opened / "vocab.parquet").save(tmp_path / "vocab.parquet")
-    assert pq.read_schema(tmp_path / "vocab.parquet").metadata[b"bayesgram.format"] == str(VOCABULARY_FORMAT).encode()
+    assert (
+        pq.read_schema(tmp_path / "vocab.parquet").metadata[b"bayesgram.format"]
+        == str(VOCABULARY_FORMAT).encode()
+    )
     Release.load(opened / "posterior").save(tmp_path / "release")
-    assert json.loads((tmp_path / "release" / "card.json").read_text(encoding="utf-8"))["format"] == RELEASE_FORMAT
+    assert (
+        json.loads((tmp_path / "release" / "card.json").read_text(encoding="utf-8"))["format"]
+        == RELEASE_FORMAT
+    )
     LanguageModel.load(opened / "model").save(tmp_path / "model")
-    assert json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))["format"] == MODEL_FORMAT
+    assert (
+        json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))["format"]
+        == MODEL_FORMAT
+    )

@@ -11,7 +11,9 @@ from bayesgram.private.counts_on_disk import open_by_segment
 from bayesgram.releases.chain import Chain
 
 HERE = Path(__file__).parent
-VERSIONS = sorted(path.name for path in HERE.iterdir() if path.name[0].isdigit() and path.name != "0.1")
+VERSIONS = sorted(
+    path.name for path in HERE.iterdir() if path.name[0].isdigit() and path.name != "0.1"
+)
 
 
 @pytest.fixture(params=VERSIONS)
@@ -29,7 +31,10 @@ def test_there_are_some():
 
 
 def test_the_vocabulary_of_several_sources_opens(files, told):
-    vocabulary, expected = Vocabulary.load(files / "vocab-sources.parquet"), told["vocabularies"]["vocab-sources"]
+    vocabulary, expected = (
+        Vocabulary.load(files / "vocab-sources.parquet"),
+        told["vocabularies"]["vocab-sources"],
+    )
     assert vocabulary.source_names == ["articles", "chat"]
     assert vocabulary.ngrams.to_pylist() == expected["ngrams"]
     assert vocabulary.counts.tolist() == expected["counts"]

@@ -12,7 +12,15 @@ from fuzz.mutations import mutated, mutated_table
 from fuzz.reading import ROWS, Options, Row, compare, read, row_of
 from fuzz.target import UNREADABLE, must, says_too_much
 
-COMPARED = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.int32(), pa.int64(), pa.uint8())
+COMPARED = (
+    pa.string(),
+    pa.large_string(),
+    pa.binary(),
+    pa.large_binary(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+)
 
 
 def columns() -> dict[str, pa.Array]:
@@ -24,7 +32,9 @@ def made_parquet() -> list[bytes]:
     made = []
     for number in range(6):
         out, table = io.BytesIO(), pa.table(columns())
-        pq.write_table(table, out, compression=("none", "zstd")[number & 1], row_group_size=2 + number)
+        pq.write_table(
+            table, out, compression=("none", "zstd")[number & 1], row_group_size=2 + number
+        )
         made.append(out.getvalue())
     return made
 
@@ -38,7 +48,10 @@ def literal_table(path: Path, options: Options) -> list[Row] | None:
     names = ["text", "user"] if options.user else ["text"]
     try:
         schema = pq.read_schema(path)
-        if any(schema.names.count(name) != 1 or schema.field(name).type not in COMPARED for name in names):
+        if any(
+            schema.names.count(name) != 1 or schema.field(name).type not in COMPARED
+            for name in names
+        ):
             return None
         if pa.types.is_integer(schema.field("text").type):
             return None
@@ -46,7 +59,10 @@ def literal_table(path: Path, options: Options) -> list[Row] | None:
         found = [table[name].to_pylist() for name in names]
     except UNREADABLE:
         return None
-    return [row_of(bytes_of(user), bytes_of(text), options) for text, user in zip(found[0], found[-1], strict=True)]
+    return [
+        row_of(bytes_of(user), bytes_of(text), options)
+        for text, user in zip(found[0], found[-1], strict=True)
+    ]
 
 
 def check_parquet(data: bytes, folder: Path) -> None:
@@ -70,7 +86,10 @@ def mutated_parquet(random: Random, seeds: Sequence[bytes]) -> bytes:
 def made_arrow() -> list[bytes]:
     made = []
     for number in range(4):
-        out, options = io.BytesIO(), pa.ipc.IpcWriteOptions(compression=(None, "zstd", "lz4", None)[number])
+        out, options = (
+            io.BytesIO(),
+            pa.ipc.IpcWriteOptions(compression=(None, "zstd", "lz4", None)[number]),
+        )
         table = pa.table(columns())
         with pa.ipc.new_file(out, table.schema, options=options) as writer:
             writer.write_table(table, max_chunksize=2 + number)
@@ -94,5 +113,7 @@ def mutated_arrow(random: Random, seeds: Sequence[bytes]) -> bytes:
     if random.random() < 0.3:
         return mutated(random, bytes(data), seeds)
     for _ in range(random.choice((1, 1, 2, 4))):
-        data[random.randrange(len(data))] = random.choice((0, 1, 2, 8, 127, 128, 255, random.randrange(256)))
+        data[random.randrange(len(data))] = random.choice(
+            (0, 1, 2, 8, 127, 128, 255, random.randrange(256))
+        )
     return bytes(data)

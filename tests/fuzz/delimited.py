@@ -44,7 +44,9 @@ def literal_records(data: bytes, delimiter: int) -> Literal:  # noqa: C901 - the
                         break
                     else:
                         field, at = field + data[at : at + 1], at + 1
-                is_wrong = is_wrong or (at < size and data[at] != delimiter and data[at] not in b"\r\n")
+                is_wrong = is_wrong or (
+                    at < size and data[at] != delimiter and data[at] not in b"\r\n"
+                )
             while at < size and data[at] != delimiter and data[at] not in b"\r\n":
                 is_wrong = is_wrong or data[at] == ord('"')
                 field, at = field + data[at : at + 1], at + 1
@@ -70,7 +72,9 @@ def literal_rows(found: Literal, options: Options) -> list[Row] | None:
     if any(header.count(name) != 1 for name in names):
         return None
     text, user = header.index(b"text"), header.index(names[-1])
-    wide = ([record[user], record[text]] if len(record) == len(header) else None for record in records)
+    wide = (
+        [record[user], record[text]] if len(record) == len(header) else None for record in records
+    )
     return [None if row is None else row_of(*row, options) for row in wide]
 
 
@@ -105,5 +109,8 @@ def made_delimited(delimiter: str) -> list[bytes]:
         writer = csv.writer(out, delimiter=delimiter, quoting=quoting, lineterminator=end)
         writer.writerows([("user", "text"), *ROWS])
         made.append(out.getvalue().encode())
-    plain = [delimiter.join(row) for row in (("id", "text", "user"), ("1", "a b", "ann"), ("2", f"c {SECRET}", "bob"))]
+    plain = [
+        delimiter.join(row)
+        for row in (("id", "text", "user"), ("1", "a b", "ann"), ("2", f"c {SECRET}", "bob"))
+    ]
     return [*made, "\n".join(plain).encode(), MARK + made[0]]

@@ -36,7 +36,9 @@ TARGETS = [Target("dying", 10, lambda: [b"0"], check, digit)]
 def main() -> None:
     """As a child, what `watch` says; else its parent, whose table goes to stdout."""
     given = dict(option.removeprefix("--").split("=", 1) for option in sys.argv[1:])
-    plan = Plan(SEED, float(given.get("seconds", 300)), 10, Path(given["findings"]), still_seconds=4)
+    plan = Plan(
+        SEED, float(given.get("seconds", 300)), 10, Path(given["findings"]), still_seconds=4
+    )
     if "child" in given:
         first = [int(part) for part in given["first"].split(",")]
         board = Board(Path(given["board"]), len(TARGETS), new=False)

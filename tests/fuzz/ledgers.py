@@ -26,7 +26,9 @@ PAGE = 4096
 def originals() -> list[tuple[bytes, object]]:
     """Ledgers of no entry and of some, and what they hold; the same in every process, so that inputs are too."""
     found = []
-    now = mock.patch("bayesgram.privacy.ledger._now", return_value="2025-01-01T00:00:00+00:00", create=True)
+    now = mock.patch(
+        "bayesgram.privacy.ledger._now", return_value="2025-01-01T00:00:00+00:00", create=True
+    )
     with scratch() as folder, now, mock.patch("secrets.token_hex", lambda size: "a1" * size):
         for entries in (0, 1, 6):
             path = Path(folder) / f"{entries}.ledger"
@@ -72,11 +74,17 @@ def check_ledger(data: bytes, folder: Path) -> None:
         check_message(error)
         must(path.read_bytes() == data, "a ledger that was refused was changed")
         raise
-    must(found in [contents for _, contents in originals()], "another ledger was read, without a word")
+    must(
+        found in [contents for _, contents in originals()],
+        "another ledger was read, without a word",
+    )
     ledger = Ledger.open(path)
     number = ledger.reserve(TENTH, {"mechanism": "laplace"})
     after = ledger.read()
-    must((number, after.last_number) == (found.last_number + 1,) * 2, "the new entry has another number")
+    must(
+        (number, after.last_number) == (found.last_number + 1,) * 2,
+        "the new entry has another number",
+    )
     must(after.reservations[:-1] == found.reservations, "earlier entries were changed")
 
 

@@ -63,15 +63,22 @@ def check_jsonl(data: bytes, folder: Path) -> None:
         read(path, options)
         return
     expected = [literal_line(line, options) for line in lines]
-    first_block = data[: data.rfind(b"\n") + 1]  # of the largest size; keys are looked for there, and nowhere else
-    is_sure = options.block == max(BLOCKS) and has_keys(first_block.removeprefix(MARK).split(b"\n"), options)
+    first_block = data[
+        : data.rfind(b"\n") + 1
+    ]  # of the largest size; keys are looked for there, and nowhere else
+    is_sure = options.block == max(BLOCKS) and has_keys(
+        first_block.removeprefix(MARK).split(b"\n"), options
+    )
     if "either" not in expected and has_keys(lines, options):
         compare(path, options, expected, may_refuse=not is_sure)
         return
     rows, bad = read(path, options)
     must(len(rows) + bad == len(lines), "lines were lost in silence")
     left = iter(rows)
-    must(all(row in left for row in expected if row not in (None, "either")), "rows were lost in silence")
+    must(
+        all(row in left for row in expected if row not in (None, "either")),
+        "rows were lost in silence",
+    )
     must(options.skip or None not in expected, "a bad row was read")
 
 
@@ -79,8 +86,16 @@ def made_jsonl() -> list[bytes]:
     rows = [{"user": user, "text": text} for user, text in ROWS]
     lines = [json.dumps(row) for row in rows]
     raw = [json.dumps(row, ensure_ascii=False) for row in rows]
-    more = ['{"text":"a","user":7,"x":[{"user":1}]}', f'{{"user":-7,"text":null,"x":"{SECRET}"}}', "", '{"user":"b"}']
-    return ["\n".join(some).encode() for some in (lines, [*raw, ""], [*lines[:2], *more], more, [lines[0]])]
+    more = [
+        '{"text":"a","user":7,"x":[{"user":1}]}',
+        f'{{"user":-7,"text":null,"x":"{SECRET}"}}',
+        "",
+        '{"user":"b"}',
+    ]
+    return [
+        "\n".join(some).encode()
+        for some in (lines, [*raw, ""], [*lines[:2], *more], more, [lines[0]])
+    ]
 
 
 def literal_text(data: bytes, options: Options) -> list[Row]:
@@ -98,7 +113,11 @@ def check_text(data: bytes, folder: Path) -> None:
 
 def made_text() -> list[bytes]:
     lines = [text for _, text in ROWS]
-    return ["\n".join(lines).encode(), "\r\n".join([*lines, "", ""]).encode(), MARK + lines[0].encode()]
+    return [
+        "\n".join(lines).encode(),
+        "\r\n".join([*lines, "", ""]).encode(),
+        MARK + lines[0].encode(),
+    ]
 
 
 def check_gz(data: bytes, folder: Path) -> None:
@@ -109,7 +128,12 @@ def check_gz(data: bytes, folder: Path) -> None:
     except (EOFError, OSError, zlib.error):
         content = None
     expected = None if content is None else literal_text(content, options)
-    compare(path, options, expected, may_refuse=content is not None and (_is_overlooked(data) or is_foreign(content)))
+    compare(
+        path,
+        options,
+        expected,
+        may_refuse=content is not None and (_is_overlooked(data) or is_foreign(content)),
+    )
 
 
 def _is_overlooked(data: bytes) -> bool:
@@ -136,7 +160,12 @@ def check_packed(data: bytes, folder: Path, ending: str) -> None:
     if part.unused_data:
         read(path, options)
         return
-    compare(path, options, literal_text(content, options) if part.eof else None, may_refuse=is_foreign(content))
+    compare(
+        path,
+        options,
+        literal_text(content, options) if part.eof else None,
+        may_refuse=is_foreign(content),
+    )
 
 
 def compressed_zst(data: bytes) -> bytes:
@@ -150,7 +179,10 @@ def check_zst(data: bytes, folder: Path) -> None:
     """There is no other reader of zstd to compare with; but what is cut short must be refused."""
     path, options = folder / "x.txt.zst", Options.of(data).without_user()
     path.write_bytes(data)
-    is_cut = any(len(data) < len(whole) and whole.startswith(data) for whole in map(compressed_zst, made_text()))
+    is_cut = any(
+        len(data) < len(whole) and whole.startswith(data)
+        for whole in map(compressed_zst, made_text())
+    )
     for content in made_text():
         if data == compressed_zst(content):
             compare(path, options, literal_text(content, options))

@@ -24,11 +24,21 @@ from bayesgram.lm.files import ABOUT, CASING, CONTENTS
 from bayesgram.lm.language_model import LanguageModel
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
-from language_models import save_format_1
+from helpers.reference_language_models import save_format_1
 
 TABLES = [
     {"red fish": 4, "blue fish": 2, "fish swim": 3},
-    {"a b c": 3, "b c a": 1, "a b é": 2, "<s> a b": 1, "c a </s>": 1, "a b": 9, "b c": 4, "a": 20, "c": 3},
+    {
+        "a b c": 3,
+        "b c a": 1,
+        "a b é": 2,
+        "<s> a b": 1,
+        "c a </s>": 1,
+        "a b": 9,
+        "b c": 4,
+        "a": 20,
+        "c": 3,
+    },
 ]
 TEXTS = ("red fish swim. a b c", "", "zzz", "é a b")
 
@@ -44,7 +54,9 @@ def use(model: LanguageModel, *, forged: bool = False) -> None:
         score, predicted = model.score(text), model.predict(text, 4)
         sound = score <= 0 or math.isclose(score, 0, abs_tol=1e-3)
         must(forged or sound, f"log10 of a probability is {score}")
-        must(forged or all(0 <= word.probability <= 1 + 1e-3 for word in predicted), "no probability")
+        must(
+            forged or all(0 <= word.probability <= 1 + 1e-3 for word in predicted), "no probability"
+        )
         must(len(model.score_words(text)) >= 0, "no words")
     model.predict("a", 1000, typed="f")
     "".join(each.word for each in model.suggest("a ", 1000)).encode()
@@ -94,7 +106,10 @@ def check_arpa(data: bytes, folder: Path) -> None:
     path = folder / "x.arpa"
     path.write_bytes(data)
     model = read_arpa(path)
-    must(all(abs(total - 1) <= 2 * TOLERANCE for total in literal_sums(data)), "a context does not add up to 1")
+    must(
+        all(abs(total - 1) <= 2 * TOLERANCE for total in literal_sums(data)),
+        "a context does not add up to 1",
+    )
     use(model)
     write_arpa(model, folder / "again.arpa", force=True)
     again = read_arpa(folder / "again.arpa")
@@ -141,7 +156,9 @@ def mutated_model(random: Random, seeds: Sequence[bytes]) -> bytes:
     return _mutated_model(random, seeds, CONTENTS, saved_model())
 
 
-def _mutated_model(random: Random, seeds: Sequence[bytes], contents: Sequence[str], saved: list[bytes]) -> bytes:
+def _mutated_model(
+    random: Random, seeds: Sequence[bytes], contents: Sequence[str], saved: list[bytes]
+) -> bytes:
     data = random.choice(seeds)
     which, content = data[:1], data[1:]
     if random.random() < 0.2 or which[0] >= len(contents):
@@ -156,7 +173,9 @@ def _mutated_array(random: Random, array: np.ndarray) -> bytes:
     array = array.copy()
     for _ in range(random.choice((1, 1, 2, 5))):
         at = random.randrange(max(array.size, 1))
-        number = random.choice((0, 1, -1, 2, 5, array.size, array.size - 1, 127, 2**31 - 1, -(2**31)))
+        number = random.choice(
+            (0, 1, -1, 2, 5, array.size, array.size - 1, 127, 2**31 - 1, -(2**31))
+        )
         match random.randrange(8):
             case 0:
                 array = np.delete(array, at) if at < array.size else array
@@ -166,16 +185,22 @@ def _mutated_array(random: Random, array: np.ndarray) -> bytes:
                 array = array[:at]
             case 3 if array.dtype.kind == "f":
                 with np.errstate(over="ignore"):
-                    array[at : at + 1] = random.choice((math.nan, math.inf, -math.inf, 1e30, -1e30, 3.0))
+                    array[at : at + 1] = random.choice(
+                        (math.nan, math.inf, -math.inf, 1e30, -1e30, 3.0)
+                    )
             case _:
                 array[at : at + 1] = np.array([number]).astype(array.dtype)
     array = array.ravel()
     match random.randrange(12):
         case 0:
             with np.errstate(invalid="ignore"):
-                array = array.astype(random.choice((np.int8, np.int64, np.float64, ">i4", "U3", "S2", np.bool_)))
+                array = array.astype(
+                    random.choice((np.int8, np.int64, np.float64, ">i4", "U3", "S2", np.bool_))
+                )
         case 1:
-            array = random.choice((array.reshape(1, -1), array.reshape(-1, 1), np.array(7, array.dtype)))
+            array = random.choice(
+                (array.reshape(1, -1), array.reshape(-1, 1), np.array(7, array.dtype))
+            )
         case 2:
             array = np.array([{"a": 1}, None], object)
     out = io.BytesIO()
@@ -214,7 +239,11 @@ def _forge_checksums(place: Path) -> None:
     try:
         about = json.loads((place / ABOUT).read_bytes())
         for name in about["crc32"]:
-            content = (place / name).read_bytes() if name == CASING else (place / f"{name}.npy").read_bytes()[HEAD:]
+            content = (
+                (place / name).read_bytes()
+                if name == CASING
+                else (place / f"{name}.npy").read_bytes()[HEAD:]
+            )
             about["crc32"][name] = zlib.crc32(content)
         text = json.dumps(about)
     except (ValueError, KeyError, TypeError, OSError, RecursionError):

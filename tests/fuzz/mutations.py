@@ -17,7 +17,24 @@ LONGEST = 6_000  # bytes of an input: more is slower, and seldom different
 SECRET = "Zq§9"  # stands in every private text and user id; no message may hold it
 
 TOKENS = [
-    *(b"", b"\0", b"\n", b"\r", b"\r\n", b"\n\n", b" ", b"\t", b"\x0b", b"\x1a", b'"', b'""', b"'", b"\\", b",", b";"),
+    *(
+        b"",
+        b"\0",
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\n\n",
+        b" ",
+        b"\t",
+        b"\x0b",
+        b"\x1a",
+        b'"',
+        b'""',
+        b"'",
+        b"\\",
+        b",",
+        b";",
+    ),
     *(
         b"\xef\xbb\xbf",
         b"\xff\xfe",
@@ -28,25 +45,143 @@ TOKENS = [
         b"\xc0\x80",
         b"\xe2\x80\xa8",
     ),
-    *(b"0", b"-1", b"1", b"7", b"1e400", b"-1e400", b"1e-400", b"NaN", b"nan", b"inf", b"-inf", b"Infinity", b"0x10"),
-    *(b"2147483648", b"-2147483649", b"9223372036854775808", b"18446744073709551616", b"1" * 400, b"1_000", b"1.5"),
-    *(b"null", b"true", b"{}", b"[]", b"[" * 40, b"[" * 3000 + b"]" * 3000, b'{"a":' * 1500, b"{", b"}", b":", b"<s>"),
-    *(b"</s>", b"<unk>", b"\\data\\", b"\\end\\", b"\\1-grams:", "é".encode(), "\u0301".encode(), "İ".encode()),
-    *("日本".encode(), "\u200d".encode(), "\U0001f469".encode(), "\u2028".encode(), "\ufeff".encode(), b"x" * 500),
+    *(
+        b"0",
+        b"-1",
+        b"1",
+        b"7",
+        b"1e400",
+        b"-1e400",
+        b"1e-400",
+        b"NaN",
+        b"nan",
+        b"inf",
+        b"-inf",
+        b"Infinity",
+        b"0x10",
+    ),
+    *(
+        b"2147483648",
+        b"-2147483649",
+        b"9223372036854775808",
+        b"18446744073709551616",
+        b"1" * 400,
+        b"1_000",
+        b"1.5",
+    ),
+    *(
+        b"null",
+        b"true",
+        b"{}",
+        b"[]",
+        b"[" * 40,
+        b"[" * 3000 + b"]" * 3000,
+        b'{"a":' * 1500,
+        b"{",
+        b"}",
+        b":",
+        b"<s>",
+    ),
+    *(
+        b"</s>",
+        b"<unk>",
+        b"\\data\\",
+        b"\\end\\",
+        b"\\1-grams:",
+        "é".encode(),
+        "\u0301".encode(),
+        "İ".encode(),
+    ),
+    *(
+        "日本".encode(),
+        "\u200d".encode(),
+        "\U0001f469".encode(),
+        "\u2028".encode(),
+        "\ufeff".encode(),
+        b"x" * 500,
+    ),
 ]
 RAW_JSON = [  # what json.dumps does not write
-    *("1e400", "-1e400", "1e-400", "NaN", "-NaN", "Infinity", "-Inf", "07", "1.", "-0", "1" * 5000, "0." + "1" * 400),
-    *("[" * 3000 + "]" * 3000, '{"a":' * 1500 + "1" + "}" * 1500, '"\\ud800"', '"\\udc80"', '"\\x"', "'a'", "", "nul"),
+    *(
+        "1e400",
+        "-1e400",
+        "1e-400",
+        "NaN",
+        "-NaN",
+        "Infinity",
+        "-Inf",
+        "07",
+        "1.",
+        "-0",
+        "1" * 5000,
+        "0." + "1" * 400,
+    ),
+    *(
+        "[" * 3000 + "]" * 3000,
+        '{"a":' * 1500 + "1" + "}" * 1500,
+        '"\\ud800"',
+        '"\\udc80"',
+        '"\\x"',
+        "'a'",
+        "",
+        "nul",
+    ),
 ]
 JSON_VALUES = [
-    *(None, True, False, 0, -1, 1, 2, 7, 1.5, -0.0, 1e308, 5e-324, 2**31, 2**63, 2**64, -(2**63) - 1, 10**30),
-    *("", "a", "7", "é", "\ud800", "\0", "a b", "<s> a", SECRET, "x" * 300, "PROVED", "words", "nothing such", "1e400"),
-    *([], {}, [[]], [None], [1, "a"], {"": None}, {"a": {"b": []}}, {"1": 1.0}, {"1": "x"}, {"x": 1}),
+    *(
+        None,
+        True,
+        False,
+        0,
+        -1,
+        1,
+        2,
+        7,
+        1.5,
+        -0.0,
+        1e308,
+        5e-324,
+        2**31,
+        2**63,
+        2**64,
+        -(2**63) - 1,
+        10**30,
+    ),
+    *(
+        "",
+        "a",
+        "7",
+        "é",
+        "\ud800",
+        "\0",
+        "a b",
+        "<s> a",
+        SECRET,
+        "x" * 300,
+        "PROVED",
+        "words",
+        "nothing such",
+        "1e400",
+    ),
+    *(
+        [],
+        {},
+        [[]],
+        [None],
+        [1, "a"],
+        {"": None},
+        {"a": {"b": []}},
+        {"1": 1.0},
+        {"1": "x"},
+        {"x": 1},
+    ),
 ]
 _MARK = "\x01raw{}\x01"
 
 
-def mutated(random: Random, data: bytes, others: Sequence[bytes] = (), tokens: Sequence[bytes] = TOKENS) -> bytes:
+def mutated(
+    random: Random, data: bytes, others: Sequence[bytes] = (), tokens: Sequence[bytes] = TOKENS
+) -> bytes:
     """One to some changes at random places."""
     changes = min(1 + int(random.expovariate(0.7)), 8)
     for _ in range(changes):
@@ -85,7 +220,9 @@ def _insert(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequen
     return data[:at] + random.choice(tokens) + data[at:]
 
 
-def _replace(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequence[bytes]) -> bytes:
+def _replace(
+    random: Random, data: bytes, others: Sequence[bytes], tokens: Sequence[bytes]
+) -> bytes:
     start, stop = _part(random, data, 12)
     return data[:start] + random.choice(tokens) + data[stop:]
 
@@ -103,7 +240,11 @@ def _splice(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequen
 
 
 def _cut(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequence[bytes]) -> bytes:
-    return data[: random.randint(0, len(data))] if random.random() < 0.3 else data[: -random.randint(1, 9)]
+    return (
+        data[: random.randint(0, len(data))]
+        if random.random() < 0.3
+        else data[: -random.randint(1, 9)]
+    )
 
 
 def _lines(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequence[bytes]) -> bytes:
@@ -131,13 +272,37 @@ def _number(random: Random, data: bytes, others: Sequence[bytes], tokens: Sequen
     while stop < len(data) and 48 <= data[stop] <= 57:
         stop += 1
     number = random.choice(
-        (b"0", b"1", b"2", b"9", b"-3", b"99999999999", b"1e9", b"1e-9", b"0.5", b"%d" % (stop - start))
+        (
+            b"0",
+            b"1",
+            b"2",
+            b"9",
+            b"-3",
+            b"99999999999",
+            b"1e9",
+            b"1e-9",
+            b"0.5",
+            b"%d" % (stop - start),
+        )
     )
     return data[:start] + number + data[stop:]
 
 
 _CHANGES: list[Callable[[Random, bytes, Sequence[bytes], Sequence[bytes]], bytes]] = [
-    *(_flip, _set, _delete, _insert, _insert, _replace, _replace, _repeat, _splice, _cut, _lines, _number),
+    *(
+        _flip,
+        _set,
+        _delete,
+        _insert,
+        _insert,
+        _replace,
+        _replace,
+        _repeat,
+        _splice,
+        _cut,
+        _lines,
+        _number,
+    ),
 ]
 
 
@@ -146,7 +311,11 @@ def mutated_json(random: Random, value: object) -> bytes:
     text = json.dumps(value)
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         value = _changed_value(random, json.loads(text))
-        text = json.dumps(value, ensure_ascii=random.random() < 0.5 or "\\ud8" in text, indent=random.choice((None, 1)))
+        text = json.dumps(
+            value,
+            ensure_ascii=random.random() < 0.5 or "\\ud8" in text,
+            indent=random.choice((None, 1)),
+        )
     for number, raw in enumerate(RAW_JSON):
         text = text.replace(json.dumps(_MARK.format(number)), raw)
     data = text.encode("utf-8", "surrogatepass")
@@ -160,7 +329,13 @@ def _changed_value(random: Random, value: object) -> object:
     stack: list[object] = [value]
     while stack:
         part = stack.pop()
-        keys = list(part) if isinstance(part, dict) else range(len(part)) if isinstance(part, list) else []
+        keys = (
+            list(part)
+            if isinstance(part, dict)
+            else range(len(part))
+            if isinstance(part, list)
+            else []
+        )
         place += [(part, key) for key in keys]
         stack += [part[key] for key in keys]
     inside, key = random.choice(place)
@@ -178,7 +353,9 @@ def _changed_value(random: Random, value: object) -> object:
         case 5 | 6:
             inside[key] = _MARK.format(random.randrange(len(RAW_JSON)))
         case 7 if isinstance(inside[key], (int, float)) and not isinstance(inside[key], bool):
-            inside[key] = random.choice((-inside[key], inside[key] + 1, str(inside[key]), float(inside[key]), 0))
+            inside[key] = random.choice(
+                (-inside[key], inside[key] + 1, str(inside[key]), float(inside[key]), 0)
+            )
         case _:
             inside[key] = json.loads(json.dumps(random.choice(JSON_VALUES)))
     return holder.get("")
@@ -207,7 +384,12 @@ _FLOATS = [0.0, 0.5, 1.0, 0.25, -0.5, math.nan, math.inf, 1e-9, 5e-324, 1e308]
 TYPES: list[tuple[pa.DataType, Sequence[object]]] = [
     *(
         (kind, _STRINGS)
-        for kind in (pa.string(), pa.large_string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string()))
+        for kind in (
+            pa.string(),
+            pa.large_string(),
+            pa.string_view(),
+            pa.dictionary(pa.int32(), pa.string()),
+        )
     ),
     *(
         (kind, [text.encode() for text in _STRINGS] + [b"\xff"])
@@ -215,7 +397,15 @@ TYPES: list[tuple[pa.DataType, Sequence[object]]] = [
     ),
     *(
         (kind, _NUMBERS)
-        for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint32(), pa.uint64())
+        for kind in (
+            pa.int8(),
+            pa.int16(),
+            pa.int32(),
+            pa.int64(),
+            pa.uint8(),
+            pa.uint32(),
+            pa.uint64(),
+        )
     ),
     *((kind, _FLOATS) for kind in (pa.float16(), pa.float32(), pa.float64())),
     (pa.decimal128(10, 2), [1, 2]),
@@ -231,7 +421,9 @@ TYPES: list[tuple[pa.DataType, Sequence[object]]] = [
 ]
 
 
-def mutated_table(random: Random, columns: dict[str, pa.Array], metadata: dict[str, Sequence[str]]) -> bytes:
+def mutated_table(
+    random: Random, columns: dict[str, pa.Array], metadata: dict[str, Sequence[str]]
+) -> bytes:
     """A Parquet file of these columns in which some are missing, of another type, or have other values."""
     named = [*columns.items()]
     for _ in range(random.choice((0, 1, 1, 1, 2))):
@@ -253,16 +445,22 @@ def _is_utf8(column: pa.Array) -> bool:
     return True
 
 
-def _changed_columns(random: Random, named: list[tuple[str, pa.Array]]) -> list[tuple[str, pa.Array]]:
+def _changed_columns(
+    random: Random, named: list[tuple[str, pa.Array]]
+) -> list[tuple[str, pa.Array]]:
     at = random.randrange(len(named) + 1)
     name, column = named[at] if at < len(named) else ("more", pa.array(range(4)))
     match random.randrange(7):
         case 0:
             return named[:at] + named[at + 1 :]
         case 1:
-            name = random.choice((f"{name} ", name.upper(), "", "é\0", random.choice(named)[0] if named else "x"))
+            name = random.choice(
+                (f"{name} ", name.upper(), "", "é\0", random.choice(named)[0] if named else "x")
+            )
         case 2 | 3:
-            if pa.types.is_string(column.type) and not _is_utf8(column):  # changed before: Python has no words for it
+            if pa.types.is_string(column.type) and not _is_utf8(
+                column
+            ):  # changed before: Python has no words for it
                 return named
             values = column.to_pylist()
             some = random.choice((_NUMBERS, _STRINGS, _FLOATS, [None], values or [None]))
@@ -270,9 +468,12 @@ def _changed_columns(random: Random, named: list[tuple[str, pa.Array]]) -> list[
                 values[random.randrange(len(values) or 1) :][:1] = []
                 values.insert(random.randint(0, len(values)), random.choice(some))
             column = _array(values, column.type)
-            if pa.types.is_string(column.type) and random.random() < 0.2:  # not UTF-8: Arrow does not look
+            if (
+                pa.types.is_string(column.type) and random.random() < 0.2
+            ):  # not UTF-8: Arrow does not look
                 raw = [
-                    value and value.encode() + random.choice((b"", b"\xff", b"\xc3")) for value in column.to_pylist()
+                    value and value.encode() + random.choice((b"", b"\xff", b"\xc3"))
+                    for value in column.to_pylist()
                 ]
                 column = pa.array(raw, pa.binary()).view(pa.string())
         case 4:
@@ -280,7 +481,12 @@ def _changed_columns(random: Random, named: list[tuple[str, pa.Array]]) -> list[
         case _:
             kind, values = random.choice(TYPES)
             column = _array(
-                [random.choice((*values, None)) if random.random() < 0.1 else random.choice(values) for _ in column],
+                [
+                    random.choice((*values, None))
+                    if random.random() < 0.1
+                    else random.choice(values)
+                    for _ in column
+                ],
                 kind,
             )
     return [*named[:at], (name, column), *named[at + 1 :]]

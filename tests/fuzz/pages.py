@@ -8,15 +8,23 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import catalogues
 from bayesgram.web.api import build
 from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must
+from helpers import web_catalogue
 
 HEAD = "\n\n"  # between the first lines of an input and its body
 TYPED = "Zq9typed"
-PLAN = {"users": 1e4, "ngrams_a_user": 5, "unevenness": 1, "difference": 0.5, "epsilon": 1, "delta": 1e-7, "size": 10}
+PLAN = {
+    "users": 1e4,
+    "ngrams_a_user": 5,
+    "unevenness": 1,
+    "difference": 0.5,
+    "epsilon": 1,
+    "delta": 1e-7,
+    "size": 10,
+}
 SEEDS = [
     f'POST /api/predict\nhost: localhost\n\n{{"text": "thank you {TYPED}", "k": 3}}',
     f"POST /api/plan\nhost: localhost\n\n{json.dumps({**PLAN, 'size': 9**9})}",
@@ -29,7 +37,7 @@ SEEDS = [
 
 @cache
 def guard() -> Guard:
-    return build(catalogues.catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
+    return build(web_catalogue.catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
 
 
 @cache

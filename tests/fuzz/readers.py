@@ -9,7 +9,14 @@ import gzip
 import lzma
 from collections.abc import Iterator
 
-from fuzz.columns import check_arrow, check_parquet, made_arrow, made_parquet, mutated_arrow, mutated_parquet
+from fuzz.columns import (
+    check_arrow,
+    check_parquet,
+    made_arrow,
+    made_parquet,
+    mutated_arrow,
+    mutated_parquet,
+)
 from fuzz.delimited import check_delimited, made_delimited
 from fuzz.lines import (
     check_gz,
@@ -27,12 +34,30 @@ from fuzz.target import Target
 
 def targets() -> Iterator[Target]:
     """All readers of tables."""
-    yield Target("csv", 180, lambda: made_delimited(","), lambda data, folder: check_delimited(data, folder, "csv", 44))
-    yield Target("tsv", 80, lambda: made_delimited("\t"), lambda data, folder: check_delimited(data, folder, "tsv", 9))
+    yield Target(
+        "csv",
+        180,
+        lambda: made_delimited(","),
+        lambda data, folder: check_delimited(data, folder, "csv", 44),
+    )
+    yield Target(
+        "tsv",
+        80,
+        lambda: made_delimited("\t"),
+        lambda data, folder: check_delimited(data, folder, "tsv", 9),
+    )
     yield Target("jsonl", 100, made_jsonl, check_jsonl)
     yield Target("text", 80, made_text, check_text)
-    yield Target("gz", 40, lambda: [gzip.compress(each, mtime=0) for each in made_text()], check_gz, mutated_packed)
-    yield Target("zst", 20, lambda: [compressed_zst(each) for each in made_text()], check_zst, mutated_packed)
+    yield Target(
+        "gz",
+        40,
+        lambda: [gzip.compress(each, mtime=0) for each in made_text()],
+        check_gz,
+        mutated_packed,
+    )
+    yield Target(
+        "zst", 20, lambda: [compressed_zst(each) for each in made_text()], check_zst, mutated_packed
+    )
     yield Target(
         "bz2",
         15,

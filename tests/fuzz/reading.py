@@ -11,7 +11,11 @@ from fuzz.mutations import SECRET
 from fuzz.target import check_message, must
 
 MARK = b"\xef\xbb\xbf"
-BLOCKS = (*[1 << 16] * 6, 64, 7)  # the largest holds any input; Arrow leaks a block for every damaged .gz
+BLOCKS = (
+    *[1 << 16] * 6,
+    64,
+    7,
+)  # the largest holds any input; Arrow leaks a block for every damaged .gz
 ROWS = [
     ("ann", f"red fish {SECRET}"),
     ("bob", 'one, two, "three"\nfour'),
@@ -38,7 +42,10 @@ class Options:
         """Any, but always the same for one input."""
         number = zlib.crc32(data)
         return cls(
-            bool(number & 3), None if number & 12 == 0 else "user", BLOCKS[number >> 4 & 7], number >> 7 & 15 == 0
+            bool(number & 3),
+            None if number & 12 == 0 else "user",
+            BLOCKS[number >> 4 & 7],
+            number >> 7 & 15 == 0,
         )
 
     def without_user(self) -> "Options":
@@ -50,7 +57,9 @@ def read(path: Path, options: Options) -> tuple[list[tuple[bytes, bytes]], int]:
     """All rows, and how many were skipped."""
     usual, streams.BLOCK_BYTES = streams.BLOCK_BYTES, options.block
     try:
-        reader = read_records(path, text_column="text", user_column=options.user, skip_bad_rows=options.skip)
+        reader = read_records(
+            path, text_column="text", user_column=options.user, skip_bad_rows=options.skip
+        )
         rows: list[tuple[bytes, bytes]] = []
         for records in reader if options.ahead else reader._records():
             users = records.text.to_pylist() if records.user is None else records.user.to_pylist()
@@ -60,7 +69,9 @@ def read(path: Path, options: Options) -> tuple[list[tuple[bytes, bytes]], int]:
         streams.BLOCK_BYTES = usual
 
 
-def compare(path: Path, options: Options, expected: Sequence[Row] | None, *, may_refuse: bool = False) -> None:
+def compare(
+    path: Path, options: Options, expected: Sequence[Row] | None, *, may_refuse: bool = False
+) -> None:
     """Read a file, of which these are the rows; None: it must be refused."""
     refuses = expected is None or (None in expected and not options.skip)
     try:

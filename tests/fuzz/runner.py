@@ -45,7 +45,9 @@ class Board:
 
     def __init__(self, path: Path, targets: int, *, new: bool) -> None:
         self.path = path
-        self._numbers = np.memmap(path, np.int64, "w+" if new else "r+", shape=HEAD + COLUMNS * targets)
+        self._numbers = np.memmap(
+            path, np.int64, "w+" if new else "r+", shape=HEAD + COLUMNS * targets
+        )
 
     @property
     def place(self) -> list[int]:
@@ -80,7 +82,9 @@ def save(folder: Path, target: Target, data: bytes, said: str, how: str) -> Path
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{target.name}-{hashlib.sha256(data).hexdigest()[:10]}"
     path.write_bytes(data)
-    path.with_suffix(".txt").write_text(f"{said}\n\n{how}\n", encoding="utf-8", errors="backslashreplace")
+    path.with_suffix(".txt").write_text(
+        f"{said}\n\n{how}\n", encoding="utf-8", errors="backslashreplace"
+    )
     return path
 
 
@@ -91,7 +95,9 @@ def replay_command(target: Target, seed: str, number: int) -> str:
 # The child
 
 
-def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int], which: int, of: int) -> None:
+def child(
+    targets: Sequence[Target], plan: Plan, board: Board, first: list[int], which: int, of: int
+) -> None:
     """Run rounds until the time or the inputs are used up; `first` is where to begin."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
@@ -100,7 +106,9 @@ def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int],
     warnings.simplefilter("error", RuntimeWarning)  # a number that nobody checked
     until, seen = time.time() + plan.seconds, set[str]()
     turn, start_target, start_number = first
-    with scratch(board.path.parent) as folder:  # the parent's, who removes what a child that was killed leaves there
+    with scratch(
+        board.path.parent
+    ) as folder:  # the parent's, who removes what a child that was killed leaves there
         for target in targets:  # compiles what is compiled
             for data in target.made():
                 target.run(data, Path(folder))
@@ -117,7 +125,9 @@ def child(targets: Sequence[Target], plan: Plan, board: Board, first: list[int],
             start_target, turn = 0, turn + of
 
 
-def one(target: Target, number: int, plan: Plan, board: Board, at: int, folder: Path, seen: set[str]) -> None:
+def one(
+    target: Target, number: int, plan: Plan, board: Board, at: int, folder: Path, seen: set[str]
+) -> None:
     """Run an input; a finding is saved when it is the first from its place."""
     data = b""
     try:
@@ -128,7 +138,13 @@ def one(target: Target, number: int, plan: Plan, board: Board, at: int, folder: 
         place = f"{target.name}: {place_of(error)}"
         if place not in seen:
             seen.add(place)
-            path = save(plan.findings, target, data, traceback.format_exc(), replay_command(target, plan.seed, number))
+            path = save(
+                plan.findings,
+                target,
+                data,
+                traceback.format_exc(),
+                replay_command(target, plan.seed, number),
+            )
             sys.stdout.write(f"FOUND {place}\n      {path}\n")
             sys.stdout.flush()
 
@@ -147,19 +163,26 @@ class Worker:
     since: float = field(default_factory=time.monotonic)
 
 
-def watch(targets: Sequence[Target], plan: Plan, command: Sequence[str], processes: int) -> list[list[int]]:
+def watch(
+    targets: Sequence[Target], plan: Plan, command: Sequence[str], processes: int
+) -> list[list[int]]:
     """Start the children, wait for them, and start others for those that die; the numbers for each target."""
     end = time.monotonic() + plan.seconds
     for target in targets:  # inputs depend on what the corpus holds now
         _ = target.seeds
     with scratch() as folder:
-        boards = [Board(Path(folder) / f"board-{which}", len(targets), new=True) for which in range(processes)]
+        boards = [
+            Board(Path(folder) / f"board-{which}", len(targets), new=True)
+            for which in range(processes)
+        ]
 
         def start(which: int, first: Sequence[int]) -> Worker:
             places = [f"--child={which}", f"--of={processes}", f"--board={boards[which].path}"]
             left = f"--seconds={max(0.0, end - time.monotonic())}"
             first_place = "--first=" + ",".join(map(str, first))
-            return Worker(which, boards[which], subprocess.Popen([*command, *places, left, first_place]))
+            return Worker(
+                which, boards[which], subprocess.Popen([*command, *places, left, first_place])
+            )
 
         workers = [start(which, (which, 0, 0)) for which in range(processes)]
         while workers:
@@ -192,16 +215,28 @@ def _stands_still(worker: Worker, plan: Plan) -> bool:
     return True
 
 
-def _bury(worker: Worker, code: int | None, targets: Sequence[Target], plan: Plan, start) -> list[Worker]:
+def _bury(
+    worker: Worker, code: int | None, targets: Sequence[Target], plan: Plan, start
+) -> list[Worker]:
     """Save the input that a child died of, and let another go on after it."""
     turn, at, number, begun = worker.board.place
-    what = "hang" if code is None else f"died ({signal.Signals(-code).name if code < 0 else f'exit {code}'})"
+    what = (
+        "hang"
+        if code is None
+        else f"died ({signal.Signals(-code).name if code < 0 else f'exit {code}'})"
+    )
     if not begun:
         sys.stdout.write(f"a child {what} before its first input\n")
         return []
     target = targets[at]
     data = target.input(plan.seed, turn * target.share + number)
     worker.board.add(at, 2)
-    path = save(plan.findings, target, data, what, replay_command(target, plan.seed, turn * target.share + number))
+    path = save(
+        plan.findings,
+        target,
+        data,
+        what,
+        replay_command(target, plan.seed, turn * target.share + number),
+    )
     sys.stdout.write(f"FOUND {target.name}: {what}\n      {path}\n")
     return [start(worker.which, (turn, at, number + 1))]

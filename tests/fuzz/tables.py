@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import catalogues
 from bayesgram.audit.runner import load_attacks
 from bayesgram.errors import BayesgramError
 from bayesgram.lm.export import release_table
@@ -33,13 +32,16 @@ from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.panels import full
 from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
 from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much, scratch
+from helpers import web_catalogue
 
 NGRAMS = ["a", "b", "c", "a b", "b a", "b c", "a b c"]
 SIZE = len(NGRAMS)
 
 
 def vocabulary() -> Vocabulary:
-    return Vocabulary(pa.array(NGRAMS, pa.large_string()), np.array([9, 5, 0, 4, 3, 1, 2]), 3, Tokenizer())
+    return Vocabulary(
+        pa.array(NGRAMS, pa.large_string()), np.array([9, 5, 0, 4, 3, 1, 2]), 3, Tokenizer()
+    )
 
 
 # Vocabularies
@@ -64,8 +66,15 @@ def vocabulary_columns() -> dict[str, pa.Array]:
 
 
 def source_columns() -> dict[str, pa.Array]:
-    counts = {"count_wiki": pa.array([9, 5, 0, 4, 3, 1, 2]), "count_talk": pa.array([0, 0, 0, 0, 0, 7, 0])}
-    return {**vocabulary_columns(), **counts, "count_x.y-z": pa.array([1, 1, 1, 0, 0, 0, 2**31], pa.uint32())}
+    counts = {
+        "count_wiki": pa.array([9, 5, 0, 4, 3, 1, 2]),
+        "count_talk": pa.array([0, 0, 0, 0, 0, 7, 0]),
+    }
+    return {
+        **vocabulary_columns(),
+        **counts,
+        "count_x.y-z": pa.array([1, 1, 1, 0, 0, 0, 2**31], pa.uint32()),
+    }
 
 
 @cache
@@ -124,7 +133,9 @@ def check_rows(data: bytes, folder: Path) -> None:
     found = Vocabulary.load(folder / "v.parquet").public_rows
     if found is None:
         return
-    hashes = sorted({value for value in pq.read_table(path)["hash"].to_pylist() if value < found.limit})
+    hashes = sorted(
+        {value for value in pq.read_table(path)["hash"].to_pylist() if value < found.limit}
+    )
     must(found.hashes.tolist() == hashes, "other hashes than in the file")
 
 
@@ -134,7 +145,11 @@ def mixed(by_source: list[list[int]], ngrams: list[str]) -> list[Fraction]:
     for row, ngram in enumerate(ngrams):
         alike = [other for other, text in enumerate(ngrams) if text.count(" ") == ngram.count(" ")]
         sums = [sum(counts[other] for other in alike) for counts in by_source]
-        shares = [Fraction(counts[row], total) for counts, total in zip(by_source, sums, strict=True) if total]
+        shares = [
+            Fraction(counts[row], total)
+            for counts, total in zip(by_source, sums, strict=True)
+            if total
+        ]
         found.append(sum(sums) * sum(shares, Fraction(0)) / max(len(shares), 1))
     return found
 
@@ -154,7 +169,10 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
     table = pq.read_table(path)
     must(found.ngrams.to_pylist() == table["ngram"].to_pylist(), "other n-grams than in the file")
     names = [name for name in table.column_names if name.startswith("count_")]
-    must([f"count_{source.name}" for source in found.sources] == names, "other sources than in the file")
+    must(
+        [f"count_{source.name}" for source in found.sources] == names,
+        "other sources than in the file",
+    )
     columns = [table[name].to_pylist() for name in names or ["count"]]
     must(found.by_source.tolist() == columns, "other counts than in the file")
     exact = mixed(columns, table["ngram"].to_pylist()) if names else columns[0]
@@ -166,7 +184,10 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
     found.save(folder / "again.parquet", force=True)
     again = Vocabulary.load(folder / "again.parquet")
     must(again.fingerprint == found.fingerprint, "saved and loaded, it is another")
-    must(again.prior_fingerprint == found.prior_fingerprint, "saved and loaded, its counts are others")
+    must(
+        again.prior_fingerprint == found.prior_fingerprint,
+        "saved and loaded, its counts are others",
+    )
     must(np.isfinite(found.prior).all(), "a prior that is no number")
     must(0 <= found.unreachable <= len(found), "impossible: so many are never found")
     list(found.matcher.match([(pa.array([b"a b c. c"], pa.large_binary()), np.zeros(1, np.int32))]))
@@ -178,7 +199,11 @@ def check_vocabulary(data: bytes, folder: Path) -> None:
 def counts_columns() -> dict[str, pa.Array]:
     users = ["ann", "ann", f"bob{SECRET}", "cy", "ann", "007", "é"]
     numbers = [1, 2, 3, 1, 5, 1, 2**31 - 1]
-    return {"user": pa.array(users), "ngram": pa.array([0, 3, 2, 6, 0, 1, 5]), "count": pa.array(numbers)}
+    return {
+        "user": pa.array(users),
+        "ngram": pa.array([0, 3, 2, 6, 0, 1, 5]),
+        "count": pa.array(numbers),
+    }
 
 
 @cache
@@ -187,7 +212,9 @@ def saved_counts() -> tuple[bytes, bytes]:
         pq.write_table(pa.table(counts_columns()), Path(folder) / "made.parquet")
         counts = load_counts(Path(folder) / "made.parquet", vocabulary_size=SIZE)
         save_counts(counts, vocabulary(), Path(folder) / "counts")
-        return (Path(folder) / "counts" / COUNTS).read_bytes(), (Path(folder) / "counts" / META).read_bytes()
+        return (Path(folder) / "counts" / COUNTS).read_bytes(), (
+            Path(folder) / "counts" / META
+        ).read_bytes()
 
 
 def mutated_counts(random: Random, seeds: Sequence[bytes]) -> bytes:
@@ -207,16 +234,28 @@ def check_counts(data: bytes, folder: Path) -> None:
         check_message(error)
         must(_literal_counts(path) is None, f"refused, though nothing is wrong with it: {error}")
         on_disk = _refused(path)
-        fits_no_memory = "more rows than memory can hold" in str(error)  # which counts on disk do not need
-        must(on_disk is not None if fits_no_memory else on_disk == str(error), "not so where it stays on disk")
+        fits_no_memory = "more rows than memory can hold" in str(
+            error
+        )  # which counts on disk do not need
+        must(
+            on_disk is not None if fits_no_memory else on_disk == str(error),
+            "not so where it stays on disk",
+        )
         raise
     stays = open_counts(path, vocabulary_size=SIZE)
     for name in ("totals", "users_per_ngram"):
-        must(getattr(stays, name).tolist() == getattr(counts, name).tolist(), f"other {name} where it stays on disk")
+        must(
+            getattr(stays, name).tolist() == getattr(counts, name).tolist(),
+            f"other {name} where it stays on disk",
+        )
     found = {
         (user, ngram): count
-        for user, first, last in zip(counts.users.to_pylist(), counts.starts[:-1], counts.starts[1:], strict=True)
-        for ngram, count in zip(counts.ngrams[first:last].tolist(), counts.counts[first:last].tolist(), strict=True)
+        for user, first, last in zip(
+            counts.users.to_pylist(), counts.starts[:-1], counts.starts[1:], strict=True
+        )
+        for ngram, count in zip(
+            counts.ngrams[first:last].tolist(), counts.counts[first:last].tolist(), strict=True
+        )
     }
     must(found == _literal_counts(path), "other counts than a loop over the rows")
 
@@ -250,7 +289,9 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
         types = [schema.field(name).type for name in COLUMNS]
         columns = [pq.ParquetFile(path).read(columns=[name])[name].to_pylist() for name in COLUMNS]
         told = pq.read_metadata(path).num_rows
-        pq.ParquetFile(path, read_dictionary=["user"]).read(columns=["user"]).validate(full=True)  # unused ids too
+        pq.ParquetFile(path, read_dictionary=["user"]).read(columns=["user"]).validate(
+            full=True
+        )  # unused ids too
     except UNREADABLE:
         return None
     kind = types[0].value_type if pa.types.is_dictionary(types[0]) else types[0]
@@ -285,13 +326,18 @@ def mutated_from_json(random: Random, seeds: Sequence[bytes]) -> bytes:
 def saved_releases() -> list[tuple[bytes, bytes]]:
     found = []
     with scratch() as folder:
-        words = catalogues.vocabulary()
-        made = [*catalogues.releases(words), *catalogues.releases_of_sources(words)[:1]]
+        words = web_catalogue.vocabulary()
+        made = [*web_catalogue.releases(words), *web_catalogue.releases_of_sources(words)[:1]]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
             card = json.loads((Path(folder) / str(number) / CARD).read_text(encoding="utf-8"))
             del card["distribution"]  # or no other table would be looked at
-            found.append((json.dumps(card).encode(), (Path(folder) / str(number) / DISTRIBUTION).read_bytes()))
+            found.append(
+                (
+                    json.dumps(card).encode(),
+                    (Path(folder) / str(number) / DISTRIBUTION).read_bytes(),
+                )
+            )
     return found
 
 
@@ -313,8 +359,14 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
     told = [json.dumps({**each.card.to_json(), "distribution": None}) for each in (release, again)]
     must(told[0] == told[1], "saved and loaded, the card is another")
     must(again.ngrams.equals(release.ngrams), "saved and loaded, the n-grams are others")
-    for one, other in ((release.probabilities, again.probabilities), (release.deviations, again.deviations)):
-        must((one is None) == (other is None) and (one is None or np.array_equal(one, other)), "other numbers")
+    for one, other in (
+        (release.probabilities, again.probabilities),
+        (release.deviations, again.deviations),
+    ):
+        must(
+            (one is None) == (other is None) and (one is None or np.array_equal(one, other)),
+            "other numbers",
+        )
     release_table(release)
     view = ReleaseView("x", release)
     full(view)
@@ -363,10 +415,26 @@ def check_distribution(data: bytes, folder: Path) -> None:
 
 def made_audit() -> list[bytes]:
     """A small one: two findings, and curves of three points."""
-    finding = {"attack": "likelihood-ratio", "neighbour": "without a user", "caught": False, "sentence": "no violation"}
+    finding = {
+        "attack": "likelihood-ratio",
+        "neighbour": "without a user",
+        "caught": False,
+        "sentence": "no violation",
+    }
     curve = {"false_alarms": [0.0, 0.5, 1.0], "misses": [1.0, 0.4, 0.0]}
-    told = {"format": 1, "verdict": "no violation", "caught": False, "mechanism": "posterior", "guarantee": "PROVED"}
-    told |= {"epsilon": 1.0, "delta": 1e-6, "findings": [finding, finding], "trade_offs": {"a": curve, "b": curve}}
+    told = {
+        "format": 1,
+        "verdict": "no violation",
+        "caught": False,
+        "mechanism": "posterior",
+        "guarantee": "PROVED",
+    }
+    told |= {
+        "epsilon": 1.0,
+        "delta": 1e-6,
+        "findings": [finding, finding],
+        "trade_offs": {"a": curve, "b": curve},
+    }
     return [json.dumps(told).encode()]
 
 
@@ -375,22 +443,33 @@ def check_audit(data: bytes, folder: Path) -> None:
     place.mkdir(exist_ok=True)
     (place / "audit.json").write_bytes(data)
     found = load_attacks(place)
-    must(found.about != "" and isinstance(found.fits(release_view().card), bool), "an audit that says nothing")
+    must(
+        found.about != "" and isinstance(found.fits(release_view().card), bool),
+        "an audit that says nothing",
+    )
     if zlib.crc32(data) % 20 == 0:
         page([release_view()], PrivatePart("private", [], [found]))
 
 
 @cache
 def release_view() -> ReleaseView:
-    return ReleaseView("x", catalogues.releases(catalogues.vocabulary())[0][1])
+    return ReleaseView("x", web_catalogue.releases(web_catalogue.vocabulary())[0][1])
 
 
 def targets() -> Iterator[Target]:
     """Tables of ours."""
-    yield Target("vocabulary", 15, lambda: [saved_vocabulary(), saved_sources()], check_vocabulary, mutated_vocabulary)
+    yield Target(
+        "vocabulary",
+        15,
+        lambda: [saved_vocabulary(), saved_sources()],
+        check_vocabulary,
+        mutated_vocabulary,
+    )
     yield Target("public-rows", 10, lambda: [saved_rows()], check_rows, mutated_rows)
     yield Target("counts", 15, lambda: [saved_counts()[0]], check_counts, mutated_counts)
     yield Target("counts-meta", 50, lambda: [saved_counts()[1]], check_meta, mutated_from_json)
-    yield Target("card", 50, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json)
+    yield Target(
+        "card", 50, lambda: [card for card, _ in saved_releases()], check_card, mutated_from_json
+    )
     yield Target("distribution", 12, made_distributions, check_distribution, mutated_distribution)
     yield Target("audit", 20, made_audit, check_audit, mutated_from_json)

@@ -17,7 +17,13 @@ import pyarrow.parquet as pq
 from bayesgram.errors import BayesgramError
 from fuzz.mutations import SECRET, mutated
 
-UNREADABLE = (pa.ArrowException, OSError, ValueError, MemoryError, KeyError)  # what Arrow says of a damaged file
+UNREADABLE = (
+    pa.ArrowException,
+    OSError,
+    ValueError,
+    MemoryError,
+    KeyError,
+)  # what Arrow says of a damaged file
 MOST_ROWS = 100_000
 MEMORY = Path("/dev/shm")
 CORPUS = Path(__file__).parent / "corpus"
@@ -34,7 +40,9 @@ class Target:
     name: str
     share: int  # of a round: how many inputs
     made: Callable[[], Sequence[bytes]]  # valid inputs
-    check: Callable[[bytes, Path], None]  # with a folder to write to, which may hold what earlier inputs left there
+    check: Callable[
+        [bytes, Path], None
+    ]  # with a folder to write to, which may hold what earlier inputs left there
     mutate: Callable[[Random, Sequence[bytes]], bytes] = lambda random, seeds: mutated(
         random, random.choice(seeds), seeds
     )
@@ -95,4 +103,6 @@ def says_too_much(path: Path) -> bool:
 
 def scratch(inside: Path = MEMORY) -> tempfile.TemporaryDirectory[str]:
     """A folder in memory, where the system has one."""
-    return tempfile.TemporaryDirectory(prefix="bayesgram-fuzz-", dir=inside if inside.is_dir() else None)
+    return tempfile.TemporaryDirectory(
+        prefix="bayesgram-fuzz-", dir=inside if inside.is_dir() else None
+    )

@@ -99,6 +99,12 @@ def test_a_crash_and_a_hang_are_told_and_the_others_go_on(tmp_path):
     digits = [dying.TARGETS[0].input(dying.SEED, number) for number in range(10)]
     assert [digits.count(digit) for digit in (b"1", b"2", b"3", b"4")] == [1, 1, 1, 1]
     assert done.stdout.splitlines()[-1] == "[[6, 1, 3]]"
-    assert {path.read_bytes() for path in tmp_path.iterdir() if not path.suffix} == {b"2", b"3", b"4"}
+    assert {path.read_bytes() for path in tmp_path.iterdir() if not path.suffix} == {
+        b"2",
+        b"3",
+        b"4",
+    }
     said = "".join(path.read_text() for path in tmp_path.glob("*.txt"))
-    assert [word in said for word in ("died (SIGSEGV)", "hang", "Wrong: wrong", "--number")] == [True] * 4
+    assert [word in said for word in ("died (SIGSEGV)", "hang", "Wrong: wrong", "--number")] == [
+        True
+    ] * 4

@@ -1,6 +1,5 @@
-"""The tokenizers and the n-grams of what they cut, against tests/text/reference_tokenizer.py and plain loops."""
+"""The tokenizers and the n-grams of what they cut, against tests/helpers/reference_tokenizer.py and plain loops."""
 
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -16,10 +15,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from fuzz.mutations import mutated
 from fuzz.target import Target, must
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "text"))
-from hostile_text import ALPHABETS
-from reference_tokenizer import is_assigned, sentences
+from helpers.hostile_text import ALPHABETS
+from helpers.reference_tokenizer import is_assigned, sentences
 
 KINDS = ("words", "whitespace", "characters")
 ROW = "\x1e"  # between the rows of an input
@@ -41,14 +38,19 @@ def check_tokens(data: bytes, folder: Path) -> None:
     text, lowercase = text_of(data), bool(zlib.crc32(data) & 1)
     for kind in KINDS:
         tokenizer = Tokenizer(kind, lowercase)
-        must(tokenizer.sentences(text) == sentences(text, kind, lowercase), f"{tokenizer.name}: other tokens")
+        must(
+            tokenizer.sentences(text) == sentences(text, kind, lowercase),
+            f"{tokenizer.name}: other tokens",
+        )
 
 
 def mutated_text(random: Random, seeds: Sequence[bytes]) -> bytes:
     if random.random() < 0.3:
         return mutated(random, random.choice(seeds), seeds)[:400]
     alphabets = [random.choice(ALPHABET_LIST) for _ in range(random.randint(1, 3))]
-    return "".join(random.choice(random.choice(alphabets)) for _ in range(random.randint(0, 40))).encode()
+    return "".join(
+        random.choice(random.choice(alphabets)) for _ in range(random.randint(0, 40))
+    ).encode()
 
 
 ALPHABET_LIST = [*ALPHABETS.values(), "aabbcÉ.\n 'é日" + ROW]
@@ -71,7 +73,9 @@ def check_ngrams(data: bytes, folder: Path) -> None:
         must(is_empty, f"refused, though there are n-grams: {error}")
         raise
     must(not is_empty, "a vocabulary without n-grams")
-    must(vocabulary.ngrams.to_pylist() == [" ".join(ngram) for ngram, _ in expected], "other n-grams")
+    must(
+        vocabulary.ngrams.to_pylist() == [" ".join(ngram) for ngram, _ in expected], "other n-grams"
+    )
     must(vocabulary.counts.tolist() == [count for _, count in expected], "other counts")
     owners = np.arange(len(rows), dtype=np.int32)
     again = Counter(
@@ -81,7 +85,10 @@ def check_ngrams(data: bytes, folder: Path) -> None:
     )
     numbers = {ngram: at for at, (ngram, _) in enumerate(expected)}
     rowwise = zip((row for row in range(len(rows)) for _ in orders), found, strict=True)
-    must(again == Counter((row, numbers[ngram]) for row, each in rowwise for ngram in each), "others are found again")
+    must(
+        again == Counter((row, numbers[ngram]) for row, each in rowwise for ngram in each),
+        "others are found again",
+    )
 
 
 def _ngrams(row: str, order: int, tokenizer: Tokenizer) -> list[tuple[str, ...]]:

@@ -6,7 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesgram.inference.chaining import CHANGES, LEAST_KEPT, Pairs, PreviousMeasurements, averaged, combined, moves
+from bayesgram.inference.chaining import (
+    CHANGES,
+    LEAST_KEPT,
+    Pairs,
+    PreviousMeasurements,
+    averaged,
+    combined,
+    moves,
+)
 from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 
 SIZE = 3000
@@ -29,9 +37,18 @@ def world(chance, *, drift=0.0, changed=0.0, factor=2.0, total=1e6, noise=0.3):
     now = np.where(moved, now * np.exp(chance.choice([-2.0, 2.0], SIZE)), now)
     scale = noise * np.sqrt(before.mean() * before)
     written = chance.poisson(now)
-    measured = Measured(written + 2 * scale * chance.standard_normal(SIZE), 2 * scale, float(now.sum()), total / 1000)
+    measured = Measured(
+        written + 2 * scale * chance.standard_normal(SIZE),
+        2 * scale,
+        float(now.sum()),
+        total / 1000,
+    )
     carried = PreviousMeasurements(
-        before + scale * chance.standard_normal(SIZE), scale, before, float(before.sum()), whole=True
+        before + scale * chance.standard_normal(SIZE),
+        scale,
+        before,
+        float(before.sum()),
+        whole=True,
     )
     return now, measured, carried, about
 
@@ -44,7 +61,9 @@ def test_without_drift_it_is_the_mean_by_precision_and_has_its_noise():
     assert told.information == pytest.approx(2.0, rel=0.1)  # as much as this week again
     errors = (both.counts - now) / both.noise
     assert errors.std() == pytest.approx(1, abs=0.08)  # 3,000 of them: 1.3% is one standard error
-    assert (both.noise < measured.noise).mean() > 0.99  # where the weeks contradict each other, it is larger
+    assert (
+        both.noise < measured.noise
+    ).mean() > 0.99  # where the weeks contradict each other, it is larger
 
 
 @pytest.mark.parametrize("drift", [0.1, 0.3])
@@ -64,7 +83,9 @@ def test_what_has_changed_is_taken_as_it_is_now():
     far = np.abs(now / (2 * carried.expected) - 1) > 0.5
     clear = far & (np.abs(now - 2 * carried.expected) > 8 * measured.noise)
     assert clear.sum() > 50
-    assert np.allclose(both.counts[clear], measured.counts[clear], atol=0.5 * measured.noise[clear].max())
+    assert np.allclose(
+        both.counts[clear], measured.counts[clear], atol=0.5 * measured.noise[clear].max()
+    )
     errors = (both.counts - now) / both.noise
     assert np.sqrt(np.mean(errors**2)) < 1.25
 
@@ -73,7 +94,12 @@ def test_where_nothing_is_alike_any_more_this_week_stays_as_it_is():
     chance = np.random.default_rng(4)
     _, measured, carried, about = world(chance, noise=0.05)
     mixed = chance.permutation(SIZE)
-    other = replace(carried, counts=carried.counts[mixed], expected=carried.expected[mixed], noise=carried.noise[mixed])
+    other = replace(
+        carried,
+        counts=carried.counts[mixed],
+        expected=carried.expected[mixed],
+        noise=carried.noise[mixed],
+    )
     both, told = combined(measured, other, about)
     assert told.changed > 0.5 or told.drift > 0.5
     clear = measured.counts > 5 * measured.noise
@@ -96,7 +122,9 @@ def test_n_grams_that_are_new_are_as_measured():
     _, measured, carried, about = world(np.random.default_rng(5))
     new = np.arange(SIZE) % 7 == 0
     expected = np.where(new, 0.0, carried.expected)
-    known = replace(carried, noise=np.where(new, np.inf, carried.noise), expected=expected, whole=False)
+    known = replace(
+        carried, noise=np.where(new, np.inf, carried.noise), expected=expected, whole=False
+    )
     both, _ = combined(measured, known, about)
     assert np.allclose(both.counts[new], measured.counts[new])
     assert np.allclose(both.noise[new], measured.noise[new])
@@ -106,7 +134,9 @@ def test_n_grams_that_are_new_are_as_measured():
 
 def test_a_week_in_which_nobody_writes_leaves_what_was_known():
     _, measured, carried, about = world(np.random.default_rng(6))
-    silent = replace(measured, counts=measured.noise * np.random.default_rng(7).standard_normal(SIZE), total=0.0)
+    silent = replace(
+        measured, counts=measured.noise * np.random.default_rng(7).standard_normal(SIZE), total=0.0
+    )
     both, _ = combined(silent, carried, about)
     assert np.isfinite(both.counts).all()
     assert (both.noise > 0).all()
@@ -125,10 +155,14 @@ def literal(pairs, drifts, likely):
                 new = pairs.spread * (1 - kept**2) * pairs.expected[i] ** 2
                 trust = kept**2 / (pairs.doubt[i] ** 2 + new)
                 then = pairs.usual[i] + (pairs.then[i] - pairs.usual[i]) / kept
-            values.append((weight, (own * pairs.now[i] + trust * then) / (own + trust), 1 / (own + trust)))
+            values.append(
+                (weight, (own * pairs.now[i] + trust * then) / (own + trust), 1 / (own + trust))
+            )
         mean = sum(weight * value for weight, value, _ in values)
         means.append(mean)
-        deviations.append(math.sqrt(sum(weight * (var + (value - mean) ** 2) for weight, value, var in values)))
+        deviations.append(
+            math.sqrt(sum(weight * (var + (value - mean) ** 2) for weight, value, var in values))
+        )
     return means, deviations
 
 

@@ -22,7 +22,7 @@ from bayesgram.inference.design import (
     left_of_bins,
 )
 from bayesgram.inference.noisy_counts import PublicNgrams
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 POSITIONS = np.log(NORMS)
 
@@ -66,7 +66,9 @@ def test_openings_are_about_as_frequent_as_one_another_and_a_matter_of_the_first
 def test_people_who_write_like_one_another_lose_little_and_those_who_do_not_lose_more():
     seen, slopes = people(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
     left = left_of_bins(2.0)
-    none, some, much = (found(seen, shares_of(seen, slope * slopes)).cost(left) for slope in (0.0, 0.05, 0.2))
+    none, some, much = (
+        found(seen, shares_of(seen, slope * slopes)).cost(left) for slope in (0.0, 0.05, 0.2)
+    )
     assert none < found(seen).cost(left) / 5
     assert 2 * none < some < much / 4
 
@@ -77,7 +79,10 @@ def test_a_known_drift_is_charged_by_its_distance_between_all_text_and_what_is_l
     found_rates, distances = [], []
     for slope in (0.05, 0.1, 0.2):
         slopes = slope * np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-        means = [float(each @ POSITIONS) / float(each.sum()) for each in (seen.written, seen.written * left)]
+        means = [
+            float(each @ POSITIONS) / float(each.sum())
+            for each in (seen.written, seen.written * left)
+        ]
         distances.append(float(((means[0] - means[1]) ** 2 * slopes**2).mean()))
         found_rates.append(found(seen, shares_of(seen, slopes)).rate)
     powers = np.diff(np.log(found_rates)) / np.diff(np.log(distances))
@@ -88,7 +93,9 @@ def test_what_clipping_costs_goes_with_how_unevenly_text_counts():
     seen = people()
     clipped = found(seen)
     for clip_norm in (0.5, 2.0, 8.0, 32.0):
-        kept = np.repeat(left_of_bins(clip_norm), np.round(1e6 * seen.written / seen.written.sum()).astype(int))
+        kept = np.repeat(
+            left_of_bins(clip_norm), np.round(1e6 * seen.written / seen.written.sum()).astype(int)
+        )
         assert clipped.cost(left_of_bins(clip_norm)) == pytest.approx(
             clipped.rate * kept.var() / kept.mean() ** 2, rel=0.03
         )
@@ -108,8 +115,16 @@ def test_what_is_usual_is_charged_where_nothing_was_asked():
 
 
 @examples(30)
-@given(st.floats(0.01, 1e4), st.floats(1.0, 8.0), st.integers(4, 24), st.integers(0, 1000), st.floats(0.1, 1e6))
-def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(norm, width, middle, seed, noise):
+@given(
+    st.floats(0.01, 1e4),
+    st.floats(1.0, 8.0),
+    st.integers(4, 24),
+    st.integers(0, 1000),
+    st.floats(0.1, 1e6),
+)
+def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(
+    norm, width, middle, seed, noise
+):
     seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
     shares = chance.standard_normal((GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
     clipped = found(seen, FirstWords(shares, noise, GROUPS))
@@ -122,13 +137,17 @@ def test_by_chance_few_people_who_write_half_cost_more_than_many():
     """Manner is the same: what is lost of few stands for much."""
     left = left_of_bins(1.0)
     few, many = people(users=1e3), people(users=1e6)
-    alike = [found(each, shares_of(each, np.zeros(FIRST_WORD_GROUPS))).cost(left) for each in (few, many)]
+    alike = [
+        found(each, shares_of(each, np.zeros(FIRST_WORD_GROUPS))).cost(left) for each in (few, many)
+    ]
     assert alike[0] > 2 * alike[1]
 
 
 def test_people_who_write_like_one_another_are_clipped_further():
     seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
-    alike, unlike = (best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3))
+    alike, unlike = (
+        best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
+    )
     assert alike.clip_norm < unlike.clip_norm
 
 

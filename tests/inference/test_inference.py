@@ -26,15 +26,17 @@ from bayesgram.inference.model import (
 from bayesgram.inference.noisy_counts import Clipping, Lost
 from bayesgram.inference.pooling import rescaled, word_vectors
 from bayesgram.inference.shrinkage import posterior
-from exploring import examples
-from worlds import kl, noisy, of_one_source, world
+from helpers.hypothesis_profiles import examples
+from helpers.synthetic_measurements import kl, noisy, of_one_source, world
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 @pytest.mark.parametrize("useless", [False, True])
 def test_every_order_and_also_a_useless_prior_gain_from_the_data(order, useless):
     size = 1500 if order == 6 else 4000
-    public, measured, truth = world(size=size, order=order, words=4000 if order == 1 else 600, useless=useless)
+    public, measured, truth = world(
+        size=size, order=order, words=4000 if order == 1 else 600, useless=useless
+    )
     found = infer(measured, public)
     assert kl(truth, found.theta) < 0.35 * kl(truth, public.prior)
     assert found.theta.sum() == pytest.approx(1)
@@ -47,7 +49,9 @@ def test_without_signal_the_answer_is_the_prior():
     assert found.model == "public"
     assert found.theta == pytest.approx(public.prior)
     nothing = measured.noise * np.random.default_rng(0).standard_normal(public.prior.size)
-    nobody = noisy(nothing, measured.noise, total=measured.total_noise, total_noise=measured.total_noise)
+    nobody = noisy(
+        nothing, measured.noise, total=measured.total_noise, total_noise=measured.total_noise
+    )
     assert infer(nobody, public).theta == pytest.approx(public.prior)
 
 
@@ -103,7 +107,9 @@ def test_a_few_n_grams_far_above_a_flat_prior_keep_their_weight(hot, count):
     noise = np.ones(truth.size)
     words = np.arange(truth.size, dtype=np.int32)[:, None]
     public = of_one_source(noise / noise.size, 0 * noise, words, truth.size)
-    found = infer(noisy(truth + chance.standard_normal(truth.size), noise, total=truth.sum()), public)
+    found = infer(
+        noisy(truth + chance.standard_normal(truth.size), noise, total=truth.sum()), public
+    )
     assert kl(truth / truth.sum(), found.theta) < 0.05
 
 
@@ -112,13 +118,17 @@ def test_near_the_end_of_the_signal_a_right_prior_is_not_left(noise):
     """10 draws each of a world that is exactly as public text says: noise hardly moves it, and never far."""
     found = []
     for seed in range(10):
-        public, measured, truth = world(size=1500, word_effect=0.0, own_effect=0.0, noise=noise, seed=seed)
+        public, measured, truth = world(
+            size=1500, word_effect=0.0, own_effect=0.0, noise=noise, seed=seed
+        )
         found.append(kl(truth, infer(measured, public).theta))
     assert sorted(found)[-2] < 0.001
     assert max(found) < 0.005
 
 
-@pytest.mark.parametrize(("noise", "effects"), [(40.0, 0.5), (200.0, 0.5), (200.0, 0.0), (2000.0, 0.9)])
+@pytest.mark.parametrize(
+    ("noise", "effects"), [(40.0, 0.5), (200.0, 0.5), (200.0, 0.0), (2000.0, 0.9)]
+)
 def test_deviations_are_as_large_as_the_errors(noise, effects):
     """Rare and frequent n-grams apart, also with a prior that is right; rather too unsure than too sure."""
     public, measured, truth = world(noise=noise, own_effect=effects, word_effect=effects)
@@ -149,7 +159,9 @@ def test_measured_words_help():
     noise = np.full(public.word_total, 50.0)
     heard = exact + noise * np.random.default_rng(1).standard_normal(600)
     with_words = replace(measured, word_counts=heard, word_noise=noise)
-    assert kl(truth, infer(with_words, public).theta) < 0.9 * kl(truth, infer(measured, public).theta)
+    assert kl(truth, infer(with_words, public).theta) < 0.9 * kl(
+        truth, infer(measured, public).theta
+    )
 
 
 def test_the_same_measurements_give_the_same_answer():
@@ -201,7 +213,9 @@ def test_the_answer_moves_steadily_with_the_noise():
         np.median(
             [
                 kl(truth, infer(measured, public).theta) / kl(truth, public.prior)
-                for public, measured, truth in (world(size=600, words=200, noise=noise, seed=seed) for seed in range(5))
+                for public, measured, truth in (
+                    world(size=600, words=200, noise=noise, seed=seed) for seed in range(5)
+                )
             ]
         )
         for noise in levels
@@ -235,7 +249,9 @@ def test_the_total_that_was_measured_holds_where_the_sum_is_noise():
     shape = 1 / np.arange(1, 200_001)
     noise = np.full(shape.size, 50.0)
     truth = 1e4 * shape / shape.sum()
-    measured = noisy(truth + noise * chance.standard_normal(shape.size), noise, total=1.01e4, total_noise=200.0)
+    measured = noisy(
+        truth + noise * chance.standard_normal(shape.size), noise, total=1.01e4, total_noise=200.0
+    )
     assert abs(measured.counts.sum() - 1e4) > 5e3
     assert rescaled(measured, shape, truth).sum() == pytest.approx(1e4, rel=0.1)
 
@@ -259,12 +275,20 @@ def test_what_clipping_took_away_is_given_back_by_its_words(noise, better):
 def test_a_loss_that_noise_hides_is_like_what_was_kept():
     public, _, kept = world()
     seen = Lost(np.arange(5), np.full(5, 1e6), np.full(5, 1.0), 10.0, 10.0)
-    assert lost_counts(kept, seen, public, word_vectors(public)) == pytest.approx(10 * kept / kept.sum())
+    assert lost_counts(kept, seen, public, word_vectors(public)) == pytest.approx(
+        10 * kept / kept.sum()
+    )
 
 
 def test_deviations_of_what_was_written_add_manner_and_chance():
     theta, deviation = np.array([0.5, 1e-6]), np.array([0.01, 1e-7])
     wide = of_what_was_written(deviation, theta, 1e4, Clipping(0.5, 0.2))
-    assert wide[0] == pytest.approx(WIDER * math.sqrt(0.01**2 + 0.25 * ((MANNER * 0.5) ** 2 + BURST * 0.2 / 5000)))
-    assert wide[1] == pytest.approx(WIDER * math.sqrt(1e-14 + 1e-12 * ((MANNER * 0.5) ** 2 + BURST * 0.2)))
-    assert of_what_was_written(deviation, theta, 1e4, Clipping(0.0, 0.0)) == pytest.approx(WIDER * deviation)
+    assert wide[0] == pytest.approx(
+        WIDER * math.sqrt(0.01**2 + 0.25 * ((MANNER * 0.5) ** 2 + BURST * 0.2 / 5000))
+    )
+    assert wide[1] == pytest.approx(
+        WIDER * math.sqrt(1e-14 + 1e-12 * ((MANNER * 0.5) ** 2 + BURST * 0.2))
+    )
+    assert of_what_was_written(deviation, theta, 1e4, Clipping(0.0, 0.0)) == pytest.approx(
+        WIDER * deviation
+    )

@@ -4,7 +4,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import reference
 from bayesgram.inference.chaining import measured_again
 from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import release
@@ -16,6 +15,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import LOST_WORD, NGRAM
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
+from helpers import reference_paper
 
 SIZE = 60
 
@@ -31,23 +31,36 @@ def triples():
 
 
 def several():
-    ngrams = [f"w{i}" for i in range(10)] + [f"w{i % 10} w{i // 10} w{i % 3}" for i in range(SIZE - 10)]
-    sources = [Source("wiki", 10_000 // np.arange(1, SIZE + 1)), Source("talk", 50 * np.arange(1, SIZE + 1))]
+    ngrams = [f"w{i}" for i in range(10)] + [
+        f"w{i % 10} w{i // 10} w{i % 3}" for i in range(SIZE - 10)
+    ]
+    sources = [
+        Source("wiki", 10_000 // np.arange(1, SIZE + 1)),
+        Source("talk", 50 * np.arange(1, SIZE + 1)),
+    ]
     return Vocabulary.of_sources(pa.array(ngrams, pa.large_string()), sources, 3, Tokenizer())
 
 
 def crowd(vocabulary, users=3000):
     rng = np.random.default_rng(1)
     lengths = np.minimum(rng.pareto(1.1, users) * 4 + 1, 300).astype(int)
-    rows = np.array([rng.multinomial(length, rng.dirichlet(np.full(SIZE, 0.3))) for length in lengths])
-    return reference.user_counts(rows, [f"u{i}" for i in range(users)], fingerprint=vocabulary.fingerprint)
+    rows = np.array(
+        [rng.multinomial(length, rng.dirichlet(np.full(SIZE, 0.3))) for length in lengths]
+    )
+    return reference_paper.user_counts(
+        rows, [f"u{i}" for i in range(users)], fingerprint=vocabulary.fingerprint
+    )
 
 
 @pytest.mark.parametrize("make", [words, triples, several])
 @pytest.mark.parametrize(("epsilon", "clip_norm"), [(20.0, None), (0.5, None), (1.0, 2.0)])
-def test_inference_from_the_file_alone_is_the_same_to_the_last_bit(make, epsilon, clip_norm, tmp_path):
+def test_inference_from_the_file_alone_is_the_same_to_the_last_bit(
+    make, epsilon, clip_norm, tmp_path
+):
     vocabulary = make()
-    made = release(crowd(vocabulary), vocabulary, Posterior(clip_norm), Budget(epsilon, 1e-6), seed=3)
+    made = release(
+        crowd(vocabulary), vocabulary, Posterior(clip_norm), Budget(epsilon, 1e-6), seed=3
+    )
     made.save(tmp_path / "out")
     found = Release.load(tmp_path / "out")
     parts = [part for _, part in vocabulary.parts]

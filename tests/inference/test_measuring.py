@@ -26,14 +26,20 @@ from bayesgram.inference.design import (
 )
 from bayesgram.inference.model import _with_better_total
 from bayesgram.inference.noisy_counts import Measured, PublicNgrams
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 
 def trigrams(size=3000, words=300, seed=0):
     chance = np.random.default_rng(seed)
     prior = 1 / np.arange(1, size + 1)
     prior /= prior.sum()
-    return PublicNgrams(prior, 1e6 * prior, chance.integers(0, words, (size, 3)).astype(np.int32), words, prior[None])
+    return PublicNgrams(
+        prior,
+        1e6 * prior,
+        chance.integers(0, words, (size, 3)).astype(np.int32),
+        words,
+        prior[None],
+    )
 
 
 def people(amounts, users, public):
@@ -59,8 +65,12 @@ def test_the_norm_of_made_up_people_is_what_is_typical():
     chance = np.random.default_rng(1)
     counts = chance.poisson(40 * public.prior, (2000, public.prior.size))
     words = np.array([public.per_word(row.astype(float)) for row in counts])
-    norms = np.sqrt(((counts / scales[0]) ** 2).sum(axis=1) + ((words / scales[1]) ** 2).sum(axis=1))
-    assert np.sqrt((norms**2).mean()) == pytest.approx(float(typical([public], scales).norm(np.array(40.0))), rel=0.05)
+    norms = np.sqrt(
+        ((counts / scales[0]) ** 2).sum(axis=1) + ((words / scales[1]) ** 2).sum(axis=1)
+    )
+    assert np.sqrt((norms**2).mean()) == pytest.approx(
+        float(typical([public], scales).norm(np.array(40.0))), rel=0.05
+    )
 
 
 def test_bins_of_noise_are_empty_and_amounts_are_those_measured_or_usual():
@@ -92,7 +102,9 @@ def test_the_choice_is_the_best_of_all_by_its_own_costs(sigma):
 
 
 def test_nobody_is_measured_plainly():
-    assert best_choice(Amounts(np.zeros(NORMS.size), np.zeros(NORMS.size)), trigrams(), 5.0) == Choice.fixed(1.0)
+    assert best_choice(
+        Amounts(np.zeros(NORMS.size), np.zeros(NORMS.size)), trigrams(), 5.0
+    ) == Choice.fixed(1.0)
 
 
 def test_where_everybody_writes_alike_little_is_gained_by_a_small_norm():
@@ -111,7 +123,9 @@ def test_noise_costs_less_the_more_signal_there_is():
 
 
 @pytest.mark.parametrize(("noise", "total"), [(1.0, 1e3), (10.0, 1e5), (0.5, 1e6)])
-def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_is_best(noise, total):
+def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_is_best(
+    noise, total
+):
     """E ½ Σ θ (d̂ − d)² where d is normal and d̂ its best linear estimate from d + noise, by drawing all of them."""
     public, rng = trigrams(), np.random.default_rng(2)
     costs = []
@@ -120,7 +134,9 @@ def test_the_cost_of_noise_is_that_of_made_up_people_who_are_believed_as_far_as_
         theta = public.prior * np.exp(drawn - DIFFERENCE / 2)
         variance = (shape_of(public.prior) * noise / (theta * total)) ** 2
         seen = drawn + np.sqrt(variance) * rng.standard_normal(drawn.size)
-        costs.append(float((theta * (DIFFERENCE / (DIFFERENCE + variance) * seen - drawn) ** 2).sum()) / 2)
+        costs.append(
+            float((theta * (DIFFERENCE / (DIFFERENCE + variance) * seen - drawn) ** 2).sum()) / 2
+        )
     expected = NoiseCost.of(public).cost(noise, total)
     assert np.mean(costs) == pytest.approx(expected, rel=0.15)
 

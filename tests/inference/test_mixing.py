@@ -8,11 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.inference.design import shape_of, shapes
-from bayesgram.inference.mixing import PRIOR_DEVIATION, SPREAD, fitted_weights, kinds_of, likely_weights
+from bayesgram.inference.mixing import (
+    PRIOR_DEVIATION,
+    SPREAD,
+    fitted_weights,
+    kinds_of,
+    likely_weights,
+)
 from bayesgram.inference.model import infer
 from bayesgram.inference.noisy_counts import PublicNgrams
-from exploring import examples
-from worlds import kl, noisy, world
+from helpers.hypothesis_profiles import examples
+from helpers.synthetic_measurements import kl, noisy, world
 
 
 def several(public, truth, *, useful=(0.6, 0.4), extra=(), seed=1):
@@ -46,7 +52,9 @@ def test_weights_are_those_of_a_search_over_the_simplex(number, seed, power):
     chance = np.random.default_rng(seed)
     sources = chance.dirichlet(np.full(60, 0.5), number) + 1e-6
     sources /= sources.sum(axis=1, keepdims=True)
-    public = PublicNgrams(sources.mean(axis=0), np.ones(60), np.arange(60, dtype=np.int32)[:, None], 60, sources)
+    public = PublicNgrams(
+        sources.mean(axis=0), np.ones(60), np.arange(60, dtype=np.int32)[:, None], 60, sources
+    )
     truth, noise = chance.dirichlet(np.ones(number)) @ sources, np.full(60, 10.0**power)
     measured = noisy(1e4 * truth + noise * chance.standard_normal(60), noise, total=1e4)
     found = fitted_weights(measured, public)
@@ -71,8 +79,12 @@ def test_a_source_that_is_given_twice_shares_its_weight():
     public, measured, truth = world(noise=20.0)
     once = several(public, truth)
     twice = replace(once, sources=np.concatenate([once.sources, once.sources[:1]]))
-    counts = 1e6 * (once.sources.T @ [0.6, 0.4]) + measured.noise * np.random.default_rng(1).standard_normal(truth.size)
-    one, two = (fitted_weights(noisy(counts, measured.noise), each).weights for each in (once, twice))
+    counts = 1e6 * (once.sources.T @ [0.6, 0.4]) + measured.noise * np.random.default_rng(
+        1
+    ).standard_normal(truth.size)
+    one, two = (
+        fitted_weights(noisy(counts, measured.noise), each).weights for each in (once, twice)
+    )
     assert two[0] == pytest.approx(two[2], abs=1e-3)
     assert two[0] + two[2] == pytest.approx(one[0], abs=0.02)
 

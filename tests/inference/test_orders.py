@@ -32,12 +32,17 @@ def slow_lift(known, ngram):
 
 
 @settings(deadline=None)
-@given(st.dictionaries(NGRAMS, st.floats(-2, 2)), st.lists(st.lists(WORDS, min_size=4, max_size=4).map(" ".join)))
+@given(
+    st.dictionaries(NGRAMS, st.floats(-2, 2)),
+    st.lists(st.lists(WORDS, min_size=4, max_size=4).map(" ".join)),
+)
 def test_lifts_are_put_together_as_a_markov_chain_would(known, asked):
     lifts = Lifts()
     for order in {ngram.count(" ") + 1 for ngram in known}:
         mine = [ngram for ngram in known if ngram.count(" ") == order - 1]
-        lifts.learn(order, pa.array(mine, pa.large_string()), np.array([known[ngram] for ngram in mine]))
+        lifts.learn(
+            order, pa.array(mine, pa.large_string()), np.array([known[ngram] for ngram in mine])
+        )
     found = lifts.of(pa.array(asked, pa.large_string()), 4)
     assert found.tolist() == pytest.approx([slow_lift(known, ngram) for ngram in asked])
 
@@ -54,14 +59,20 @@ def two_orders(*, related=True, noise=60.0, seed=0, size=1500, words=120):
     pairs = pairs[chance.permutation(len(pairs))[:size]]
     likes = chance.normal(0, 1, words)
     public_words = 1 / np.arange(1, words + 1)
-    public_pairs = (public_words[pairs[:, 0]] * public_words[pairs[:, 1]]) * np.exp(chance.normal(0, 0.5, len(pairs)))
+    public_pairs = (public_words[pairs[:, 0]] * public_words[pairs[:, 1]]) * np.exp(
+        chance.normal(0, 0.5, len(pairs))
+    )
     private_words = public_words * np.exp(likes)
     tastes = likes if related else chance.normal(0, 1, words)
-    private_pairs = public_pairs * np.exp(tastes[pairs].sum(axis=1) + chance.normal(0, 0.2, len(pairs)))
+    private_pairs = public_pairs * np.exp(
+        tastes[pairs].sum(axis=1) + chance.normal(0, 0.2, len(pairs))
+    )
     order = np.argsort([f"{names[one]} {names[two]}" for one, two in pairs])
     pairs, public_pairs, private_pairs = pairs[order], public_pairs[order], private_pairs[order]
     ngrams = [*names, *(f"{names[one]} {names[two]}" for one, two in pairs)]
-    counts = np.concatenate([1e6 * each / each.sum() for each in (public_words, public_pairs)]).astype(np.int64)
+    counts = np.concatenate(
+        [1e6 * each / each.sum() for each in (public_words, public_pairs)]
+    ).astype(np.int64)
     vocabulary = Vocabulary(pa.array(ngrams, pa.large_string()), counts, 2, Tokenizer("whitespace"))
     truths = [each / each.sum() for each in (private_words, private_pairs)]
     measured = []

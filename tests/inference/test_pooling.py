@@ -20,8 +20,8 @@ from bayesgram.inference.pooling import (
     word_vectors,
 )
 from bayesgram.inference.shrinkage import GRID, posterior
-from exploring import examples
-from worlds import kl, of_one_source, world
+from helpers.hypothesis_profiles import examples
+from helpers.synthetic_measurements import kl, of_one_source, world
 
 
 def dense(features):
@@ -35,7 +35,9 @@ def dense(features):
 def test_products_with_the_features_are_those_of_a_matrix(order, words, size, seed):
     chance = np.random.default_rng(seed)
     ngrams = chance.integers(0, words, (size, order)).astype(np.int32)
-    public = of_one_source(np.full(size, 1 / size), chance.integers(1, 9, size).astype(float), ngrams, words)
+    public = of_one_source(
+        np.full(size, 1 / size), chance.integers(1, 9, size).astype(float), ngrams, words
+    )
     features = Features.of(public, chance.normal(size=(words, 3)))
     x, values = dense(features), chance.normal(size=size)
     assert features.transposed(values) == pytest.approx(x.T @ values)
@@ -44,7 +46,9 @@ def test_products_with_the_features_are_those_of_a_matrix(order, words, size, se
         for word in row:
             by_word[i, word] += 1
     assert public.per_word(values) == pytest.approx(by_word.T @ values)
-    assert public.per_ngram(np.arange(words, dtype=float)) == pytest.approx(by_word @ np.arange(words))
+    assert public.per_ngram(np.arange(words, dtype=float)) == pytest.approx(
+        by_word @ np.arange(words)
+    )
 
 
 @pytest.mark.parametrize("with_words", [False, True])
@@ -66,7 +70,10 @@ def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_w
         doubt = 900.0**2 + public.per_word((0.8 * means) ** 2)
         pull = pull + public.per_ngram((heard - public.per_word(means)) / doubt)
     ridge = 5 * np.repeat(RIDGES, pool.features.sizes)
-    gradient, scale = x.T @ (means * pull) - ridge * beta, np.abs(x).T @ np.abs(means * pull) + ridge * np.abs(beta)
+    gradient, scale = (
+        x.T @ (means * pull) - ridge * beta,
+        np.abs(x).T @ np.abs(means * pull) + ridge * np.abs(beta),
+    )
     assert np.linalg.norm(gradient) < 0.05 * np.linalg.norm(scale)
 
 
@@ -77,7 +84,9 @@ def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
     everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
     monkeypatch.setattr(pooling, "MOST_INFORMATIVE", 2000)
     pool = Pool.of(measured, public, vectors)
-    assert pool.telling.tolist() == list(range(2000))  # the most frequent: the noise of all is about the same
+    assert pool.telling.tolist() == list(
+        range(2000)
+    )  # the most frequent: the noise of all is about the same
     some, _ = pooled_means(measured, pool, 8 * RIDGES)
     assert np.abs(np.log(some / everything)).mean() < 0.1
     assert kl(everything / everything.sum(), some / some.sum()) < 0.002
@@ -116,7 +125,9 @@ def test_learnt_ridges_follow_the_size_of_the_effects():
         seen = pool.features.squared_sums(weights)
         assert seen[block == 0] == pytest.approx((x[:, block == 0] ** 2).T @ weights)
         found = [
-            sum(h / (h + ridges[k]) for h in seen[block == k]) / sum(b * b for b in beta[block == k]) for k in range(6)
+            sum(h / (h + ridges[k]) for h in seen[block == k])
+            / sum(b * b for b in beta[block == k])
+            for k in range(6)
         ]
         ridges = np.clip(found, 0.1, 1000.0)
     assert learnt_ridges(measured, pool, RIDGES, start)[0] == pytest.approx(ridges)
@@ -143,7 +154,9 @@ def test_shrinkage_is_that_of_a_slow_posterior():
     for i in range(40):
         post = [w * part for w, part in zip(weights, likelihood[i], strict=True)]
         first = sum(p * means[i] * math.exp(g) for p, g in zip(post, GRID, strict=True)) / sum(post)
-        second = sum(p * (means[i] * math.exp(g)) ** 2 for p, g in zip(post, GRID, strict=True)) / sum(post)
+        second = sum(
+            p * (means[i] * math.exp(g)) ** 2 for p, g in zip(post, GRID, strict=True)
+        ) / sum(post)
         assert expected[i] == pytest.approx(first, rel=2e-3)
         assert deviation[i] == pytest.approx(math.sqrt(second - first**2), rel=2e-2)
 
@@ -153,15 +166,22 @@ def test_on_one_core_shrinkage_is_the_same_to_six_digits(number):
     chance = np.random.default_rng(3)
     means, noise = chance.uniform(5, 50, number), chance.uniform(2, 20, number)
     counts = np.minimum(
-        means * np.exp(chance.normal(0, 0.7, number)) + noise * chance.standard_normal(number), 9 * noise
+        means * np.exp(chance.normal(0, 0.7, number)) + noise * chance.standard_normal(number),
+        9 * noise,
     )
-    found = zip(posterior(counts, noise, means), posterior(counts, noise, means, on_one_core=True), strict=True)
+    found = zip(
+        posterior(counts, noise, means),
+        posterior(counts, noise, means, on_one_core=True),
+        strict=True,
+    )
     for one, other in found:
         assert one == pytest.approx(other, rel=1e-4)
 
 
 def test_a_clear_count_speaks_for_itself():
-    expected, deviation = posterior(np.array([1000.0, 3.0]), np.array([1.0, 5.0]), np.array([1.0, 2.0]))
+    expected, deviation = posterior(
+        np.array([1000.0, 3.0]), np.array([1.0, 5.0]), np.array([1.0, 2.0])
+    )
     assert (expected[0], deviation[0]) == (1000.0, 1.0)
     assert expected[1] < 20
 
@@ -204,5 +224,7 @@ def test_conjugate_gradients_solve_a_dense_system():
     chance = np.random.default_rng(3)
     root = chance.normal(size=(30, 30))
     matrix, target = root @ root.T + np.eye(30), chance.normal(size=30)
-    found = conjugate_gradients(lambda vector: matrix @ vector, target, 1 / np.diag(matrix), tolerance=1e-10)
+    found = conjugate_gradients(
+        lambda vector: matrix @ vector, target, 1 / np.diag(matrix), tolerance=1e-10
+    )
     assert found == pytest.approx(np.linalg.solve(matrix, target))

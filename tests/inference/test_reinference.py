@@ -51,7 +51,16 @@ def test_the_order_of_the_n_grams_does_not_matter(made):
 def test_the_card_keeps_what_was_spent_and_says_what_was_not(made):
     other = Vocabulary(triples().ngrams, np.arange(1, SIZE + 1), 3, Tokenizer())
     again = bg.infer(made, other)
-    for name in ("epsilon", "delta", "seeded", "guarantee", "statement", "measured", "ledger", "mechanism"):
+    for name in (
+        "epsilon",
+        "delta",
+        "seeded",
+        "guarantee",
+        "statement",
+        "measured",
+        "ledger",
+        "mechanism",
+    ):
         assert getattr(again.card, name) == getattr(made.card, name), name
     assert again.card.vocabulary["prior_fingerprint"] == other.prior_fingerprint
     assert again.card.inferred["measured"] == SIZE
@@ -87,7 +96,11 @@ def grown():
 def test_n_grams_that_were_not_measured_stand_as_public_text_has_them(made):
     again = bg.infer(made, grown())
     assert again.probabilities.sum() == pytest.approx(1)
-    assert again.card.inferred | {"from": ""} == again.card.inferred | {"from": "", "measured": SIZE, "not_measured": 5}
+    assert again.card.inferred | {"from": ""} == again.card.inferred | {
+        "from": "",
+        "measured": SIZE,
+        "not_measured": 5,
+    }
     measured, rest = again.probabilities[:SIZE], again.probabilities[SIZE:]
     assert np.allclose(measured / measured.sum(), made.probabilities)
     assert rest[3] == pytest.approx(2 * rest[4], rel=0.05)  # 101 to 51, and no word lifts them
@@ -139,9 +152,13 @@ def test_what_can_not_be_inferred_from_is_refused(made, tmp_path):
     with pytest.raises(UsageError, match=r"keeps no noisy measurements \(mechanism laplace"):
         bg.infer(laplace, triples())
     with pytest.raises(UsageError, match="measured none of the 1 n-grams"):
-        bg.infer(made, Vocabulary(pa.array(["q q q"], pa.large_string()), np.array([5]), 3, Tokenizer()))
+        bg.infer(
+            made, Vocabulary(pa.array(["q q q"], pa.large_string()), np.array([5]), 3, Tokenizer())
+        )
     other = Vocabulary(triples().ngrams, triples().counts, 3, Tokenizer(lowercase=False))
-    with pytest.raises(UsageError, match="was made with the tokenizer 'words', the vocabulary with"):
+    with pytest.raises(
+        UsageError, match="was made with the tokenizer 'words', the vocabulary with"
+    ):
         bg.infer(made, other)
     with pytest.raises(UsageError, match="not a release folder"):
         bg.infer(tmp_path, triples())

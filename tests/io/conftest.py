@@ -32,7 +32,9 @@ def _compressed(data, ending):
 
 def _encoded(rows, ending):
     if "json" in ending:
-        return "".join(json.dumps({"user": user, "text": text}) + "\n" for user, text in rows).encode()
+        return "".join(
+            json.dumps({"user": user, "text": text}) + "\n" for user, text in rows
+        ).encode()
     out = io.StringIO(newline="")
     writer = csv.writer(out, delimiter="\t" if ".t" in ending else ",")
     writer.writerows([("user", "text"), *rows])
@@ -64,7 +66,9 @@ def put_rows(put, tmp_path):
         if name.endswith((".arrow", ".feather")):
             users, texts = ([row[index] for row in rows] for index in (0, 1))
             table = pa.table({"user": users, "other": [[1]] * len(rows), "text": texts})
-            feather.write_feather(table, tmp_path / name, compression="uncompressed" if ".arrow" in name else "lz4")
+            feather.write_feather(
+                table, tmp_path / name, compression="uncompressed" if ".arrow" in name else "lz4"
+            )
             return tmp_path / name
         return put(name, _encoded(rows, name.lower()))
 
@@ -87,7 +91,9 @@ def read():
                 rows += texts
             else:
                 assert len(records.user) == len(records.text) == len(records)
-                rows += zip([value.decode() for value in records.user.to_pylist()], texts, strict=True)
+                rows += zip(
+                    [value.decode() for value in records.user.to_pylist()], texts, strict=True
+                )
         return rows
 
     return all_rows

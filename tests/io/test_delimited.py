@@ -11,8 +11,19 @@ from bayesgram.io import streams
 from bayesgram.io.delimited import WRONG_COLUMNS, read_delimited
 from bayesgram.io.inputs import find_sources
 from bayesgram.io.records import Columns
-from exploring import examples
-from slow_delimited import AFTER, COLUMNS, LINE_END, OPEN, ROWS, STRAY, USER, expected, refused, slow_reader
+from helpers.hypothesis_profiles import examples
+from helpers.reference_delimited import (
+    AFTER,
+    COLUMNS,
+    LINE_END,
+    OPEN,
+    ROWS,
+    STRAY,
+    USER,
+    expected,
+    refused,
+    slow_reader,
+)
 
 
 def message(read, path, **options):
@@ -39,7 +50,9 @@ def parse(tmp_path_factory):
                     chunk.user.validate(full=True)
                     records = zip(chunk.user.to_pylist(), chunk.text.to_pylist(), strict=True)
                     found = [*zip(chunk.rows, records, strict=True), *chunk.bad]
-                    assert sorted(row for row, _ in found) == [len(rows) + n for n in range(1, len(found) + 1)]
+                    assert sorted(row for row, _ in found) == [
+                        len(rows) + n for n in range(1, len(found) + 1)
+                    ]
                     rows |= dict(found)
             except BayesgramError as caught:
                 error = str(caught).removeprefix(f"{path}: ")
@@ -74,7 +87,9 @@ def test_quotes_and_line_breaks(put, read):
         ("x.csv", b"alice,hi\rbob,my secret\n", 2, LINE_END),
     ],
 )
-def test_a_file_whose_rows_may_be_joined_is_refused_whole(put, read, name, rows, row, problem, skip):
+def test_a_file_whose_rows_may_be_joined_is_refused_whole(
+    put, read, name, rows, row, problem, skip
+):
     header = b"user\ttext\nanna\thi\n" if name == "x.tsv" else b"user,text\nanna,hi\n"
     path = put(name, header + rows)
     assert message(read, path, skip_bad_rows=skip) == f"{path}: {refused(row, problem)}"
@@ -82,7 +97,9 @@ def test_a_file_whose_rows_may_be_joined_is_refused_whole(put, read, name, rows,
 
 def test_what_no_reader_can_see(put, read):
     """In CSV, a bare quote at the start of a field and the next at its end in a later row: legal text of two lines."""
-    assert read(put("x.csv", b'user,text\nalice,"hello\nbob,world"\n')) == [("alice", "hello\nbob,world")]
+    assert read(put("x.csv", b'user,text\nalice,"hello\nbob,world"\n')) == [
+        ("alice", "hello\nbob,world")
+    ]
 
 
 def test_several_lines_in_tab_separated_text(put, read):
@@ -98,7 +115,9 @@ def test_a_header_with_bare_quotes(put, read, header):
     assert message(read, path) == f"{path}: {refused(0, problem)}"
 
 
-@pytest.mark.parametrize(("end", "other"), [(b"\n", b"\r"), (b"\r\n", b"\r"), (b"\r", b"\n"), (b"\r", b"\r\n")])
+@pytest.mark.parametrize(
+    ("end", "other"), [(b"\n", b"\r"), (b"\r\n", b"\r"), (b"\r", b"\n"), (b"\r", b"\r\n")]
+)
 @pytest.mark.parametrize("block", [1, 2, 5, 100])
 def test_one_file_has_one_kind_of_line_end(parse, end, other, block):
     rows = {1: (b"a", b"b"), 2: (b"c", b"d")}
@@ -115,7 +134,13 @@ def test_tab_separated_with_quotes(put, read):
 
 def test_values_are_never_guessed(put, read):
     path = put("x.csv", b"user,text\n007,NA\n7,null\n2020-01-01,\n1.0,true\nNaN,a\0b\n")
-    assert read(path) == [("007", "NA"), ("7", "null"), ("2020-01-01", ""), ("1.0", "true"), ("NaN", "a\0b")]
+    assert read(path) == [
+        ("007", "NA"),
+        ("7", "null"),
+        ("2020-01-01", ""),
+        ("1.0", "true"),
+        ("NaN", "a\0b"),
+    ]
 
 
 def test_byte_order_mark(put, read):
@@ -225,7 +250,9 @@ def test_the_longest_row_and_a_longer_one(parse, monkeypatch, block, row, end):
 
 
 def test_a_header_that_never_ends(put, read, monkeypatch):
-    assert message(read, path := put("x.csv", b'user,"text\na,b\n')) == (f"{path}: {refused(0, OPEN)}")
+    assert message(read, path := put("x.csv", b'user,"text\na,b\n')) == (
+        f"{path}: {refused(0, OPEN)}"
+    )
     monkeypatch.setattr(streams, "LINE_BYTES", 1 << 20)
     assert message(read, path := put("x.csv", b"x" * (1 << 21))) == (
         f"{path}: the header row: longer than 1 MB, or a quote that is never closed. Mend the row."
@@ -249,8 +276,17 @@ def test_a_bad_row_before_an_open_quote_is_named_first(put, read):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64, 1000])
 def test_every_line_end_in_every_place(parse, end, block):
-    data = end.join([b"user,text", b"a,b", b"", b"short", b'"c","\r""\n"', b'"d""",""""', b"1,2,3", b"g,"])
-    rows = [(b"a", b"b"), WRONG_COLUMNS, (b"c", b'\r"\n'), (b'd"', b'"'), WRONG_COLUMNS, (b"g", b"")]
+    data = end.join(
+        [b"user,text", b"a,b", b"", b"short", b'"c","\r""\n"', b'"d""",""""', b"1,2,3", b"g,"]
+    )
+    rows = [
+        (b"a", b"b"),
+        WRONG_COLUMNS,
+        (b"c", b'\r"\n'),
+        (b'd"', b'"'),
+        WRONG_COLUMNS,
+        (b"g", b""),
+    ]
     for tail in (b"", end, end + end):
         assert parse(data + tail, block) == (dict(enumerate(rows, 1)), None)
 
@@ -285,7 +321,9 @@ blocks = st.integers(1, 200)
     blocks,
     formats,
     # With a line end of its own choice, csv.writer of Python 3.11 leaves other line ends within fields unquoted.
-    st.sampled_from([(csv.QUOTE_MINIMAL, "\r\n"), *((csv.QUOTE_ALL, end) for end in ("\r\n", "\n", "\r"))]),
+    st.sampled_from(
+        [(csv.QUOTE_MINIMAL, "\r\n"), *((csv.QUOTE_ALL, end) for end in ("\r\n", "\n", "\r"))]
+    ),
 )
 @examples(200)  # a shared machine may stall
 def test_what_python_writes_is_read_back(parse, rows, block, name, style):
@@ -303,7 +341,11 @@ def test_what_python_writes_is_read_back(parse, rows, block, name, style):
         assert re.search("[\r\n][^\r\n]*\t", rows[len(found)][1])
 
 
-hostile = st.lists(st.sampled_from([b"a", b'"', b'"', b"\t", b",", b"\n", b"\r", b"\r\n", b"\xff", b'",', b'\n"b,"']))
+hostile = st.lists(
+    st.sampled_from(
+        [b"a", b'"', b'"', b"\t", b",", b"\n", b"\r", b"\r\n", b"\xff", b'",', b'\n"b,"']
+    )
+)
 hostile_bytes = hostile.map(b"".join)
 
 
@@ -341,20 +383,30 @@ unquoted = st.text(st.sampled_from('ab ,""'), max_size=4)
 
 
 @given(
-    st.integers(2, 4).flatmap(lambda width: st.lists(st.lists(unquoted, min_size=width, max_size=width), min_size=1))
+    st.integers(2, 4).flatmap(
+        lambda width: st.lists(st.lists(unquoted, min_size=width, max_size=width), min_size=1)
+    )
 )
 @examples(250)
 def test_of_a_tsv_file_without_quoting_each_line_is_a_row_or_it_is_refused(parse, rows):
     header = ["user", "text", "x", "y"][: len(rows[0])]
-    found, error = parse("".join("\t".join(row) + "\n" for row in [header, *rows]).encode(), 100, "x.tsv")
+    found, error = parse(
+        "".join("\t".join(row) + "\n" for row in [header, *rows]).encode(), 100, "x.tsv"
+    )
     if error is None:
         assert len(found) == len(rows)
     for number, record in found.items():  # also those before the row that shows it
         bare = tuple(value.replace('"', "").encode() for value in rows[number - 1][:2])
-        assert record == WRONG_COLUMNS or tuple(value.replace(b'"', b"") for value in record) == bare
+        assert (
+            record == WRONG_COLUMNS or tuple(value.replace(b'"', b"") for value in record) == bare
+        )
 
 
-@given(st.binary(max_size=60) | st.lists(st.sampled_from(b'a",\n\r\xc3\xa9\xff\0'), max_size=60).map(bytes), blocks)
+@given(
+    st.binary(max_size=60)
+    | st.lists(st.sampled_from(b'a",\n\r\xc3\xa9\xff\0'), max_size=60).map(bytes),
+    blocks,
+)
 @examples(150)
 def test_the_size_of_blocks_changes_nothing(parse, body, block):
     assert parse(b"user,text\n" + body, block) == parse(b"user,text\n" + body, 1 << 20)

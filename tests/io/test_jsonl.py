@@ -6,7 +6,14 @@ from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import jsonl, streams
-from bayesgram.io.jsonl import NOT_JSON, NOT_OBJECT, TEXT_NOT_STRING, USER_NOT_ID, parse_block, parse_lines
+from bayesgram.io.jsonl import (
+    NOT_JSON,
+    NOT_OBJECT,
+    TEXT_NOT_STRING,
+    USER_NOT_ID,
+    parse_block,
+    parse_lines,
+)
 from bayesgram.io.records import Columns
 
 BOTH = Columns("text", "user")
@@ -36,7 +43,21 @@ SCALARS = [
         '"\x7f"',
         '"\0"',
     ],
-    *["0", "-0", "7", "-7", "07", "1.0", "1.", "1e2", "1e400", "-", "+1", "9223372036854775808", "LONG"],
+    *[
+        "0",
+        "-0",
+        "7",
+        "-7",
+        "07",
+        "1.0",
+        "1.",
+        "1e2",
+        "1e400",
+        "-",
+        "+1",
+        "9223372036854775808",
+        "LONG",
+    ],
     *[
         "null",
         "true",
@@ -91,20 +112,39 @@ def lines(draw):
         | objects()
         | values
         | st.lists(objects(good_values), max_size=3).map("".join)
-        | st.sampled_from(["", '{"x":[{}', "{}]}", '{"user":', '"a"}', '{"text":"', '"}', "{}\0{}", "{} {", "} {}"])
+        | st.sampled_from(
+            [
+                "",
+                '{"x":[{}',
+                "{}]}",
+                '{"user":',
+                '"a"}',
+                '{"text":"',
+                '"}',
+                "{}\0{}",
+                "{} {",
+                "} {}",
+            ]
+        )
     )
     line = line.replace("LONG", "1" * 5000).replace("DEEP", "[" * 3000 + "]" * 3000)
     raw = (draw(blanks) + line + draw(blanks)).encode("utf-8", "surrogatepass")
     if draw(st.integers(0, 9)) == 0:
         at = draw(st.integers(0, len(raw)))
-        raw = raw[:at] + draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\r"])) + raw[at:]
+        raw = (
+            raw[:at]
+            + draw(st.sampled_from([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\0", b"\r"]))
+            + raw[at:]
+        )
     return raw
 
 
 tame_lines = st.builds(
     '{{"user":{},"x":{},"text":{}}}'.format,
     good_values,
-    st.sampled_from(["0", "NaN", "-Inf", '"\xff{}"', '[{"user":1}]', "[" * 40 + "]" * 40, "1" * 30]),
+    st.sampled_from(
+        ["0", "NaN", "-Inf", '"\xff{}"', '[{"user":1}]', "[" * 40 + "]" * 40, "1" * 30]
+    ),
     good_values,
 ).map(lambda line: line.encode("latin-1" if "\xff" in line else "utf-8"))
 
@@ -112,7 +152,12 @@ tame_lines = st.builds(
 def outcome(chunk):
     """What both ways must share; bytes that are not UTF-8 differ, and are all bad rows in the end."""
     user = None if chunk.user is None else [readable(value) for value in chunk.user.to_pylist()]
-    return [readable(value) for value in chunk.text.to_pylist()], user, list(chunk.rows), list(chunk.bad)
+    return (
+        [readable(value) for value in chunk.text.to_pylist()],
+        user,
+        list(chunk.rows),
+        list(chunk.bad),
+    )
 
 
 def readable(value):
@@ -203,7 +248,9 @@ def test_lines_longer_than_a_block_and_row_numbers_across_blocks(put, read, monk
 def test_a_line_too_long_for_memory(put, read, monkeypatch):
     monkeypatch.setattr(streams, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(streams, "LINE_BYTES", 1 << 20)
-    path = put("x.jsonl", b'{"user":"a","text":"b"}\n{"user":"a","text":"' + b"x" * (1 << 21) + b'"}')
+    path = put(
+        "x.jsonl", b'{"user":"a","text":"b"}\n{"user":"a","text":"' + b"x" * (1 << 21) + b'"}'
+    )
     with pytest.raises(BayesgramError) as caught:
         read(path)
     assert str(caught.value) == f"{path}: row 2: longer than 1 MB. Split the row."

@@ -15,7 +15,9 @@ from bayesgram.io import BadRows, read_records, streams
 ROWS = [("anna", "red fish"), ("bo", 'blue, "fish"\tand\nmore'), ("7", ""), ("é😀", "naïve\0text")]
 PACKED = ("", ".gz", ".zst", ".bz2", ".xz")
 TABULAR = [".parquet", ".pq", ".arrow", ".feather"] + [
-    kind + packed for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab") for packed in PACKED
+    kind + packed
+    for kind in (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".tab")
+    for packed in PACKED
 ]
 SKIP = "Mend the row, or count and skip such rows with skip_bad_rows=True."
 
@@ -80,7 +82,10 @@ def test_the_first_bad_row_is_named_whatever_its_reason(put, read):
 def test_skipped_rows_are_counted_by_reason_and_again_on_a_second_pass(put):
     inputs = [
         put("x.csv", b"user,text\na,b\n,b\nshort\n1,2,3\n\xff,\xff\na,\xff\n"),
-        put("x.jsonl", b'{"user":null,"text":"a"}\n{"text":"a"}\n{\n3\n{"user":[]}\n{"user":1,"text":2}\n{"user":1}\n'),
+        put(
+            "x.jsonl",
+            b'{"user":null,"text":"a"}\n{"text":"a"}\n{\n3\n{"user":[]}\n{"user":1,"text":2}\n{"user":1}\n',
+        ),
     ]
     reader = read_records(inputs, text_column="text", user_column="user", skip_bad_rows=True)
     assert reader.bad_rows == BadRows({})
@@ -100,15 +105,24 @@ def test_skipped_rows_are_counted_by_reason_and_again_on_a_second_pass(put):
 
 
 def test_without_users_no_row_needs_one(put, read):
-    assert read(put("x.jsonl", b'{"user":null,"text":"a"}\n{"user":{},"text":"b"}\n'), user=None) == ["a", "b"]
+    assert read(
+        put("x.jsonl", b'{"user":null,"text":"a"}\n{"user":{},"text":"b"}\n'), user=None
+    ) == ["a", "b"]
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".csv.gz", ".tsv.zst", ".csv.bz2", ".jsonl.xz", ".parquet", ".arrow"])
+@pytest.mark.parametrize(
+    "ending", [".jsonl", ".csv.gz", ".tsv.zst", ".csv.bz2", ".jsonl.xz", ".parquet", ".arrow"]
+)
 def test_progress_adds_up_to_the_size(put_rows, monkeypatch, ending):
     monkeypatch.setattr(streams, "BLOCK_BYTES", 2000)
-    paths = [put_rows(f"{name}{ending}", [(f"u{n}", f"text {n * 7919}") for n in range(2000)]) for name in "ab"]
+    paths = [
+        put_rows(f"{name}{ending}", [(f"u{n}", f"text {n * 7919}") for n in range(2000)])
+        for name in "ab"
+    ]
     progress = []
-    reader = read_records(paths, text_column="text", user_column="user", on_progress=progress.append)
+    reader = read_records(
+        paths, text_column="text", user_column="user", on_progress=progress.append
+    )
     rows = sum(len(batch) for batch in reader)
     assert rows == 4000
     assert min(progress) > 0
@@ -123,7 +137,9 @@ def test_a_large_file_streams(put, monkeypatch):
         progress = []
         path = put(name, line * 50_000)
         user = "user" if name == "x.jsonl" else None
-        reader = iter(read_records(path, text_column="text", user_column=user, on_progress=progress.append))
+        reader = iter(
+            read_records(path, text_column="text", user_column=user, on_progress=progress.append)
+        )
         next(reader)
         assert len(next(reader)) < 2000
         assert sum(progress) <= 20_000
@@ -149,7 +165,12 @@ def test_damaged_files(put, put_rows, read, ending, damage):
     path = put_rows(f"x{ending}", rows)
     data = path.read_bytes()
     path.write_bytes(
-        {"cut": data[:-9], "empty": b"", "other": b"secret text, not compressed", "more": data + b"secret"}[damage]
+        {
+            "cut": data[:-9],
+            "empty": b"",
+            "other": b"secret text, not compressed",
+            "more": data + b"secret",
+        }[damage]
     )
     said = message(read, path, user=None, skip_bad_rows=True)
     kind = {"j": "jsonl", "c": "csv", "t": "tsv" if "tsv" in ending else "text"}[ending[1]]
@@ -180,17 +201,25 @@ def test_garbage_in_parquet_pages(read, tmp_path):
 
 @pytest.mark.parametrize("ending", [".gz", ".zst", ".bz2", ".xz"])
 def test_two_compressed_streams_are_one_file(put, read, ending):
-    first, second = (put(f"{n}.jsonl{ending}", b'{"user":"%d","text":"b"}\n' % n * 40_000).read_bytes() for n in (1, 2))
+    first, second = (
+        put(f"{n}.jsonl{ending}", b'{"user":"%d","text":"b"}\n' % n * 40_000).read_bytes()
+        for n in (1, 2)
+    )
     between = b"\0" * 70_000 if ending == ".xz" else b""
     path = put("x.jsonl", first + between + second + between)
-    assert read(path.rename(path.with_suffix(f".jsonl{ending}"))) == [("1", "b")] * 40_000 + [("2", "b")] * 40_000
+    assert (
+        read(path.rename(path.with_suffix(f".jsonl{ending}")))
+        == [("1", "b")] * 40_000 + [("2", "b")] * 40_000
+    )
 
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_xz_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, size):
     monkeypatch.setattr(streams, "_PACKED_BYTES", size)
     text = b"".join(b"%d some text\n" % n for n in range(2000))
-    (tmp_path / "x").write_bytes(lzma.compress(text) + b"\0\0\0\0" + lzma.compress(b"") + lzma.compress(b"end"))
+    (tmp_path / "x").write_bytes(
+        lzma.compress(text) + b"\0\0\0\0" + lzma.compress(b"") + lzma.compress(b"end")
+    )
     with pa.OSFile(str(tmp_path / "x")) as disk:
         content = streams.XzContent(disk)
         assert b"".join(iter(lambda: content.read(333), b"")) == text + b"end"
@@ -199,11 +228,16 @@ def test_xz_is_read_in_pieces_of_any_size(tmp_path, monkeypatch, size):
 
 def test_an_arrow_file_of_several_batches(read, tmp_path):
     table = pa.table({"text": ["a", "b", "c"], "user": ["u", "", "w"]})
-    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as file:
+    with (
+        pa.OSFile(str(tmp_path / "x.arrow"), "wb") as sink,
+        pa.ipc.new_file(sink, table.schema) as file,
+    ):
         file.write_table(table, max_chunksize=1)
     assert read(tmp_path / "x.arrow", skip_bad_rows=True) == [("u", "a"), ("w", "c")]
     assert message(read, tmp_path / "x.arrow") == f"{tmp_path}/x.arrow: row 2: no user id. {SKIP}"
-    assert "no column 'who'; the columns are 'text', 'user'." in message(read, tmp_path / "x.arrow", user="who")
+    assert "no column 'who'; the columns are 'text', 'user'." in message(
+        read, tmp_path / "x.arrow", user="who"
+    )
 
 
 UTF_16 = "holds text in UTF-16, which can't be read as {}. Save it as UTF-8: `iconv -f UTF-16 -t UTF-8 OLD > NEW`."
@@ -241,11 +275,19 @@ def test_formats_that_people_have_are_named_with_the_next_step(put, read, name, 
 
 def test_the_commands_in_these_messages_work(put, read):
     path = put("x.csv", "user,text\na,é\n".encode("utf-16"))
-    command = re.search("`(.*)`", message(read, path))[1].replace("OLD", str(path)).replace("NEW", str(path) + ".csv")
+    command = (
+        re.search("`(.*)`", message(read, path))[1]
+        .replace("OLD", str(path))
+        .replace("NEW", str(path) + ".csv")
+    )
     subprocess.run(command, shell=True, check=True)
     assert read(f"{path}.csv") == [("a", "é")]
     path = put("x.jsonl", b'{"user":"a","text":"b"}\r{"user":"c","text":"d"}\r')
-    command = re.search("`(.*)`", message(read, path))[1].replace("OLD", str(path)).replace("NEW", str(path) + "-2")
+    command = (
+        re.search("`(.*)`", message(read, path))[1]
+        .replace("OLD", str(path))
+        .replace("NEW", str(path) + "-2")
+    )
     subprocess.run(command, shell=True, check=True)
     assert read(f"{path}-2.jsonl") == [("a", "b"), ("c", "d")]
 
@@ -258,18 +300,31 @@ def test_sources_that_give_no_record_are_named_in_one_line_each(put, caplog):
     good = put("good.csv", b"user,text\na,b\n")
     empty = [put(f"{n}.csv", b"user,text\n") for n in range(7)]
     bad = put("bad.jsonl", b"oops\n")
-    reader = read_records([good, *empty, bad], text_column="text", user_column="user", skip_bad_rows=True)
+    reader = read_records(
+        [good, *empty, bad], text_column="text", user_column="user", skip_bad_rows=True
+    )
     assert sum(map(len, reader)) == 1
     shown = ", ".join(map(str, empty[:5]))
-    assert caplog.messages == [f"{shown} and 2 more: no row in it.", f"{bad}: every row was skipped."]
+    assert caplog.messages == [
+        f"{shown} and 2 more: no row in it.",
+        f"{bad}: every row was skipped.",
+    ]
 
 
 def test_nothing_to_read_is_an_error_where_it_is_asked_for(put, caplog):
     empty, bad = put("empty.jsonl", b"\n"), put("bad.csv", b"user,text\n,x\nshort\n")
-    arguments = {"text_column": "text", "user_column": "user", "skip_bad_rows": True, "refuse_nothing": True}
+    arguments = {
+        "text_column": "text",
+        "user_column": "user",
+        "skip_bad_rows": True,
+        "refuse_nothing": True,
+    }
     with pytest.raises(BayesgramError) as caught:
         list(read_records([empty], **arguments))
-    assert str(caught.value) == "nothing was read: the inputs hold no row. Check that they are the right ones."
+    assert (
+        str(caught.value)
+        == "nothing was read: the inputs hold no row. Check that they are the right ones."
+    )
     with pytest.raises(BayesgramError) as caught:
         list(read_records([empty, bad], **arguments))
     assert str(caught.value) == (
@@ -287,7 +342,10 @@ def test_a_file_that_went_away(put_rows, ending):
     path.unlink()
     with pytest.raises(BayesgramError) as caught:
         list(reader)
-    assert str(caught.value) == f"{path}: no longer there. Check that nothing moves the file meanwhile."
+    assert (
+        str(caught.value)
+        == f"{path}: no longer there. Check that nothing moves the file meanwhile."
+    )
 
 
 def test_permission_denied(put_rows, read, monkeypatch):
@@ -331,7 +389,11 @@ def everything_said(error):
 
 @pytest.mark.parametrize(("name", "row"), LEAKS)
 def test_no_error_shows_text_or_users(put, read, name, row):
-    header = {"jsonl": '{"user": "a", "text": "b"}\n', "csv": "user,text\na,b\n", "tsv": "user\ttext\na\tb\n"}
+    header = {
+        "jsonl": '{"user": "a", "text": "b"}\n',
+        "csv": "user,text\na,b\n",
+        "tsv": "user\ttext\na\tb\n",
+    }
     start = header[name.split(".")[1]]
     path = put(name, (start + row + "\n").encode("utf-8", "surrogateescape"))
     with pytest.raises(BayesgramError) as caught:
@@ -354,7 +416,10 @@ def test_no_error_shows_a_table_or_a_headerless_file(put, read):
 
 
 def test_a_chunk_of_bad_rows_only(put):
-    inputs = [put("a.jsonl", b'{"user":"a","text":"b"}\n'), put("b.jsonl", b'{"user":null,"text":"x"}\n')]
+    inputs = [
+        put("a.jsonl", b'{"user":"a","text":"b"}\n'),
+        put("b.jsonl", b'{"user":null,"text":"x"}\n'),
+    ]
     reader = read_records(inputs, text_column="text", user_column="user", skip_bad_rows=True)
     assert [batch.user.to_pylist() for batch in reader if len(batch)] == [[b"a"]]
     assert reader.bad_rows.total == 1

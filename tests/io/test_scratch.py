@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from bayesgram.io.spill import Column, combined, looked_up
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 blocks = st.lists(st.lists(st.integers(0, 39), max_size=9), min_size=1, max_size=6).map(
     lambda rows: [np.array(row, np.int64) for row in rows]
@@ -75,7 +75,12 @@ def test_what_is_brought_in_parts_adds_up(folder, brought, rows):
     for places, amounts in pairs:
         np.add.at(sums, places, amounts)
         np.maximum.at(most, places, amounts)
-    for right, combine, nothing in ((sums, np.add.at, np.zeros(1, np.int64)), (most, np.maximum.at, np.full(1, -5))):
-        found = list(combined(iter(pairs), 40, rows, combine=combine, nothing=nothing, folder=folder))
+    for right, combine, nothing in (
+        (sums, np.add.at, np.zeros(1, np.int64)),
+        (most, np.maximum.at, np.full(1, -5)),
+    ):
+        found = list(
+            combined(iter(pairs), 40, rows, combine=combine, nothing=nothing, folder=folder)
+        )
         assert np.array_equal(np.concatenate(found), right)
         assert all(part.size <= rows for part in found)

@@ -88,7 +88,10 @@ def test_a_file_whose_name_looks_like_a_pattern_is_a_file(folder):
 
 
 def test_the_order_given_is_kept(folder):
-    assert names(["data/sub", folder / "a.parquet"]) == ["data/sub/c.jsonl.gz", str(folder / "a.parquet")]
+    assert names(["data/sub", folder / "a.parquet"]) == [
+        "data/sub/c.jsonl.gz",
+        str(folder / "a.parquet"),
+    ]
 
 
 def test_tables_are_numbered_and_not_shown():
@@ -124,15 +127,22 @@ def test_a_link_to_nothing(folder):
     assert refused("data").startswith("data/link.csv: no such file. ")
 
 
-@pytest.mark.parametrize(("name", "reason"), [("x" * 300 + ".csv", "File name too long"), ("\0", "not a valid path")])
+@pytest.mark.parametrize(
+    ("name", "reason"), [("x" * 300 + ".csv", "File name too long"), ("\0", "not a valid path")]
+)
 def test_a_path_that_cannot_be_looked_at(folder, name, reason):
     with pytest.raises(BayesgramError) as caught:
         find_sources(Path(name), allow_plain_text=True)
-    assert str(caught.value) == f"{name}: can't be read: {reason}. Check the path and its permissions."
+    assert (
+        str(caught.value) == f"{name}: can't be read: {reason}. Check the path and its permissions."
+    )
 
 
 def test_unknown_ending(folder):
-    assert refused("data/notes.md") == f"data/notes.md: unknown file ending. The endings that are read: {ALL}."
+    assert (
+        refused("data/notes.md")
+        == f"data/notes.md: unknown file ending. The endings that are read: {ALL}."
+    )
     (folder / "x.parquet.gz").write_bytes(b"")
     assert refused("data/x.parquet.gz", allow_plain_text=False) == (
         f"data/x.parquet.gz: unknown file ending. Unpack it first. The endings that are read: {TABLES}."
@@ -142,7 +152,10 @@ def test_unknown_ending(folder):
 @pytest.mark.parametrize("given", ["empty", "data/*.tsv", "data/*.md"])
 def test_a_folder_or_pattern_without_readable_files(folder, given):
     (folder.parent / "empty").mkdir()
-    assert refused(Path(given)) == f"{given}: holds no file that can be read. The endings that are read: {ALL}."
+    assert (
+        refused(Path(given))
+        == f"{given}: holds no file that can be read. The endings that are read: {ALL}."
+    )
 
 
 def test_plain_text_has_no_users(folder):
@@ -169,7 +182,10 @@ def test_one_table_twice():
 
 
 def test_nothing_to_read():
-    assert refused([]) == "inputs=[]: nothing to read. Name at least one file, folder, pattern or table."
+    assert (
+        refused([])
+        == "inputs=[]: nothing to read. Name at least one file, folder, pattern or table."
+    )
 
 
 @pytest.mark.parametrize("value", [7, [None], [{"text": "hidden"}], b"data"])
@@ -186,7 +202,9 @@ def test_a_folder_that_cannot_be_listed(folder, monkeypatch):
     monkeypatch.setattr(os, "scandir", denied)
     with pytest.raises(BayesgramError) as caught:
         find_sources("data", allow_plain_text=True)
-    assert str(caught.value) == ("data: the folder can't be read: Permission denied. Check its permissions.")
+    assert str(caught.value) == (
+        "data: the folder can't be read: Permission denied. Check its permissions."
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,7 +221,9 @@ def test_a_folder_that_cannot_be_listed(folder, monkeypatch):
 )
 def test_endings_that_people_have_come_with_the_next_step(folder, name, advice):
     (folder / name).write_bytes(b"")
-    assert refused(f"data/{name}").startswith(f"data/{name}: unknown file ending. {advice} The endings that are read: ")
+    assert refused(f"data/{name}").startswith(
+        f"data/{name}: unknown file ending. {advice} The endings that are read: "
+    )
 
 
 LEFT_OUT = "(names that begin with . or _ are left out; the endings that are read: {})."

@@ -24,8 +24,24 @@ def message(read, table, error=BayesgramError, **options):
     return str(caught.value)
 
 
-TEXT_TYPES = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.large_binary(), pa.binary_view()]
-INTEGERS = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+TEXT_TYPES = [
+    pa.string(),
+    pa.large_string(),
+    pa.string_view(),
+    pa.binary(),
+    pa.large_binary(),
+    pa.binary_view(),
+]
+INTEGERS = [
+    pa.int8(),
+    pa.int16(),
+    pa.int32(),
+    pa.int64(),
+    pa.uint8(),
+    pa.uint16(),
+    pa.uint32(),
+    pa.uint64(),
+]
 
 
 @pytest.mark.parametrize("kind", TEXT_TYPES, ids=str)
@@ -41,8 +57,14 @@ def test_every_type_of_text(read, kind):
 
 @pytest.mark.parametrize("kind", INTEGERS, ids=str)
 def test_whole_numbers_are_users(read, kind):
-    assert read(pa.table({"user": pa.array([0, 7], kind), "text": ["a", "b"]})) == [("0", "a"), ("7", "b")]
-    assert read(pa.table({"user": dictionary([0, 7], kind), "text": ["a", "b"]})) == [("0", "a"), ("7", "b")]
+    assert read(pa.table({"user": pa.array([0, 7], kind), "text": ["a", "b"]})) == [
+        ("0", "a"),
+        ("7", "b"),
+    ]
+    assert read(pa.table({"user": dictionary([0, 7], kind), "text": ["a", "b"]})) == [
+        ("0", "a"),
+        ("7", "b"),
+    ]
 
 
 def test_large_and_negative_whole_numbers(read):
@@ -65,7 +87,9 @@ def test_large_and_negative_whole_numbers(read):
 def test_other_types_are_refused(read, tmp_path, values, kind):
     table = pa.table({"user": values, "text": ["a"]})
     pq.write_table(table, tmp_path / "x.parquet")
-    assert message(read, tmp_path / "x.parquet", UsageError).startswith(f"{tmp_path}/x.parquet: the user column ")
+    assert message(read, tmp_path / "x.parquet", UsageError).startswith(
+        f"{tmp_path}/x.parquet: the user column "
+    )
     assert message(read, table, UsageError) == (
         f"table 1: the user column 'user' holds {kind}; ids must be text or whole numbers. "
         "Cast the column to string or int64 first, or name the right one with `user_column`."
@@ -94,7 +118,9 @@ def test_a_missing_column_names_those_there_are(read, tmp_path):
     assert "; there are no columns. Name" in message(read, pa.table({}), UsageError)
 
 
-@pytest.mark.parametrize("make", [pl.DataFrame, pl.LazyFrame, pd.DataFrame], ids=["polars", "lazy", "pandas"])
+@pytest.mark.parametrize(
+    "make", [pl.DataFrame, pl.LazyFrame, pd.DataFrame], ids=["polars", "lazy", "pandas"]
+)
 def test_a_missing_column_of_a_data_frame(read, make):
     assert message(read, make({"author": ["a"], "text": ["b"]}), UsageError) == (
         "table 1: no column 'user'; the columns are 'author', 'text'. Name the right one with `user_column`."
@@ -155,7 +181,9 @@ def test_tables_that_do_not_convert_show_no_value(read):
     said = "can't be turned into an Arrow table ({}). Check that each column holds one type."
     frame = pd.DataFrame({"user": ["hidden", 3], "text": ["hidden", b"x"]})
     assert message(read, frame) == f"table 1: {said.format('ArrowTypeError')}"
-    lazy = pl.LazyFrame({"user": ["hidden"], "text": ["a"]}).with_columns(pl.col("user").cast(pl.Int64))
+    lazy = pl.LazyFrame({"user": ["hidden"], "text": ["a"]}).with_columns(
+        pl.col("user").cast(pl.Int64)
+    )
     assert message(read, lazy) == f"table 1: {said.format('InvalidOperationError')}"
 
 
@@ -176,10 +204,18 @@ def test_parquet_streams_in_small_batches_with_right_rows(tmp_path, monkeypatch,
     texts = [f"{n:04}" * 64 for n in range(500)]  # 256 bytes each
     users = [f"u{n}" for n in range(500)]
     users[333] = ""
-    pq.write_table(pa.table({"user": users, "text": texts, "x.text": texts}), tmp_path / "x.parquet", row_group_size=90)
+    pq.write_table(
+        pa.table({"user": users, "text": texts, "x.text": texts}),
+        tmp_path / "x.parquet",
+        row_group_size=90,
+    )
     progress = []
     reader = read_records(
-        tmp_path / "x.parquet", text_column="text", user_column="user", skip_bad_rows=True, on_progress=progress.append
+        tmp_path / "x.parquet",
+        text_column="text",
+        user_column="user",
+        skip_bad_rows=True,
+        on_progress=progress.append,
     )
     batches = list(reader)
     assert all(batch.text.nbytes <= 2 << 12 for batch in batches)
@@ -195,7 +231,10 @@ def test_parquet_streams_in_small_batches_with_right_rows(tmp_path, monkeypatch,
 
 
 def test_an_empty_parquet_file(read, tmp_path):
-    pq.write_table(pa.table({"user": pa.array([], pa.string()), "text": pa.array([], pa.string())}), tmp_path / "x.pq")
+    pq.write_table(
+        pa.table({"user": pa.array([], pa.string()), "text": pa.array([], pa.string())}),
+        tmp_path / "x.pq",
+    )
     assert read(tmp_path / "x.pq") == []
 
 

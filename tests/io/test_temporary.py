@@ -37,7 +37,9 @@ with scratch_folder(Path(sys.argv[1])) as scratch, unfinished_folder(Path(sys.ar
 @pytest.fixture
 def holder(tmp_path):
     """A live process with scratch and an unfinished output."""
-    with subprocess.Popen([sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, tmp_path], stdout=subprocess.PIPE
+    ) as process:
         process.stdout.readline()
         yield process
         process.kill()
@@ -90,7 +92,9 @@ def test_a_name_that_can_not_be_put_back_is_kept_and_told(tmp_path, monkeypatch)
         raise OSError(5, "Input/output error")
 
     monkeypatch.setattr(atomic.Path, "rename", refuse)
-    with pytest.raises(BayesgramError, match=r"what was there is kept in .*replaced, as it can't be moved back"):
+    with pytest.raises(
+        BayesgramError, match=r"what was there is kept in .*replaced, as it can't be moved back"
+    ):
         TemporaryFolder.named(kept.parent).discard()
     assert kept.read_text() == "old"
 
@@ -142,7 +146,9 @@ def test_who_comes_too_late_to_lock_a_new_folder_finds_none(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize(("call", "times"), [("rename", 100), ("unlink", 1)])
-def test_a_folder_goes_also_where_names_can_t_be_changed_or_the_lock_only_later(tmp_path, monkeypatch, call, times):
+def test_a_folder_goes_also_where_names_can_t_be_changed_or_the_lock_only_later(
+    tmp_path, monkeypatch, call, times
+):
     left(tmp_path, ".out.unfinished-")
     real, failures = getattr(atomic.Path, call), iter(range(times))
 
@@ -216,14 +222,18 @@ def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch)
     monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
     with scratch_folder(tmp_path) as folder:
         assert folder.exists()
-        assert states(tmp_path) == [State.UNKNOWN, State.IN_USE] or states(tmp_path) == [State.IN_USE, State.UNKNOWN]
+        assert states(tmp_path) == [State.UNKNOWN, State.IN_USE] or states(tmp_path) == [
+            State.IN_USE,
+            State.UNKNOWN,
+        ]
     assert states(tmp_path) == [State.UNKNOWN]
 
 
 def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic.tempfile, "tempdir", str(tmp_path / "no"))
     with pytest.raises(
-        BayesgramError, match=r"no: nothing can be spilled to disk there \(No such file or directory\); .*TMPDIR"
+        BayesgramError,
+        match=r"no: nothing can be spilled to disk there \(No such file or directory\); .*TMPDIR",
     ):
         scratch_folder().__enter__()
 

@@ -16,7 +16,10 @@ def names(folder):
 
 @pytest.mark.parametrize("name", ["new", "replaced", ".lock", "probe"])
 def test_an_output_may_have_any_name_and_is_still_not_half_there(tmp_path, name):
-    with pytest.raises(RuntimeError), write_folder_atomically(tmp_path / name, contents=["a"]) as folder:
+    with (
+        pytest.raises(RuntimeError),
+        write_folder_atomically(tmp_path / name, contents=["a"]) as folder,
+    ):
         (folder / "a").write_text("half")
         raise RuntimeError
     assert names(tmp_path) == []
@@ -51,7 +54,9 @@ def test_a_place_is_tried_and_nothing_is_left_there(tmp_path, monkeypatch):
         ),
     ],
 )
-def test_a_disk_without_room_is_noticed_before_any_work(tmp_path, monkeypatch, number, code, message):
+def test_a_disk_without_room_is_noticed_before_any_work(
+    tmp_path, monkeypatch, number, code, message
+):
     def refuse(*_):
         raise OSError(number, os.strerror(number))
 
@@ -67,7 +72,10 @@ def test_a_place_that_is_closed_is_wrong_use(tmp_path, monkeypatch):
         raise PermissionError(errno.EACCES, "Permission denied")
 
     monkeypatch.setattr("tempfile.mkdtemp", refuse)
-    with pytest.raises(UsageError, match=r"out: can't be written there \(Permission denied\); choose another `path`\."):
+    with pytest.raises(
+        UsageError,
+        match=r"out: can't be written there \(Permission denied\); choose another `path`\.",
+    ):
         check_writable(tmp_path / "out", force=False)
 
 
@@ -83,7 +91,10 @@ def test_a_new_file_takes_its_place_on_every_system(tmp_path, monkeypatch, links
     with write_file_atomically(tmp_path / "file") as file:
         file.write_text("ours")
     assert (tmp_path / "file").read_text() == "ours"
-    with pytest.raises(UsageError, match="appeared meanwhile"), write_file_atomically(tmp_path / "other") as file:
+    with (
+        pytest.raises(UsageError, match="appeared meanwhile"),
+        write_file_atomically(tmp_path / "other") as file,
+    ):
         file.write_text("ours")
         (tmp_path / "other").write_text("theirs")
     assert (tmp_path / "other").read_text() == "theirs"

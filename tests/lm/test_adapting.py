@@ -15,8 +15,8 @@ from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import START
-from exploring import examples
-from language_models import END, UNKNOWN, Literal, release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import END, UNKNOWN, Literal, release_of, tables
 
 CUT = bg.Tokenizer("whitespace", boundaries=True)
 NAMES = ["a", "b", "c", "é", "𝒱", "z", UNKNOWN, END]
@@ -66,16 +66,25 @@ def worlds(draw):
         row = np.array([draw(st.sampled_from([1e-9, 0.2, 1.0, 5.0])) for _ in words])
         rows[name] = row / row.sum()
     table = draw(st.none() | tables(orders=(1, 2), boundaries=True))
-    strength, share = draw(st.sampled_from([0.0, 0.5, 0.85, 2.0])), draw(st.sampled_from([0.0, 0.3, 1.0]))
+    strength, share = (
+        draw(st.sampled_from([0.0, 0.5, 0.85, 2.0])),
+        draw(st.sampled_from([0.0, 0.3, 1.0])),
+    )
     return vocabulary, release, Table(words, rows), table, strength, share
 
 
 def literal(vocabulary, release, scorer, table, strength, share, context):
     """The definition of the module, word by word."""
-    words, p = scorer.words, dict(zip(scorer.words, np.exp(scorer.log_probabilities([context])[0]), strict=True))
+    words, p = (
+        scorer.words,
+        dict(zip(scorer.words, np.exp(scorer.log_probabilities([context])[0]), strict=True)),
+    )
     theta = dict(zip(release.ngrams.to_pylist(), release.probabilities, strict=True))
     pi = dict(zip(vocabulary.ngrams.to_pylist(), vocabulary.prior, strict=True))
-    moved = {w: p[w] * max(theta[w] / pi[w], LEAST_RATIO) ** strength if w in theta else p[w] for w in words}
+    moved = {
+        w: p[w] * max(theta[w] / pi[w], LEAST_RATIO) ** strength if w in theta else p[w]
+        for w in words
+    }
     total = sum(moved.values())
     moved = {w: value / total for w, value in moved.items()}
     if table is None:
@@ -88,24 +97,34 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     for w in only_ours:
         q[w] = ngrams.probability(UNKNOWN, before) * p[w] / sum(p[other] for other in only_ours)
     if UNKNOWN in words:
-        q[UNKNOWN] += sum(ngrams.probability(w, before) for w in known if w not in words and w != END)
+        q[UNKNOWN] += sum(
+            ngrams.probability(w, before) for w in known if w not in words and w != END
+        )
     total = sum(q.values())
     return {w: (1 - share) * moved[w] + share * q[w] / total for w in words}
 
 
 def model_of(table):
-    return None if table is None else bg.LanguageModel.from_release(release_of(table, tokenizer=CUT.name))
+    return (
+        None
+        if table is None
+        else bg.LanguageModel.from_release(release_of(table, tokenizer=CUT.name))
+    )
 
 
 @examples(60)
 @given(worlds(), st.lists(st.sampled_from(NAMES[:-2]), max_size=3))
 def test_equals_the_definition_and_adds_up_to_one(world, context):
     vocabulary, release, scorer, table, strength, share = world
-    adapted = bg.adapt(scorer, release, vocabulary, model=model_of(table), strength=strength, share=share)
+    adapted = bg.adapt(
+        scorer, release, vocabulary, model=model_of(table), strength=strength, share=share
+    )
     ours = np.exp(adapted.log_probabilities([context, []])[0])
     assert ours.sum() == pytest.approx(1, abs=1e-9)
     expected = literal(*world, context)
-    assert ours.tolist() == pytest.approx([expected[word] for word in scorer.words], rel=2e-5, abs=1e-12)
+    assert ours.tolist() == pytest.approx(
+        [expected[word] for word in scorer.words], rel=2e-5, abs=1e-12
+    )
 
 
 @examples(30)
@@ -130,9 +149,18 @@ def test_perplexity_is_that_of_words_and_sentence_ends(world):
     vocabulary, release, scorer = world
     adapted = bg.adapt(scorer, release, vocabulary)
     texts = ["red fish\nodd blue", "red"]
-    events = [([], "red"), (["red"], "fish"), (["red", "fish"], END), ([], UNKNOWN), (["odd"], "blue")]
+    events = [
+        ([], "red"),
+        (["red"], "fish"),
+        (["red", "fish"], END),
+        ([], UNKNOWN),
+        (["odd"], "blue"),
+    ]
     events += [(["odd", "blue"], END), ([], "red"), (["red"], END)]
-    logs = [math.log(literal(vocabulary, release, scorer, None, STRENGTH, SHARE, h)[w]) for h, w in events]
+    logs = [
+        math.log(literal(vocabulary, release, scorer, None, STRENGTH, SHARE, h)[w])
+        for h, w in events
+    ]
     assert adapted.perplexity(texts) == pytest.approx(math.exp(-sum(logs) / len(logs)), rel=1e-9)
     assert adapted.perplexity("red") == adapted.perplexity(["red"])
 
@@ -150,10 +178,14 @@ def test_suggestions_are_words(world):
     found = adapted.predict("Fish blue", 9)
     assert {each.word for each in found} == {"fish", "red", "blue"}
     expected = literal(vocabulary, release, scorer, None, STRENGTH, SHARE, ["blue"])
-    assert [each.probability for each in found] == pytest.approx(sorted(expected[each.word] for each in found)[::-1])
+    assert [each.probability for each in found] == pytest.approx(
+        sorted(expected[each.word] for each in found)[::-1]
+    )
     assert adapted.predict(["blue"], 9) == found
     assert adapted.predict("red\n", 1)[0].probability == adapted.predict([], 1)[0].probability
-    with pytest.raises(bg.UsageError, match=r"^k=0: the number of predictions is a whole number from 1 to 1,000\.$"):
+    with pytest.raises(
+        bg.UsageError, match=r"^k=0: the number of predictions is a whole number from 1 to 1,000\.$"
+    ):
         adapted.predict("red", 0)
 
 
@@ -174,28 +206,39 @@ def test_the_result_is_a_scorer_too(world):
 
 
 def test_words_of_several_sources_count_alike():
-    texts = {"long": pa.table({"text": ["a b a b a a a b"] * 9}), "short": pa.table({"text": ["b c b"]})}
+    texts = {
+        "long": pa.table({"text": ["a b a b a a a b"] * 9}),
+        "short": pa.table({"text": ["b c b"]}),
+    }
     vocabulary = bg.Vocabulary.from_public(texts, order=[1, 2], size=10, tokenizer=CUT)
     users = pa.table({"user": list(range(300)), "text": ["c b"] * 300})
-    release = bg.release(bg.count(users, vocabulary), vocabulary, bg.Posterior(), bg.Budget(4.0, 1e-6))
+    release = bg.release(
+        bg.count(users, vocabulary), vocabulary, bg.Posterior(), bg.Budget(4.0, 1e-6)
+    )
     lifts = WordLifts.of(release, vocabulary)
     (place, part), *_ = vocabulary.parts
     shares = [counts / counts.sum() for counts in part.by_source]
     assert lifts.public == pytest.approx(np.mean(shares, axis=0), abs=0.1)
     assert lifts.over(["c", "unheard"])[1] == 0
-    assert lifts.logs.tolist() == pytest.approx(np.log(release.probabilities[place] / vocabulary.prior[place]).tolist())
+    assert lifts.logs.tolist() == pytest.approx(
+        np.log(release.probabilities[place] / vocabulary.prior[place]).tolist()
+    )
 
 
 def test_tuned_weights_are_the_best_of_all_near_them(world):
     vocabulary, release, scorer = world
-    model = model_of({("red",): 4.0, ("fish",): 5.0, ("blue",): 2.0, ("red", "fish"): 4.0, ("blue", END): 2.0})
+    model = model_of(
+        {("red",): 4.0, ("fish",): 5.0, ("blue",): 2.0, ("red", "fish"): 4.0, ("blue", END): 2.0}
+    )
     texts = ["red fish fish", "blue", "fish blue", "fish fish"] * 3
     tuned = bg.tune(bg.adapt(scorer, release, vocabulary, model=model), texts)
     best = tuned.perplexity(texts)
     assert 0 < tuned.share < 1
     for strength in (tuned.strength - 0.1, tuned.strength, tuned.strength + 0.1):
         for share in (tuned.share - 0.02, tuned.share, tuned.share + 0.02):
-            near = bg.adapt(scorer, release, vocabulary, model=model, strength=max(strength, 0), share=share)
+            near = bg.adapt(
+                scorer, release, vocabulary, model=model, strength=max(strength, 0), share=share
+            )
             assert near.perplexity(texts) >= best * (1 - 1e-9)
     alone = bg.tune(bg.adapt(scorer, release, vocabulary), texts)
     assert alone.share == SHARE
@@ -205,7 +248,9 @@ def test_tuned_weights_are_the_best_of_all_near_them(world):
 def test_text_that_is_like_the_scorer_asks_for_no_move(world):
     vocabulary, release, scorer = world
     like = ["red", "red", "blue", "red"]
-    flat = Table(scorer.words, {name: [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6] for name in ("", "red", "blue")})
+    flat = Table(
+        scorer.words, {name: [1e-6, 0.375, 0.125, 0.5 - 2e-6, 1e-6] for name in ("", "red", "blue")}
+    )
     assert bg.tune(bg.adapt(flat, release, vocabulary), like).strength < 0.2
 
 
@@ -227,7 +272,8 @@ def test_what_does_not_belong_together(world):
     vocabulary, release, scorer = world
     other = bg.Vocabulary(vocabulary.ngrams, vocabulary.counts + 1, 2, CUT)
     with pytest.raises(
-        bg.UsageError, match=r"^the release: .* the same n-grams with other public counts; give the vocabulary it was"
+        bg.UsageError,
+        match=r"^the release: .* the same n-grams with other public counts; give the vocabulary it was",
     ):
         bg.adapt(scorer, release, other)
     fewer = bg.Vocabulary(vocabulary.ngrams[:4], vocabulary.counts[:4], 1, CUT)
@@ -238,11 +284,15 @@ def test_what_does_not_belong_together(world):
         bg.adapt(scorer, release, fewer)
     spoken = bg.LanguageModel.from_counts(pa.array(["red fish"]), [1])
     with pytest.raises(
-        bg.UsageError, match=r"^model: it cuts text as 'words', the release as 'whitespace, boundaries'"
+        bg.UsageError,
+        match=r"^model: it cuts text as 'words', the release as 'whitespace, boundaries'",
     ):
         bg.adapt(scorer, release, vocabulary, model=spoken)
     pairs = bg.Vocabulary(vocabulary.ngrams[4:], vocabulary.counts[4:], 2, CUT)
-    card = release.card.vocabulary | {"fingerprint": pairs.fingerprint, "prior_fingerprint": pairs.prior_fingerprint}
+    card = release.card.vocabulary | {
+        "fingerprint": pairs.fingerprint,
+        "prior_fingerprint": pairs.prior_fingerprint,
+    }
     bigrams = Release(pairs.ngrams, np.ones(1), Card(**{**vars(release.card), "vocabulary": card}))
     with pytest.raises(bg.UsageError, match=r"^the release has no single words \(order 1\)"):
         bg.adapt(scorer, bigrams, pairs)
@@ -253,7 +303,9 @@ def test_a_scorer_that_is_none(world):
     logits = Table(["red", "blue"], {"": [3.0, 4.0]})
     with pytest.raises(bg.BayesgramError, match=r"add up to 7 after a context, .* not logits\.$"):
         bg.adapt(logits, release, vocabulary).predict("")
-    with pytest.raises(bg.BayesgramError, match=r"gave an array of \(1, 3\); it is contexts × words, \(1, 2\)\.$"):
+    with pytest.raises(
+        bg.BayesgramError, match=r"gave an array of \(1, 3\); it is contexts × words, \(1, 2\)\.$"
+    ):
         bg.adapt(Table(["red", "blue"], {"": [0.2, 0.4, 0.4]}), release, vocabulary).predict("")
     missing = Table(["red", "blue"], {"": [math.nan, 0.5]})
     with pytest.raises(bg.BayesgramError, match="add up to nan after a context"):

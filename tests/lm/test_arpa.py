@@ -10,8 +10,8 @@ from bayesgram.errors import BayesgramError
 from bayesgram.lm.arpa import context_sums, read_arpa, write_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import plain_arrays, release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import plain_arrays, release_of, tables
 
 ALREADY = "this n-gram stands there already."
 GOOD = """\\data\\
@@ -45,7 +45,10 @@ def test_round_trip_gives_the_same_model_bit_for_bit(tmp_path_factory, table):
     for name in ("model.arpa", "model.arpa.gz"):
         write_arpa(model, folder / name)
         assert arrays(read_arpa(folder / name)) == arrays(model)
-    assert gzip.decompress((folder / "model.arpa.gz").read_bytes()) == (folder / "model.arpa").read_bytes()
+    assert (
+        gzip.decompress((folder / "model.arpa.gz").read_bytes())
+        == (folder / "model.arpa").read_bytes()
+    )
 
 
 def test_equal_models_give_equal_files(tmp_path):
@@ -128,7 +131,9 @@ def test_missing_contexts_and_suffixes(tmp_path, ngram, part):
 
 def test_bytes_that_are_no_text(tmp_path):
     (tmp_path / "bad.arpa").write_bytes(GOOD.encode().replace(b"a b", b"a \xff"))
-    with pytest.raises(BayesgramError, match=r"bad\.arpa, line 13: not UTF-8; convert the file first\.$"):
+    with pytest.raises(
+        BayesgramError, match=r"bad\.arpa, line 13: not UTF-8; convert the file first\.$"
+    ):
         read_arpa(tmp_path / "bad.arpa")
     whole = gzip.compress(GOOD.encode())
     for name, content in (
@@ -137,7 +142,9 @@ def test_bytes_that_are_no_text(tmp_path):
         ("bent.gz", whole[:20] + b"\0" * 30 + whole[50:]),
     ):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(BayesgramError, match=r"gz: not a whole gzip file; copy it again, or write it anew\.$"):
+        with pytest.raises(
+            BayesgramError, match=r"gz: not a whole gzip file; copy it again, or write it anew\.$"
+        ):
             read_arpa(tmp_path / name)
     with pytest.raises(BayesgramError, match="can't be read"):
         read_arpa(tmp_path)

@@ -13,8 +13,8 @@ import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import MOST_CACHED, CaseCounter, LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import END, WORDS, everything, release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import END, WORDS, everything, release_of, tables
 
 FISH = {("red", "fish"): 8.0, ("blue", "fish"): 4.0, ("fish", "swim"): 6.0, ("don't", "swim"): 2.0}
 
@@ -23,7 +23,12 @@ def model_of(table, tokenizer="words"):
     return LanguageModel.from_release(release_of(table, tokenizer=tokenizer))
 
 
-@given(tables(), st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=8), st.floats(0, 0.9), st.integers(1, 12))
+@given(
+    tables(),
+    st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=8),
+    st.floats(0, 0.9),
+    st.integers(1, 12),
+)
 @examples(60)
 def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
     model = model_of(table, "whitespace")
@@ -32,7 +37,9 @@ def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
         model.trie.special[0],
         *(names.index(word) if word in names else model.trie.special[2] for word in context),
     ]
-    expected = {names[n]: p for n, p in everything(model)(numbers).items() if n not in model.trie.special}
+    expected = {
+        names[n]: p for n, p in everything(model)(numbers).items() if n not in model.trie.special
+    }
     for word in {*expected, *context} if weight else expected:
         share = context.count(word) / len(context) if context else 0.0
         expected[word] = (1 - weight) * expected.get(word, 0.0) + weight * share
@@ -54,13 +61,16 @@ def test_only_the_last_words_are_looked_at():
     model = model_of(FISH)
     text = "zanzibar " + "red fish " * (MOST_CACHED // 2)
     assert "zanzibar" not in [each.word for each in model.predict(text, 20, cache=0.5)]
-    assert "zanzibar" in [each.word for each in model.predict(text[: -len("red fish ")], 20, cache=0.5)]
+    assert "zanzibar" in [
+        each.word for each in model.predict(text[: -len("red fish ")], 20, cache=0.5)
+    ]
 
 
 @pytest.mark.parametrize("weight", [-0.1, 1.0, float("nan"), 7])
 def test_a_share_out_of_range(weight):
     with pytest.raises(
-        UsageError, match=r"^cache=.*: the share of the words of this text is from 0 to less than 1, such as 0\.15\.$"
+        UsageError,
+        match=r"^cache=.*: the share of the words of this text is from 0 to less than 1, such as 0\.15\.$",
     ):
         model_of(FISH).predict("red", cache=weight)
 
@@ -80,7 +90,9 @@ def test_capitals_where_they_belong():
     assert [model.predict(text, 1, typed=typed, capitals=True)[0].word for text, typed in [
         ("", "r"), ("", ""), ("Red", ""), ("Fish swim. ", ""), ("red", "F"), ("red", "FI"), ("Fish swim. ", "D"),
     ]] == ["red", "Fish", "fish", "Fish", "Fish", "FISH", "Don't"]  # fmt: skip
-    kept = LanguageModel.from_counts(pa.array(["in Paris", "Paris is"]), [4, 3], Tokenizer(lowercase=False))
+    kept = LanguageModel.from_counts(
+        pa.array(["in Paris", "Paris is"]), [4, 3], Tokenizer(lowercase=False)
+    )
     assert kept.predict("in", 1, capitals=True)[0].word == kept.predict("in", 1)[0].word == "Paris"
     assert kept.suggest("is in P", 1)[0].word == "Paris"
 
@@ -103,7 +115,13 @@ def test_a_keyboard_goes_on_with_what_is_typed(text, word):
 def test_names_are_written_as_in_public_text(tmp_path):
     counter = CaseCounter(Tokenizer())
     counter.add(
-        pa.array([b"The RED fish? No, a red fish. We saw Red once; Fish swim. In Fish", b"so McFish and McFish", b""])
+        pa.array(
+            [
+                b"The RED fish? No, a red fish. We saw Red once; Fish swim. In Fish",
+                b"so McFish and McFish",
+                b"",
+            ]
+        )
     )
     assert counter.casing() == {"mcfish": "McFish"}
     assert counter.casing(["red"]) == {}
@@ -111,13 +129,18 @@ def test_names_are_written_as_in_public_text(tmp_path):
     model.save(tmp_path / "model")
     read = LanguageModel.load(tmp_path / "model")
     assert read.casing == model.casing
-    assert [read.suggest(text, 1)[0].word for text in ("m", "Fish. M", "so MC")] == ["McFish", "McFish", "MCFISH"]
+    assert [read.suggest(text, 1)[0].word for text in ("m", "Fish. M", "so MC")] == [
+        "McFish",
+        "McFish",
+        "MCFISH",
+    ]
     assert read.predict("", 1, typed="m")[0].word == "mcfish"
     (tmp_path / "model" / "casing.json").write_text('{"a": 1}')
     with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
         LanguageModel.load(tmp_path / "model")
     with pytest.raises(
-        UsageError, match=r"^tokenizer='whitespace': keeps case already; only lower-case words are cased\.$"
+        UsageError,
+        match=r"^tokenizer='whitespace': keeps case already; only lower-case words are cased\.$",
     ):
         CaseCounter(Tokenizer("whitespace"))
 
@@ -129,11 +152,18 @@ def test_casing_is_the_most_frequent_spelling_inside_sentences(rows, cut):
     for part in (rows[:cut], rows[cut:]):
         counter.add(pa.array([row.encode() for row in part], pa.large_binary()))
     seen = Counter(
-        word for row in rows for sentence in Tokenizer(lowercase=False).sentences(row) for word in sentence[1:]
+        word
+        for row in rows
+        for sentence in Tokenizer(lowercase=False).sentences(row)
+        for word in sentence[1:]
     )
     wanted = {}
     for word in {word.lower() for word in seen}:
-        most = max((count, spelled == word, spelled) for spelled, count in seen.items() if spelled.lower() == word)
+        most = max(
+            (count, spelled == word, spelled)
+            for spelled, count in seen.items()
+            if spelled.lower() == word
+        )
         if most[0] > 1 and not most[1]:
             wanted[word] = most[2]
     assert counter.casing() == wanted
@@ -149,5 +179,11 @@ def test_emoji_and_emoticons_are_suggested():
     assert {each.word for each in model.predict("See you", 3)} == {":)", ":-)", "❤"}
     assert model.suggest("Love it ", 1)[0].word == "👍🏽"
     assert model.predict("See you", 2, typed=":-")[0].word == ":-)"
-    assert bg.Vocabulary(pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")).unreachable == 1
-    assert bg.Vocabulary(pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")).unreachable == 0
+    assert (
+        bg.Vocabulary(pa.array(["a :D B"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        == 1
+    )
+    assert (
+        bg.Vocabulary(pa.array(["a :D >;-P"]), np.array([1]), 3, Tokenizer("messages")).unreachable
+        == 0
+    )

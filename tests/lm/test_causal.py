@@ -17,7 +17,9 @@ WORDS = ["fish", "fishing", "red", "reddish", "don't", "a", "blue", "</s>"]
 
 def test_without_the_extra_it_says_so(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(bg.UsageError, match=r"not installed: pip install 'bayesgram\[transformers\]'$"):
+    with pytest.raises(
+        bg.UsageError, match=r"not installed: pip install 'bayesgram\[transformers\]'$"
+    ):
         CausalScorer(None, None, WORDS)
 
 
@@ -99,7 +101,10 @@ class Made:
 def trained(tokenizers, cutting):
     cut, alphabet = cutting(tokenizers)
     trainer = tokenizers.trainers.BpeTrainer(
-        vocab_size=330, special_tokens=["<|endoftext|>"], initial_alphabet=alphabet, show_progress=False
+        vocab_size=330,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=alphabet,
+        show_progress=False,
     )
     cut.train_from_iterator([" red fish, reddish fishing. a blue fish! don't"] * 5, trainer)
     return cut
@@ -113,7 +118,13 @@ def random_gpt2(cut):
     )
     torch.manual_seed(3)
     config = transformers.GPT2Config(
-        vocab_size=len(tokenizer), n_positions=64, n_embd=16, n_layer=2, n_head=2, bos_token_id=0, eos_token_id=0
+        vocab_size=len(tokenizer),
+        n_positions=64,
+        n_embd=16,
+        n_layer=2,
+        n_head=2,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     model = transformers.GPT2LMHeadModel(config).eval()
     for values in model.parameters():
@@ -133,11 +144,20 @@ def made(request, kind):
     cut = trained(pytest.importorskip("tokenizers"), request.param)
     pieces = range(cut.get_vocab_size())
     if kind is Random:
-        model, tokenizer = SimpleNamespace(config=SimpleNamespace(vocab_size=len(pieces))), Stub(cut)
+        model, tokenizer = (
+            SimpleNamespace(config=SimpleNamespace(vocab_size=len(pieces))),
+            Stub(cut),
+        )
     else:
         model, tokenizer = random_gpt2(cut)
     if request.param is byte_level:
-        return Made(kind, model, tokenizer, " ", [cut.decode([n], skip_special_tokens=False) for n in pieces])
+        return Made(
+            kind,
+            model,
+            tokenizer,
+            " ",
+            [cut.decode([n], skip_special_tokens=False) for n in pieces],
+        )
     return Made(kind, model, tokenizer, "", [cut.id_to_token(n).replace("▁", " ") for n in pieces])
 
 
@@ -150,11 +170,26 @@ def literal(made, words, context, most=None):
     texts = made.texts
     cut = {word: pieces_of(word) for word in words}
     firsts = {pieces[0] for pieces in cut.values()}
-    begins = {n for n, text in enumerate(texts) if (text[:1] == " " and text[1:2].isalnum()) or n in firsts}
-    ends = {0} | {n for n, text in enumerate(texts) if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS}
+    begins = {
+        n
+        for n, text in enumerate(texts)
+        if (text[:1] == " " and text[1:2].isalnum()) or n in firsts
+    }
+    ends = {0} | {
+        n
+        for n, text in enumerate(texts)
+        if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS
+    }
     ends -= firsts
     on = {n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in INSIDE)}
-    start = [0, *(pieces_of(" ".join(context))[slice(None) if most is None else slice(-most, None)] if context else [])]
+    start = [
+        0,
+        *(
+            pieces_of(" ".join(context))[slice(None) if most is None else slice(-most, None)]
+            if context
+            else []
+        ),
+    ]
     first = made.after(start)
     counted = sum(first[n] for n in begins | ends)
     found = {}
@@ -178,7 +213,9 @@ def test_equals_the_literal_walk(made, batch):
     assert np.exp(logs).sum(axis=1) == pytest.approx(np.ones(4), abs=1e-9)
     for context, row in zip(contexts, logs, strict=True):
         expected = literal(made, WORDS[:-1], context)
-        assert np.exp(row).tolist() == pytest.approx([expected[word] for word in scorer.words], rel=1e-4, abs=1e-9)
+        assert np.exp(row).tolist() == pytest.approx(
+            [expected[word] for word in scorer.words], rel=1e-4, abs=1e-9
+        )
 
 
 def test_of_a_context_longer_than_the_model_reads_the_end_is_read(made):
@@ -188,13 +225,17 @@ def test_of_a_context_longer_than_the_model_reads_the_end_is_read(made):
     most = places - 1 - max(len(scorer._pieces(word)) for word in WORDS[:-1])
     expected = literal(made, WORDS[:-1], context, most)
     found = np.exp(scorer.log_probabilities([context, ["red"]]))
-    assert found[0].tolist() == pytest.approx([expected[word] for word in scorer.words], rel=1e-4, abs=1e-9)
+    assert found[0].tolist() == pytest.approx(
+        [expected[word] for word in scorer.words], rel=1e-4, abs=1e-9
+    )
     assert found[1] == pytest.approx(np.exp(scorer.log_probabilities([["red"]]))[0])
 
 
 def test_a_word_longer_than_the_model_reads(made):
     made.model.config.max_position_embeddings = 1
-    with pytest.raises(bg.UsageError, match=r"^model: it reads 1 pieces, and a word of the list has [1-9]\.$"):
+    with pytest.raises(
+        bg.UsageError, match=r"^model: it reads 1 pieces, and a word of the list has [1-9]\.$"
+    ):
         made.scorer(WORDS).log_probabilities([[]])
 
 
@@ -236,5 +277,7 @@ def test_words_that_pieces_can_not_tell(made):
 def test_a_tokenizer_without_a_beginning(kind):
     nothing = SimpleNamespace(bos_token_id=None, eos_token_id=None)
     if kind is Random:
-        with pytest.raises(bg.UsageError, match=r"^tokenizer: it has neither a bos_token nor an eos_token"):
+        with pytest.raises(
+            bg.UsageError, match=r"^tokenizer: it has neither a bos_token nor an eos_token"
+        ):
             Random(None, nothing, WORDS)

@@ -5,20 +5,28 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 
-from bayesgram.demo.population import Population
 from bayesgram.lm.arpa import write_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
-from catalogues import release as shaken
-from exploring import examples
-from language_models import release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import release_of, tables
+from helpers.web_catalogue import release as shaken
 
-kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not")
+kenlm = pytest.importorskip(
+    "kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not"
+)
 
-SENTENCES = [[], ["a"], ["zzz"], ["a", "b", "é", "a"], ["𝒱", "x\u2028y", "q\u0085", "zzz", "c"] * 20]
+SENTENCES = [
+    [],
+    ["a"],
+    ["zzz"],
+    ["a", "b", "é", "a"],
+    ["𝒱", "x\u2028y", "q\u0085", "zzz", "c"] * 20,
+]
 
 
 def judge(model, path, sentences):
@@ -30,11 +38,15 @@ def judge(model, path, sentences):
         text = " ".join(sentence)
         theirs = list(judged.full_scores(text))
         ours = model.score_words(sentence)
-        assert [each.log10 for each in ours] == pytest.approx([score for score, _, _ in theirs], abs=1e-5)
+        assert [each.log10 for each in ours] == pytest.approx(
+            [score for score, _, _ in theirs], abs=1e-5
+        )
         assert [each.order for each in ours] == [order for _, order, _ in theirs]
         assert [not each.known for each in ours] == [unknown for _, _, unknown in theirs]
         total = judged.score(text)
-        assert model.score(sentence) == pytest.approx(total, abs=1e-5 + len(theirs) * abs(total) * 2**-24)
+        assert model.score(sentence) == pytest.approx(
+            total, abs=1e-5 + len(theirs) * abs(total) * 2**-24
+        )
 
 
 @given(tables())
@@ -44,7 +56,11 @@ def test_hostile_models(tmp_path_factory, table):
     release = release_of(table)
     model = LanguageModel.from_release(release)
     judge(model, folder / "whole.arpa", SENTENCES)
-    judge(LanguageModel.from_release(release, prune=len(model.trie.words) + 2), folder / "pruned.arpa.gz", SENTENCES)
+    judge(
+        LanguageModel.from_release(release, prune=len(model.trie.words) + 2),
+        folder / "pruned.arpa.gz",
+        SENTENCES,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +90,21 @@ def test_written_text_of_every_order(tmp_path, texts, orders, boundaries):
     table = dict(sorted(table.items(), key=lambda item: -item[1])[:3000])
     release = release_of(table, tokenizer="words")
     model = LanguageModel.from_release(release)
-    sentences = [words for text in texts.slice(0, 40).to_pylist() for words in Tokenizer().sentences(text.decode())]
+    sentences = [
+        words
+        for text in texts.slice(0, 40).to_pylist()
+        for words in Tokenizer().sentences(text.decode())
+    ]
     judge(model, tmp_path / "whole.arpa", [*sentences, [], ["neverseen"]])
-    small = LanguageModel.from_release(release, prune=(len(model.trie.words) + sum(model.sizes)) // 2)
+    small = LanguageModel.from_release(
+        release, prune=(len(model.trie.words) + sum(model.sizes)) // 2
+    )
     judge(small, tmp_path / "pruned.arpa", sentences)
     scores = np.array([model.score(words) for words in sentences])
     judged = kenlm.Model(str(tmp_path / "whole.arpa"))
-    assert scores.sum() == pytest.approx(sum(judged.score(" ".join(words)) for words in sentences), rel=1e-6)
+    assert scores.sum() == pytest.approx(
+        sum(judged.score(" ".join(words)) for words in sentences), rel=1e-6
+    )
 
 
 def test_a_public_model_moved_by_a_release(texts, tmp_path):
@@ -88,7 +112,9 @@ def test_a_public_model_moved_by_a_release(texts, tmp_path):
     choice = {"order": [1, 2, 3], "size": 300, "tokenizer": Tokenizer(boundaries=True)}
     public = PublicModel.from_public(Vocabulary.from_public(table, **choice), table)
     model = public.moved_by(shaken(public.vocabulary, 1.0))
-    sentences = [[model.trie.words[number] for number in row] for row in model.trie.rows(3)[::97].tolist()]
+    sentences = [
+        [model.trie.words[number] for number in row] for row in model.trie.rows(3)[::97].tolist()
+    ]
     sentences = [[word for word in sentence if not word.startswith("<")] for sentence in sentences]
     judge(model, tmp_path / "whole.arpa", sentences)
     judge(model.pruned(model.sizes[0] + 500), tmp_path / "small.arpa", sentences)

@@ -13,7 +13,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.demo.population import Population
 from bayesgram.errors import BayesgramError
 from bayesgram.lm import ngram_counts
 from bayesgram.lm.arpa import read_arpa, write_arpa
@@ -24,9 +23,10 @@ from bayesgram.lm.pruning import Pruning, pruned
 from bayesgram.lm.trie import context_sums
 from bayesgram.public.public_model import PublicModel, count_ngrams, model_words
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.population import Population
 from bayesgram.text import ngrams as ngrams_module
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 KNOWN = ["a", "b", "c", "é", "𝒱"]
@@ -36,12 +36,17 @@ word = st.sampled_from([*KNOWN, "zzz", "yyy", START, END, UNKNOWN, "<UNK>"])
 sentence = st.lists(word, max_size=7)
 texts = st.one_of(
     st.lists(sentence, min_size=1, max_size=25),
-    st.builds(lambda words, times: [words] * times, st.lists(word, min_size=1, max_size=4), st.integers(1, 9)),
+    st.builds(
+        lambda words, times: [words] * times,
+        st.lists(word, min_size=1, max_size=4),
+        st.integers(1, 9),
+    ),
     st.builds(lambda n: [["a"] * n], st.integers(1, 9)),  # one word
     st.builds(lambda n: [["zzz"] * n, [], ["yyy"]], st.integers(1, 9)),  # only unknown words
     st.builds(  # enough repeats for the counts of counts to give discounts
         lambda seed: [
-            [KNOWN[min(n, 4)] for n in row] for row in np.random.default_rng(seed).geometric(0.5, (60, 6)) - 1
+            [KNOWN[min(n, 4)] for n in row]
+            for row in np.random.default_rng(seed).geometric(0.5, (60, 6)) - 1
         ],
         st.integers(0, 1000),
     ),
@@ -63,16 +68,22 @@ def folder():
 
 def counted(rows, order, *, listed=KNOWN, tokenizer=CUT, memory=1 << 30):
     """Sentences as the pipeline counts them: a row each."""
-    batch = SimpleNamespace(text=pa.array([" ".join(row).encode() for row in rows], pa.large_binary()))
+    batch = SimpleNamespace(
+        text=pa.array([" ".join(row).encode() for row in rows], pa.large_binary())
+    )
     scratch = Path(tempfile.mkdtemp())
-    return count_ngrams([batch], words_of(listed), order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
+    return count_ngrams(
+        [batch], words_of(listed), order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
+    )
 
 
 class Literal:
     """Chen and Goodman's formulas with dictionaries; `kept` are the n-grams of order 2 and more that a model keeps."""
 
     def __init__(self, rows, order, kept=None):
-        sentences = [[START, *(w if w in KNOWN else UNKNOWN for w in row), END] for row in rows if row]
+        sentences = [
+            [START, *(w if w in KNOWN else UNKNOWN for w in row), END] for row in rows if row
+        ]
         self.words = {*KNOWN, START, END, UNKNOWN}
         self.counts = {}
         for words in sentences:
@@ -102,7 +113,9 @@ class Literal:
         return a
 
     def _discounts(self, a, n):
-        number = [sum(len(ngram) == n and count == k for ngram, count in a.items()) for k in range(5)]
+        number = [
+            sum(len(ngram) == n and count == k for ngram, count in a.items()) for k in range(5)
+        ]
         if not (number[1] and number[2] and number[3]):
             return [0, 0.5, 1, 1.5]
         y = number[1] / (number[1] + 2 * number[2])
@@ -151,7 +164,11 @@ def named(trie):
     found = {}
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
-        weights = trie.log_backoff[nodes].tolist() if order < trie.order else [None] * (nodes.stop - nodes.start)
+        weights = (
+            trie.log_backoff[nodes].tolist()
+            if order < trie.order
+            else [None] * (nodes.stop - nodes.start)
+        )
         for row, p, weight in zip(
             trie.rows(order).tolist(), trie.log_probability[nodes].tolist(), weights, strict=True
         ):
@@ -165,7 +182,11 @@ def agrees(trie, literal):
     for ngram, (p, weight) in found.items():
         if ngram != (START,):
             assert p == pytest.approx(math.log10(literal.p(ngram)), abs=2e-6)
-        if weight is not None and literal.after.get(ngram) and len(literal.after[ngram]) < len(literal.words) - 1:
+        if (
+            weight is not None
+            and literal.after.get(ngram)
+            and len(literal.after[ngram]) < len(literal.words) - 1
+        ):
             assert weight == pytest.approx(math.log10(literal.weight(ngram)), abs=1e-5)
     assert is_consistent(trie.searched)
     assert np.abs(context_sums(trie) - 1).max() < 1e-5
@@ -206,7 +227,9 @@ def test_tokenizers_with_and_without_boundaries_count_alike(rows, order):
     inputs = pa.table({"text": [" ".join(row) for row in rows]})
     with_marks, without = (
         PublicModel.from_public(
-            Vocabulary(plain.ngrams, np.ones(5, np.int64), 1, Tokenizer("whitespace", boundaries=marks)),
+            Vocabulary(
+                plain.ngrams, np.ones(5, np.int64), 1, Tokenizer("whitespace", boundaries=marks)
+            ),
             inputs,
             order=order,
         )
@@ -219,13 +242,17 @@ def test_discounts_of_few_counts_are_the_usual_ones():
     usual = [0.0, 0.5, 1.0, 1.5]
     assert discounts_of([np.array([1, 1, 2, 4])]).tolist() == usual  # none of count 3
     assert discounts_of([np.array([0, 0])]).tolist() == usual
-    assert discounts_of([np.repeat([1, 2, 3, 4], [10, 1, 9, 1])]).tolist() == usual  # D₂ would be below 0
+    assert (
+        discounts_of([np.repeat([1, 2, 3, 4], [10, 1, 9, 1])]).tolist() == usual
+    )  # D₂ would be below 0
     assert discounts_of(iter([np.repeat([1, 2, 3], [10, 3, 1])]))[3] == 3.0  # as lmplz has it
 
 
 def test_more_ngrams_than_a_model_holds(monkeypatch):
     monkeypatch.setattr(ngram_counts, "MOST_NODES", 10)
-    with pytest.raises(BayesgramError, match=r"11 n-grams: a model holds 10; give less text, or a smaller order\."):
+    with pytest.raises(
+        BayesgramError, match=r"11 n-grams: a model holds 10; give less text, or a smaller order\."
+    ):
         counted([["a", "b"]], 2)
 
 
@@ -237,7 +264,9 @@ def messages():
 
 def same(ours, theirs):
     """Whether two models are alike, bit for bit."""
-    arrays = ((each.records, each.bases, each.words.data, each.words.ends) for each in (ours, theirs))
+    arrays = (
+        (each.records, each.bases, each.words.data, each.words.ends) for each in (ours, theirs)
+    )
     return ours.layout == theirs.layout and all(map(np.array_equal, *arrays))
 
 
@@ -307,13 +336,17 @@ def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
         judged = kenlm.Model(str(path))
         for words in rows[:100]:
             theirs = [score for score, _, _ in judged.full_scores(" ".join(words))]
-            assert [each.log10 for each in model.score_words(words)] == pytest.approx(theirs, abs=1e-5)
+            assert [each.log10 for each in model.score_words(words)] == pytest.approx(
+                theirs, abs=1e-5
+            )
 
 
 LMPLZ = shutil.which("lmplz")
 
 
-@pytest.mark.skipif(LMPLZ is None, reason="no lmplz on PATH: KenLM's estimator is built from source, by cmake")
+@pytest.mark.skipif(
+    LMPLZ is None, reason="no lmplz on PATH: KenLM's estimator is built from source, by cmake"
+)
 @pytest.mark.parametrize("order", [2, 3, 4])
 def test_lmplz_estimates_the_same_model(tmp_path, messages, order):
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
@@ -322,7 +355,9 @@ def test_lmplz_estimates_the_same_model(tmp_path, messages, order):
     command += ["--text", tmp_path / "text", "--arpa", tmp_path / "theirs.arpa"]
     subprocess.run(command, check=True, capture_output=True)
     listed = sorted({word for words in rows for word in words})
-    ours = named(kneser_ney(counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True))))
+    ours = named(
+        kneser_ney(counted(rows, order, listed=listed, tokenizer=Tokenizer(boundaries=True)))
+    )
     theirs = named(read_arpa(tmp_path / "theirs.arpa").trie)
     assert set(ours) == set(theirs)
     for ngram, (p, weight) in theirs.items():

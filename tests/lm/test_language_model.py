@@ -15,8 +15,18 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.arpa import context_sums
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import END, START, UNKNOWN, WORDS, Literal, everything, release_of, save_format_1, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import (
+    END,
+    START,
+    UNKNOWN,
+    WORDS,
+    Literal,
+    everything,
+    release_of,
+    save_format_1,
+    tables,
+)
 
 FISH = {
     ("red", "fish", "swim"): 8.0,
@@ -44,7 +54,11 @@ def test_every_context_adds_up_to_one(table):
     model = LanguageModel.from_release(release_of(table))
     assert np.abs(context_sums(model.trie) - 1).max() < 1e-6
     after = everything(model)
-    contexts = [[], ids(model, [START]), *({tuple(ids(model, ngram[:-1])) for ngram in table if len(ngram) > 1})]
+    contexts = [
+        [],
+        ids(model, [START]),
+        *({tuple(ids(model, ngram[:-1])) for ngram in table if len(ngram) > 1}),
+    ]
     for context in contexts:
         assert math.fsum(after(context).values()) == pytest.approx(1, abs=1e-6)
 
@@ -57,7 +71,9 @@ def test_scores_are_those_of_the_definition(table):
     for sentence in SENTENCES:
         words = [UNKNOWN if word in (START, END) else word for word in sentence]
         assert model.score(sentence) == pytest.approx(literal.score(words), abs=1e-4)
-        assert sum(each.log10 for each in model.score_words(sentence)) == pytest.approx(model.score(sentence))
+        assert sum(each.log10 for each in model.score_words(sentence)) == pytest.approx(
+            model.score(sentence)
+        )
 
 
 @given(tables(), st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=4), st.integers(1, 12))
@@ -66,13 +82,18 @@ def test_predictions_are_the_best_of_all_words(table, context, k):
     model = LanguageModel.from_release(release_of(table))
     numbers = [
         model.trie.special[0],
-        *(ids(model, [w])[0] if w.encode() in model.trie.words.all() else model.trie.special[2] for w in context),
+        *(
+            ids(model, [w])[0] if w.encode() in model.trie.words.all() else model.trie.special[2]
+            for w in context
+        ),
     ]
     scores = everything(model)(numbers)
     words = [number for number in scores if number not in model.trie.special]
     best = sorted(words, key=lambda number: (-scores[number], number))[:k]
     found = model.predict(context, k)
-    assert [each.probability for each in found] == pytest.approx([scores[number] for number in best], rel=1e-6)
+    assert [each.probability for each in found] == pytest.approx(
+        [scores[number] for number in best], rel=1e-6
+    )
     assert len({each.word for each in found}) == len(found)
     for each in found:
         assert each.probability == pytest.approx(scores[ids(model, [each.word])[0]], rel=1e-6)
@@ -83,16 +104,28 @@ def test_many_words_are_predicted_in_order_of_probability_and_of_bytes():
     words = [f"w{number}" for number in range(1500)]
     table = {(a, b): 1.0 + (at % 3) for at, (a, b) in enumerate(pairwise(words))}
     model = LanguageModel.from_release(release_of(table))
-    for context, typed in (([], ""), (["w7"], ""), (["w7"], "w2"), (["zzz"], "w14"), ([], "w1234"), ([], "none")):
+    for context, typed in (
+        ([], ""),
+        (["w7"], ""),
+        (["w7"], "w2"),
+        (["zzz"], "w14"),
+        ([], "w1234"),
+        ([], "none"),
+    ):
         numbers = [
             model.trie.special[0],
-            *(ids(model, [word])[0] if word in words else model.trie.special[2] for word in context),
+            *(
+                ids(model, [word])[0] if word in words else model.trie.special[2]
+                for word in context
+            ),
         ]
         scores = everything(model)(numbers)
         names = [word.decode() for word in model.trie.words.all()]
         right = [n for n in scores if n not in model.trie.special and names[n].startswith(typed)]
         best = sorted(right, key=lambda number: (-scores[number], number))[:9]
-        assert [each.word for each in model.predict(context, 9, typed=typed)] == [names[number] for number in best]
+        assert [each.word for each in model.predict(context, 9, typed=typed)] == [
+            names[number] for number in best
+        ]
 
 
 def test_a_full_stop_begins_a_new_sentence():
@@ -129,10 +162,13 @@ def test_measured_lower_orders_are_used_in_the_common_scale():
 
 def test_several_orders_need_their_totals():
     with pytest.raises(
-        UsageError, match=r"^the card doesn't say expected_counts, so orders can't be compared; release again\.$"
+        UsageError,
+        match=r"^the card doesn't say expected_counts, so orders can't be compared; release again\.$",
     ):
         LanguageModel.from_release(release_of({("a",): 1.0, ("a", "b"): 1.0}, totals=False))
-    one, two = (LanguageModel.from_release(release_of(FISH, totals=totals)) for totals in (True, False))
+    one, two = (
+        LanguageModel.from_release(release_of(FISH, totals=totals)) for totals in (True, False)
+    )
     assert one.score(["red", "fish"]) == pytest.approx(
         two.score(["red", "fish"]), abs=1e-5
     )  # one order has its own scale
@@ -140,7 +176,8 @@ def test_several_orders_need_their_totals():
 
 def test_words_alone_make_no_model():
     with pytest.raises(
-        UsageError, match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with order=3\.$"
+        UsageError,
+        match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with order=3\.$",
     ):
         LanguageModel.from_release(release_of({("a",): 1.0}))
 
@@ -157,14 +194,20 @@ def test_rows_that_no_arpa_file_can_hold_are_left_out():
     model = LanguageModel.from_release(release_of(table))
     assert [word.decode() for word in model.trie.words.all()] == [END, START, UNKNOWN, "a", "b"]
     assert model.sizes == [5, 1]
-    assert LanguageModel.from_counts(pa.array(["a b", "b c"]), [1.0, 0.0]).sizes == [5, 1]  # nothing at all: no n-gram
+    assert LanguageModel.from_counts(pa.array(["a b", "b c"]), [1.0, 0.0]).sizes == [
+        5,
+        1,
+    ]  # nothing at all: no n-gram
 
 
 def test_perplexity_against_a_loop():
     model = LanguageModel.from_release(release_of(FISH, tokenizer="words"))
     texts = ["The red fish swim! Blue fish swim fast.", "", "A cat."]
     scores = [
-        each.log10 for text in texts for words in Tokenizer().sentences(text) for each in model.score_words(words)
+        each.log10
+        for text in texts
+        for words in Tokenizer().sentences(text)
+        for each in model.score_words(words)
     ]
     assert len(scores) == 4 + 1 + 4 + 1 + 2 + 1
     assert model.perplexity(texts) == pytest.approx(10 ** (-sum(scores) / len(scores)))
@@ -175,7 +218,11 @@ def test_perplexity_against_a_loop():
 
 @pytest.mark.parametrize("k", [0, -1, True, 2.5, 1001])
 def test_k_out_of_range(k):
-    told = rf"k={k}: the number of predictions is a whole number from 1 to 1,000" if type(k) is int else "k: takes a .*"
+    told = (
+        rf"k={k}: the number of predictions is a whole number from 1 to 1,000"
+        if type(k) is int
+        else "k: takes a .*"
+    )
     with pytest.raises(UsageError, match=rf"^{told}\.$"):
         LanguageModel.from_release(release_of(FISH)).predict([], k)
 
@@ -189,9 +236,15 @@ def test_round_trip_through_a_folder(tmp_path_factory, table):
     read = LanguageModel.load(folder)
     assert read.tokenizer == model.tokenizer
     assert read.about == model.about
-    assert [read.score(sentence) for sentence in SENTENCES] == [model.score(sentence) for sentence in SENTENCES]
+    assert [read.score(sentence) for sentence in SENTENCES] == [
+        model.score(sentence) for sentence in SENTENCES
+    ]
     assert read.predict(["a"], 5) == model.predict(["a"], 5)
-    assert repr(read) == repr(model) == f"LanguageModel(order {model.order}, {sum(model.sizes):,} n-grams)"
+    assert (
+        repr(read)
+        == repr(model)
+        == f"LanguageModel(order {model.order}, {sum(model.sizes):,} n-grams)"
+    )
 
 
 def test_a_model_says_what_it_is_worth(tmp_path):
@@ -205,14 +258,19 @@ def test_release_folders_model_folders_and_nothing_else(tmp_path):
     release = release_of(FISH)
     release.save(tmp_path / "out")
     LanguageModel.from_release(release).save(tmp_path / "model")
-    opened = [LanguageModel.open(tmp_path / name).score(["red", "fish"]) for name in ("out", "model")]
+    opened = [
+        LanguageModel.open(tmp_path / name).score(["red", "fish"]) for name in ("out", "model")
+    ]
     assert opened[0] == opened[1]
     (tmp_path / "empty").mkdir()
     with pytest.raises(
-        UsageError, match=r"not a model folder \(no model\.json\); make one with `bayesgram export --format model`\.$"
+        UsageError,
+        match=r"not a model folder \(no model\.json\); make one with `bayesgram export --format model`\.$",
     ):
         LanguageModel.open(tmp_path / "empty")
-    with pytest.raises(UsageError, match=r"no such file; give a release folder, a model folder or an ARPA file\.$"):
+    with pytest.raises(
+        UsageError, match=r"no such file; give a release folder, a model folder or an ARPA file\.$"
+    ):
         LanguageModel.open(tmp_path / "nowhere")
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.lm.files import ARRAYS, CASING, CONTENTS
 from bayesgram.lm.language_model import LanguageModel
-from exploring import examples
-from language_models import plain_arrays, release_of, save_format_1, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import plain_arrays, release_of, save_format_1, tables
 
 FISH = {
     ("red", "fish"): 4.0,
@@ -50,7 +50,11 @@ def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     assert same(opened, model)
     assert opened.score(["a", "b", "zzz"]) == model.score(["a", "b", "zzz"])
     assert opened.about == model.about
-    assert sum(path.stat().st_size for path in folder.iterdir()) == model.size_on_disk == opened.size_on_disk
+    assert (
+        sum(path.stat().st_size for path in folder.iterdir())
+        == model.size_on_disk
+        == opened.size_on_disk
+    )
     assert {path.name for path in folder.iterdir()} == set(CONTENTS) - {CASING}
 
 
@@ -60,7 +64,11 @@ def test_how_words_are_written_is_part_of_a_model(tmp_path, model):
     opened = LanguageModel.load(folder)
     assert opened.casing == WRITTEN
     assert same(opened, model)
-    assert sum(path.stat().st_size for path in folder.iterdir()) == cased.size_on_disk == opened.size_on_disk
+    assert (
+        sum(path.stat().st_size for path in folder.iterdir())
+        == cased.size_on_disk
+        == opened.size_on_disk
+    )
     assert {path.name for path in folder.iterdir()} == set(CONTENTS)
     model.save(folder, force=True)
     assert not (folder / CASING).exists()
@@ -157,9 +165,15 @@ def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
         ("bases", lambda array: array.astype(np.int64)),
         ("codebooks", lambda array: array + 10),
         ("codebooks", lambda array: array * np.nan),
-        ("codebooks", lambda array: np.where(array == 0, np.float32(100), array)),  # a back-off weight of 10¹⁰⁰
+        (
+            "codebooks",
+            lambda array: np.where(array == 0, np.float32(100), array),
+        ),  # a back-off weight of 10¹⁰⁰
         ("word_ends", lambda array: array[:0]),
-        ("word_ends", lambda array: np.concatenate([array[:-2], array[-2:] - np.uint32([1, 0])])),  # within é
+        (
+            "word_ends",
+            lambda array: np.concatenate([array[:-2], array[-2:] - np.uint32([1, 0])]),
+        ),  # within é
         ("word_bytes", lambda array: np.where(array == ord("r"), ord("b"), array).astype(np.uint8)),
         ("word_bytes", lambda array: array.reshape(1, -1)),
         ("records", lambda _: np.array([{"a": 1}], object)),
@@ -175,11 +189,21 @@ def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        *(("ngrams", value) for value in ([7, 4], [7, 4, -1], [7, 4, 1.0], [2, 4, 1], [], "743", None, [2**40] * 3)),
+        *(
+            ("ngrams", value)
+            for value in ([7, 4], [7, 4, -1], [7, 4, 1.0], [2, 4, 1], [], "743", None, [2**40] * 3)
+        ),
         *(("ngrams", value) for value in ([7, 4, 1, 1], [7, 4, True], [8, 4, 1], [7] * 7)),
         *(("bits", value) for value in (None, {}, [8, 8, []])),
-        *((f"bits.{name}", value) for name in ("probability", "backoff") for value in (0, 17, 33, -1, "8", 8.0, None)),
-        *(("bits.children", value) for value in ([], [64, 64], [3], [-1, 3], [3, 3, 3], [1.0, 1], None, "33")),
+        *(
+            (f"bits.{name}", value)
+            for name in ("probability", "backoff")
+            for value in (0, 17, 33, -1, "8", 8.0, None)
+        ),
+        *(
+            ("bits.children", value)
+            for value in ([], [64, 64], [3], [-1, 3], [3, 3, 3], [1.0, 1], None, "33")
+        ),
         *(("crc32", value) for value in (None, {}, 7, [])),
         *((f"crc32.{name}", value) for name in ARRAYS for value in (None, 0, "0", -1)),
         ("tokenizer", None),
@@ -199,7 +223,9 @@ def test_what_model_json_says_is_checked(tmp_path, path, value):
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_cut_short_or_missing(tmp_path, name):
-    replace(LanguageModel.from_release(release_of(FISH)).quantised(), casing=WRITTEN).save(tmp_path / "model")
+    replace(LanguageModel.from_release(release_of(FISH)).quantised(), casing=WRITTEN).save(
+        tmp_path / "model"
+    )
     path = tmp_path / "model" / name
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(BayesgramError, match=DAMAGED):
@@ -210,7 +236,8 @@ def test_cut_short_or_missing(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    "head", [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("]
+    "head",
+    [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("],
 )
 def test_heads_that_lead_numpy_astray(tmp_path, head):
     LanguageModel.from_release(release_of(FISH)).save(tmp_path / "model")

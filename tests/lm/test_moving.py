@@ -19,11 +19,13 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer
-from catalogues import release as shaken
-from exploring import examples
+from helpers.hypothesis_profiles import examples
+from helpers.web_catalogue import release as shaken
 
 WORDS = ["blue", "fish", "red", "sea", "the"]
-SENTENCES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), min_size=2, max_size=8)
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(WORDS), min_size=1, max_size=5).map(" ".join), min_size=2, max_size=8
+)
 
 
 def public_of(texts, **choice):
@@ -34,7 +36,10 @@ def public_of(texts, **choice):
 
 def release_of(vocabulary, counts):
     """What people wrote, as if it were released."""
-    theta = counts / np.bincount(ngram_orders(vocabulary.ngrams), counts)[ngram_orders(vocabulary.ngrams)]
+    theta = (
+        counts
+        / np.bincount(ngram_orders(vocabulary.ngrams), counts)[ngram_orders(vocabulary.ngrams)]
+    )
     return replace(shaken(vocabulary, 1.0), probabilities=theta)
 
 
@@ -57,7 +62,9 @@ def as_table(trie):
     table = {}
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)
-        backoffs = trie.log_backoff[nodes] if order < trie.order else np.zeros(nodes.stop - nodes.start)
+        backoffs = (
+            trie.log_backoff[nodes] if order < trie.order else np.zeros(nodes.stop - nodes.start)
+        )
         values = zip(trie.log_probability[nodes].tolist(), backoffs.tolist(), strict=True)
         table |= dict(zip(map(tuple, trie.rows(order).tolist()), values, strict=True))
     return table
@@ -117,7 +124,11 @@ def test_nothing_moves_where_the_release_says_what_public_text_says():
 
 def test_lifts_beyond_all_measure_leave_a_model_that_adds_up():
     model = public_of({"text": ["the red fish", "the blue fish", "the sea"]}).mixture
-    found = moved(model.trie, pa.array(["the", "red", "red fish"], pa.large_string()), np.array([900.0, -900.0, 900.0]))
+    found = moved(
+        model.trie,
+        pa.array(["the", "red", "red fish"], pa.large_string()),
+        np.array([900.0, -900.0, 900.0]),
+    )
     table = as_table(found)
     for context in contexts(found):
         whole = sum(probability(found, table, context, word) for word in range(len(found.words)))
@@ -131,13 +142,20 @@ def test_a_smaller_model_keeps_its_words_and_adds_up():
     table = as_table(found)
     assert found.word.size - 1 == size
     for context in contexts(found):
-        assert sum(probability(found, table, context, word) for word in range(len(found.words))) == pytest.approx(1)
+        assert sum(
+            probability(found, table, context, word) for word in range(len(found.words))
+        ) == pytest.approx(1)
     assert smaller(model.trie, 10**6) is model.trie
 
 
 @pytest.fixture(scope="module")
 def public():
-    return public_of({"wiki": ["the red fish", "the blue fish", "the sea"], "talk": ["red sea", "blue sea", "the the"]})
+    return public_of(
+        {
+            "wiki": ["the red fish", "the blue fish", "the sea"],
+            "talk": ["red sea", "blue sea", "the the"],
+        }
+    )
 
 
 def test_the_model_of_people_leans_to_what_they_write(public):

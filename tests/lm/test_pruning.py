@@ -12,13 +12,15 @@ from bayesgram.lm.arpa import context_sums
 from bayesgram.lm.estimate import estimate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.pruning import pruned, worth_of
-from exploring import examples
-from language_models import release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import release_of, tables
 
 
 def trie_of(table):
     release = release_of(table)
-    totals = np.array([release.card.details["expected_counts"][str(order)] for order in release.orders])
+    totals = np.array(
+        [release.card.details["expected_counts"][str(order)] for order in release.orders]
+    )
     return estimate(release.ngrams, release.probabilities * totals)
 
 
@@ -32,7 +34,9 @@ def literal_worth(trie, node):
     later = (1 - sum(p[c] for c in kept)) / (1 - sum(p[trie.suffix[c]] for c in kept))
     lower = p[trie.suffix[node]]
     unseen = 1 - sum(p[trie.suffix[c]] for c in children)  # of the lower order's mass
-    change = p[node] * math.log(p[node] / (later * lower)) + alpha * unseen * math.log(alpha / later)
+    change = p[node] * math.log(p[node] / (later * lower)) + alpha * unseen * math.log(
+        alpha / later
+    )
     start, end, _ = trie.special
     often, at = 1.0, context
     while at:
@@ -57,7 +61,11 @@ def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
     whole = trie_of(table)
     size = len(whole.words) + 1 + extra
     masks = pruned(whole, size)
-    kept = {tuple(row) for order, mask in enumerate(masks, start=1) for row in whole.rows(order)[mask].tolist()}
+    kept = {
+        tuple(row)
+        for order, mask in enumerate(masks, start=1)
+        for row in whole.rows(order)[mask].tolist()
+    }
     assert len(kept) == min(size, whole.word.size - 1)
     for ngram in kept:
         assert len(ngram) == 1 or {ngram[:-1], ngram[1:]} <= kept
@@ -78,11 +86,20 @@ def test_a_pruned_model_adds_up_to_one_and_knows_all_words(table, extra):
 
 def test_the_least_useful_goes_first():
     """ "b" after "a" says what the words say already, "d" after "c" does not."""
-    table = {("a",): 100.0, ("b",): 100.0, ("c",): 100.0, ("d",): 100.0, ("a", "b"): 25.0, ("c", "d"): 90.0}
+    table = {
+        ("a",): 100.0,
+        ("b",): 100.0,
+        ("c",): 100.0,
+        ("d",): 100.0,
+        ("a", "b"): 25.0,
+        ("c", "d"): 90.0,
+    }
     small = LanguageModel.from_release(release_of(table), prune=8)
     assert [each.order for each in small.score_words(["a", "b", "c", "d"])][:4] == [1, 1, 1, 2]
 
 
 def test_too_small_a_target():
-    with pytest.raises(UsageError, match=r"^prune=5: a model of 5 words keeps 6 n-grams or more\.$"):
+    with pytest.raises(
+        UsageError, match=r"^prune=5: a model of 5 words keeps 6 n-grams or more\.$"
+    ):
         LanguageModel.from_release(release_of({("a", "b"): 1.0, ("b", "a"): 1.0}), prune=5)

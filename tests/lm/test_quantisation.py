@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.demo.population import Population
 from bayesgram.errors import UsageError
 from bayesgram.lm.language_model import LanguageModel, fitted
 from bayesgram.lm.quantisation import codebook, is_exact, nearest, quantised
 from bayesgram.lm.trie import context_sums
+from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import release_of, tables
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import release_of, tables
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,8 @@ def test_few_values_are_kept_as_they_are(table, bits):
 
 
 @pytest.mark.parametrize(
-    ("bits", "most", "on_average"), [(4, 0.25, 0.01), (6, 0.1, 3e-3), (8, 0.02, 5e-4), (12, 2e-3, 5e-5)]
+    ("bits", "most", "on_average"),
+    [(4, 0.25, 0.01), (6, 0.1, 3e-3), (8, 0.02, 5e-4), (12, 2e-3, 5e-5)],
 )
 def test_contexts_add_up_to_one_but_for_the_rounding_of_one_weight(model, bits, most, on_average):
     rounded = quantised(model.trie, bits)
@@ -92,7 +93,9 @@ def test_a_codebook_has_the_least_and_is_near_to_all(values, bits):
     assert (np.diff(book) >= 0).all()
     assert book[0] == np.float32(values.min())
     found = book[nearest(book, values)]
-    assert np.abs(found - values) == pytest.approx(np.abs(book[:, None] - values).min(axis=0), abs=1e-4)
+    assert np.abs(found - values) == pytest.approx(
+        np.abs(book[:, None] - values).min(axis=0), abs=1e-4
+    )
     wide = (values.max() - values.min()) / max(1, (1 << bits) // 2 - 1)
     if bits > 2:
         assert np.abs(found - values).max() <= wide + 1e-4
@@ -100,7 +103,9 @@ def test_a_codebook_has_the_least_and_is_near_to_all(values, bits):
 
 @pytest.mark.parametrize("bits", [0, 3, 15, 32, 8.0, True, "8", None])
 def test_bits_that_there_are_not(model, bits):
-    with pytest.raises(UsageError, match=rf"^bits={bits}: of a probability is a whole number from 4 to 14\.$"):
+    with pytest.raises(
+        UsageError, match=rf"^bits={bits}: of a probability is a whole number from 4 to 14\.$"
+    ):
         model.quantised(bits)
 
 
@@ -129,6 +134,7 @@ def test_what_fits_is_whole_and_what_can_not_is_refused(table, model):
     smallest = build(model.sizes[0] + 1).quantised().size_on_disk
     assert sum(fitted(build, smallest).sizes) == model.sizes[0] + 1
     with pytest.raises(
-        UsageError, match=rf"^max_size=\d+KB: the smallest model of these {model.sizes[0]:,} words takes"
+        UsageError,
+        match=rf"^max_size=\d+KB: the smallest model of these {model.sizes[0]:,} words takes",
     ):
         fitted(build, smallest - 1)

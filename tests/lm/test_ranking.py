@@ -10,10 +10,29 @@ from bayesgram.lm.estimate import words_of
 from bayesgram.lm.quantisation import quantised
 from bayesgram.lm.search import NEVER, rank_words
 from bayesgram.lm.trie import LIKELIEST, RANKED, connect
-from exploring import examples
-from tries import closed, models, vocabulary
+from helpers.hypothesis_profiles import examples
+from helpers.reference_tries import closed, models, vocabulary
 
-NAMES = ["a", "ab", "abc", "abcd", "abé", "abéé", "b", "ba", "é", "éa", "ééé", "𝒱", "𝒱a", "𝒱ab", "z", "za", "zb", "zc"]
+NAMES = [
+    "a",
+    "ab",
+    "abc",
+    "abcd",
+    "abé",
+    "abéé",
+    "b",
+    "ba",
+    "é",
+    "éa",
+    "ééé",
+    "𝒱",
+    "𝒱a",
+    "𝒱ab",
+    "z",
+    "za",
+    "zb",
+    "zc",
+]
 
 
 def literal(trie, state, word, most):
@@ -32,7 +51,12 @@ def literal(trie, state, word, most):
 
 def ranked(trie, states, words, most):
     found = rank_words(
-        np.array(states, np.int32), np.array(words, np.int32), most, trie.words.data, trie.words.ends, trie.suggested
+        np.array(states, np.int32),
+        np.array(words, np.int32),
+        most,
+        trie.words.data,
+        trie.words.ends,
+        trie.suggested,
     )
     return list(zip(*(each.tolist() for each in found), strict=True))
 
@@ -40,8 +64,14 @@ def ranked(trie, states, words, most):
 def small_model(seed, order, ngrams):
     """Words that begin alike, in letters of one byte to four, and few different values: ties everywhere."""
     rng = np.random.default_rng(seed)
-    words = words_of(pa.array(sorted(name.encode() for name in [*NAMES, "<s>", "</s>", "<unk>"]), pa.large_binary()))
-    levels = closed(np.unique(rng.integers(0, len(words), (ngrams, order)), axis=0).astype(np.int32), len(words))
+    words = words_of(
+        pa.array(
+            sorted(name.encode() for name in [*NAMES, "<s>", "</s>", "<unk>"]), pa.large_binary()
+        )
+    )
+    levels = closed(
+        np.unique(rng.integers(0, len(words), (ngrams, order)), axis=0).astype(np.int32), len(words)
+    )
     logs = [-rng.integers(1, 4, len(rows)).astype(float) for rows in levels]
     backoffs = [-rng.integers(0, 2, len(rows)).astype(float) for rows in levels[:-1]]
     return connect(levels, words, logs, backoffs)
@@ -53,8 +83,15 @@ def test_words_stand_where_the_lists_have_them_ties_included(seed, order, ngrams
     trie = small_model(seed, order, ngrams)
     rng = np.random.default_rng(seed)
     states = np.sort(rng.integers(0, trie.contexts, 4)).tolist()
-    pairs = [(state, word) for state in states for word in range(len(trie.words)) if word not in trie.special[:2]]
-    assert ranked(trie, *zip(*pairs, strict=True), most) == [literal(trie, *pair, most) for pair in pairs]
+    pairs = [
+        (state, word)
+        for state in states
+        for word in range(len(trie.words))
+        if word not in trie.special[:2]
+    ]
+    assert ranked(trie, *zip(*pairs, strict=True), most) == [
+        literal(trie, *pair, most) for pair in pairs
+    ]
 
 
 @given(models, st.integers(0, 10**6))
@@ -63,9 +100,13 @@ def test_any_model_exact_and_rounded(made, seed):
     trie = made[0]
     rng = np.random.default_rng(seed)
     pairs = [(rng.integers(0, trie.contexts), rng.integers(0, len(trie.words))) for _ in range(8)]
-    pairs = [(int(state), int(word)) for state, word in pairs if word not in trie.special[:2]] or [(0, trie.special[2])]
+    pairs = [(int(state), int(word)) for state, word in pairs if word not in trie.special[:2]] or [
+        (0, trie.special[2])
+    ]
     for model in (trie, quantised(trie)):
-        assert ranked(model, *zip(*pairs, strict=True), 3) == [literal(model, *pair, 3) for pair in pairs]
+        assert ranked(model, *zip(*pairs, strict=True), 3) == [
+            literal(model, *pair, 3) for pair in pairs
+        ]
 
 
 @pytest.mark.parametrize("most", [3, LIKELIEST + 6])
@@ -74,7 +115,8 @@ def test_after_large_contexts(most):
     rng = np.random.default_rng(most)
     words = vocabulary(2500)
     rows = [
-        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1) for at, size in ((5, 1500), (9, 700))
+        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1)
+        for at, size in ((5, 1500), (9, 700))
     ]
     second = np.unique(np.concatenate(rows), axis=0).astype(np.int32)
     logs = [np.round(-3 * rng.random(size), 1) for size in (len(words), len(second))]
@@ -82,9 +124,13 @@ def test_after_large_contexts(most):
     trie = connect(levels, words, logs, [-rng.random(len(words))])
     assert trie.suggested.large.size == 2
     likely = np.argsort(-logs[0])[:20].tolist()
-    wanted = sorted({*likely, *trie.best(6, 90)[0].tolist(), *trie.best(10, 5)[0].tolist()} - set(trie.special))
+    wanted = sorted(
+        {*likely, *trie.best(6, 90)[0].tolist(), *trie.best(10, 5)[0].tolist()} - set(trie.special)
+    )
     pairs = [(state, word) for state in (0, 6, 10) for word in wanted]
-    assert ranked(trie, *zip(*pairs, strict=True), most) == [literal(trie, *pair, most) for pair in pairs]
+    assert ranked(trie, *zip(*pairs, strict=True), most) == [
+        literal(trie, *pair, most) for pair in pairs
+    ]
 
 
 def test_words_beyond_those_that_are_ranked():
@@ -93,7 +139,10 @@ def test_words_beyond_those_that_are_ranked():
     numbers = np.arange(len(words), dtype=np.int32)
     pair = np.array([[7, 8]], np.int32)
     trie = connect(
-        [numbers[:, None], pair], words, [np.full(len(words), -4.0), np.array([-4.0])], [np.zeros(len(words))]
+        [numbers[:, None], pair],
+        words,
+        [np.full(len(words), -4.0), np.array([-4.0])],
+        [np.zeros(len(words))],
     )
     wanted = [8, 3, 4, 5, 6, len(words) - 1]
     pairs = [(8, word) for word in wanted] + [(0, word) for word in wanted]

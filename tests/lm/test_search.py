@@ -15,8 +15,8 @@ from bayesgram.lm.packed import BLOCK, Layout, Words, bits_for, child_bits
 from bayesgram.lm.quantisation import quantised
 from bayesgram.lm.search import SENTENCE_END
 from bayesgram.lm.trie import RANKED, connect
-from exploring import examples
-from tries import Plain, model_of, models, vocabulary
+from helpers.hypothesis_profiles import examples
+from helpers.reference_tries import Plain, model_of, models, vocabulary
 
 
 @given(models)
@@ -26,9 +26,13 @@ def test_what_is_unpacked_is_what_was_packed(made):
     for order, rows in enumerate(levels, start=1):
         assert np.array_equal(trie.rows(order), rows)
         nodes = trie.nodes(order)
-        assert trie.log_probability[nodes].tolist() == [plain.log[tuple(row)] for row in rows.tolist()]
+        assert trie.log_probability[nodes].tolist() == [
+            plain.log[tuple(row)] for row in rows.tolist()
+        ]
         if order < trie.order:
-            assert trie.log_backoff[nodes].tolist() == [plain.backoff[tuple(row)] for row in rows.tolist()]
+            assert trie.log_backoff[nodes].tolist() == [
+                plain.backoff[tuple(row)] for row in rows.tolist()
+            ]
         if order > 1:
             suffixes = trie.suffix[nodes] - trie.nodes(order - 1).start
             assert np.array_equal(levels[order - 2][suffixes], rows[:, 1:])
@@ -59,7 +63,9 @@ def test_a_long_walk_is_that_of_its_sentences():
     trie, _, levels = model_of(3, 4, 50, 900)
     rng = np.random.default_rng(1)
     sentences = [
-        np.append(levels[-1][rng.integers(0, len(levels[-1]), size)].ravel(), SENTENCE_END).astype(np.int32)
+        np.append(levels[-1][rng.integers(0, len(levels[-1]), size)].ravel(), SENTENCE_END).astype(
+            np.int32
+        )
         for size in rng.integers(1, 200, 60)
     ]
     whole = trie.walk(np.concatenate(sentences))
@@ -113,10 +119,13 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     words = vocabulary(2500)
     numbers = np.arange(len(words), dtype=np.int32)
     rows = [
-        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1) for at, size in ((5, 1500), (9, 700))
+        np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1)
+        for at, size in ((5, 1500), (9, 700))
     ]
     longer = np.insert(rows[1], 0, 5, axis=1)
-    second = np.unique(np.concatenate([*rows, longer[:, :-1], longer[:, 1:]]), axis=0).astype(np.int32)
+    second = np.unique(np.concatenate([*rows, longer[:, :-1], longer[:, 1:]]), axis=0).astype(
+        np.int32
+    )
     levels = [numbers[:, None], second, np.unique(longer, axis=0).astype(np.int32)]
     logs = [np.round(-5 * rng.random(len(level)), 1) for level in levels]
     trie = connect(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
@@ -124,7 +133,9 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     for model in (trie, quantised(trie)):
         for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
             plain = search.best(state, how_many, 0, len(words), model.searched)
-            assert [each.tolist() for each in model.best(state, how_many)] == [each.tolist() for each in plain]
+            assert [each.tolist() for each in model.best(state, how_many)] == [
+                each.tolist() for each in plain
+            ]
 
 
 @given(models, st.integers(4, 14))
@@ -134,8 +145,13 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
     smaller = quantised(trie, bits)
     for order, rows in enumerate(levels, start=1):
         assert np.array_equal(smaller.rows(order), rows)
-    logs = [smaller.log_probability[smaller.nodes(order)].astype(float) for order in range(1, trie.order + 1)]
-    weights = [smaller.log_backoff[smaller.nodes(order)].astype(float) for order in range(1, trie.order)]
+    logs = [
+        smaller.log_probability[smaller.nodes(order)].astype(float)
+        for order in range(1, trie.order + 1)
+    ]
+    weights = [
+        smaller.log_backoff[smaller.nodes(order)].astype(float) for order in range(1, trie.order)
+    ]
     plain = Plain(levels, logs, weights)
     stream = levels[-1][:50].ravel()
     right = [score for score, _, _ in plain.walk(stream.tolist(), trie.special)]
@@ -164,7 +180,9 @@ def test_a_layout_without_gaps():
 
 # Words
 
-texts = st.one_of(st.text(min_size=1, max_size=40), st.sampled_from(["a" * size for size in range(1, 40)]))
+texts = st.one_of(
+    st.text(min_size=1, max_size=40), st.sampled_from(["a" * size for size in range(1, 40)])
+)
 
 
 @given(st.lists(texts, min_size=1, max_size=60), st.lists(texts, max_size=60))
@@ -184,5 +202,8 @@ def test_words_are_found_and_others_are_not(known, others):
 
 def test_words_out_of_order_are_seen():
     for names in ([b"b", b"a"], [b"a", b"a"], [b"\xff"]):
-        data, ends = np.frombuffer(b"".join(names), np.uint8), np.cumsum([0, *map(len, names)]).astype(np.uint32)
+        data, ends = (
+            np.frombuffer(b"".join(names), np.uint8),
+            np.cumsum([0, *map(len, names)]).astype(np.uint32),
+        )
         assert not Words(data, ends).are_in_order()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.lm.ngram_counts import SortedRows
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 
 @pytest.fixture(scope="module")

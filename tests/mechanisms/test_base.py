@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import reference
 from bayesgram.errors import UsageError
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
@@ -18,11 +17,12 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts import SegmentedCounts
-from recording import RecordingNoise
+from helpers import reference_paper
+from helpers.recording_noise import RecordingNoise
 
 BUDGET = Budget(0.5, 1e-7)
-COUNTS = reference.user_counts(np.array([[3, 0, 1], [0, 2, 0], [1, 1, 1]]))
-VOCABULARY = reference.vocabulary([9, 4, 2])
+COUNTS = reference_paper.user_counts(np.array([[3, 0, 1], [0, 2, 0], [1, 1, 1]]))
+VOCABULARY = reference_paper.vocabulary([9, 4, 2])
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,16 @@ VOCABULARY = reference.vocabulary([9, 4, 2])
     [
         (Gaussian(), 3, "seed=3: a seeded release is not private, so no ledger is charged"),
         (Paper(), None, "mechanism=paper: labelled EMPIRICAL, so no ledger can be charged for it"),
-        (KAnonymity(2), None, "mechanism=k-anonymity: labelled NONE, so no ledger can be charged for it"),
+        (
+            KAnonymity(2),
+            None,
+            "mechanism=k-anonymity: labelled NONE, so no ledger can be charged for it",
+        ),
     ],
 )
-def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(tmp_path, mechanism, seed, message):
+def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(
+    tmp_path, mechanism, seed, message
+):
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(1, 1e-6))
     before = ledger.path.read_bytes()
     with pytest.raises(UsageError, match=message):
@@ -41,8 +47,8 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(tmp_p
     assert ledger.path.read_bytes() == before
 
 
-OTHERS = reference.user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
-NOBODY = reference.user_counts(np.zeros((0, 3), np.int64))
+OTHERS = reference_paper.user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
+NOBODY = reference_paper.user_counts(np.zeros((0, 3), np.int64))
 PUBLIC = {"epsilon": 0.5, "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}
 
 
@@ -63,11 +69,16 @@ def test_an_entry_of_a_ledger_says_what_is_public_and_nothing_of_people(tmp_path
 def test_so_does_an_entry_for_segments(tmp_path):
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
     for people in (COUNTS, OTHERS):
-        flat = reference.user_counts(np.eye(len(people.users), 6, 1, dtype=int))
+        flat = reference_paper.user_counts(np.eye(len(people.users), 6, 1, dtype=int))
         counts = SegmentedCounts(flat, Segments("country", ("de", "fr")))
         options = {"ledger": ledger, "output": tmp_path / "out", "force": True, "unit": "a post"}
         base.release(counts, VOCABULARY, Posterior(), BUDGET, **options)
-    expected = {**PUBLIC, "mechanism": "posterior", "delta": BUDGET.delta, "output": str(tmp_path / "out")}
+    expected = {
+        **PUBLIC,
+        "mechanism": "posterior",
+        "delta": BUDGET.delta,
+        "output": str(tmp_path / "out"),
+    }
     assert [entry.description for entry in ledger.read().reservations] == [expected] * 2
 
 
@@ -94,7 +105,17 @@ def test_a_release_that_is_lost_names_the_entry_that_stays_spent(tmp_path):
     told = []
     with pytest.raises(KeyboardInterrupt) as caught:
         out = tmp_path / "out"
-        base.release(COUNTS, VOCABULARY, Interrupted(), BUDGET, ledger=ledger, output=out, on_reserved=told.append)
+        base.release(
+            COUNTS,
+            VOCABULARY,
+            Interrupted(),
+            BUDGET,
+            ledger=ledger,
+            output=out,
+            on_reserved=told.append,
+        )
     assert told == [1]
-    assert caught.value.__notes__ == [f"The release is lost, and entry 1 of {ledger.path} stays spent."]
+    assert caught.value.__notes__ == [
+        f"The release is lost, and entry 1 of {ledger.path} stays spent."
+    ]
     assert [entry.number for entry in ledger.read().reservations] == [1]

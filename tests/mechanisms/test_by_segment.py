@@ -13,8 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-import reference
-import replaying
 from bayesgram.audit.evaluation import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.design import Choice
@@ -34,9 +32,10 @@ from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from recording import CHOICES, RecordingNoise, choosing
-from strategies import matrices
+from helpers import reference_paper, replay_noise
+from helpers.hypothesis_profiles import examples
+from helpers.recording_noise import CHOICES, RecordingNoise, choosing
+from helpers.strategies import matrices
 
 BUDGET = Budget(0.3, 1e-6)
 THREE = Segments("country", ("de", "fr"), other=True)
@@ -48,21 +47,27 @@ def vocabulary(sources=1, ngrams=NGRAMS):
     text, counts = pa.array(ngrams, pa.large_string()), np.arange(len(ngrams), 0, -1)
     if sources == 1:
         return Vocabulary(text, counts, 3, Tokenizer())
-    return Vocabulary.of_sources(text, [Source(f"s{i}", np.roll(counts, i)) for i in range(sources)], 3, Tokenizer())
+    return Vocabulary.of_sources(
+        text, [Source(f"s{i}", np.roll(counts, i)) for i in range(sources)], 3, Tokenizer()
+    )
 
 
 def by_segment(matrix, segments=THREE, names=None, fingerprint=None):
     """Dense rows over segments × n-grams."""
-    return SegmentedCounts(reference.user_counts(matrix, names, fingerprint), segments)
+    return SegmentedCounts(reference_paper.user_counts(matrix, names, fingerprint), segments)
 
 
 def without(matrix, user):
-    return by_segment(np.delete(matrix, user, axis=0), names=[f"u{i}" for i in range(len(matrix)) if i != user])
+    return by_segment(
+        np.delete(matrix, user, axis=0), names=[f"u{i}" for i in range(len(matrix)) if i != user]
+    )
 
 
 def measured_by(mechanism, counts, public, budget=BUDGET):
     noise = RecordingNoise()
-    found, details = mechanism.by_segment(counts.segments).measure(counts, public, budget, Randomness(noise, 11))
+    found, details = mechanism.by_segment(counts.segments).measure(
+        counts, public, budget, Randomness(noise, 11)
+    )
     return noise.asked, found, details
 
 
@@ -78,7 +83,10 @@ def measured_by(mechanism, counts, public, budget=BUDGET):
 def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(public, name, matrix):
     with choosing(CHOICES[name]):
         asked, _, _ = measured_by(Posterior(), by_segment(matrix), public)
-        others = [measured_by(Posterior(), without(matrix, user), public)[0] for user in range(len(matrix))]
+        others = [
+            measured_by(Posterior(), without(matrix, user), public)[0]
+            for user in range(len(matrix))
+        ]
     for other in others:
         assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
         for (_, whole, _), (_, less, _) in zip(asked, other, strict=True):
@@ -93,7 +101,10 @@ def literal(row, public, measured, clip_norm):
     places = [0] * measured.shape.size
     orders = sorted({len(ngram.split()) for ngram in ngrams})
     whole = 3 * len(ngrams)
-    total, of_segment = whole + len(ngrams) + words.max() + 1, whole + len(ngrams) + words.max() + 1 + len(orders)
+    total, of_segment = (
+        whole + len(ngrams) + words.max() + 1,
+        whole + len(ngrams) + words.max() + 1 + len(orders),
+    )
     for column, number in enumerate(map(int, row)):
         segment, i = divmod(column, len(ngrams))
         tokens = len(ngrams[i].split())
@@ -126,7 +137,7 @@ def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     plain, design = Design.of(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
     row = np.array([3, 0, 2, 1, 0, 5])
     norms = [
-        np.linalg.norm(reference.expanded(one[None], each)[0] / each.shape)
+        np.linalg.norm(reference_paper.expanded(one[None], each)[0] / each.shape)
         for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
     ]
     assert norms[0] == pytest.approx(norms[1])
@@ -136,7 +147,9 @@ def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
 @examples(30)
 @given(matrices(users=(1, 4), ngrams=(3 * SIZE, 3 * SIZE), largest=50))
 def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(matrix):
-    _, (everyone, *segments), _ = measured_by(Posterior(1e4), by_segment(matrix), vocabulary(), Budget(1.0, 1e-6))
+    _, (everyone, *segments), _ = measured_by(
+        Posterior(1e4), by_segment(matrix), vocabulary(), Budget(1.0, 1e-6)
+    )
     written, close = matrix.sum(axis=0).reshape(3, -1), {"abs": 0.01 * len(matrix)}
     for at, (place, _) in enumerate(vocabulary().parts):
         assert everyone[at].counts == pytest.approx(written.sum(axis=0)[place], **close)
@@ -182,7 +195,9 @@ def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monk
     assert [entry.published for entry in ledger.read().reservations] == [True]
     assert set(seen) == {1}
     assert ledger.read().spends == [Posterior().by_segment(THREE).spend(public, BUDGET)]
-    assert {(one.card.ledger["population"], one.card.ledger["entry"]) for one in made.values()} == {("p", 1)}
+    assert {(one.card.ledger["population"], one.card.ledger["entry"]) for one in made.values()} == {
+        ("p", 1)
+    }
 
 
 # After the noise
@@ -201,7 +216,11 @@ def released(matrix, source, folder, budget):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
         release(by_segment(kept), vocabulary(2), Posterior(), budget).save(folder)
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 20.0])
@@ -212,16 +231,22 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(
     caplog,
 ):
     caplog.set_level(logging.INFO)
-    source, budget = replaying.WrittenDown(), Budget(epsilon, 1e-6)
+    source, budget = replay_noise.WrittenDown(), Budget(epsilon, 1e-6)
     first = released(PEOPLE["many"], source, tmp_path / "first", budget)
     folders = ("all", "de", "fr", "other")
     assert set(first) == {
-        f"{name}/{file}" for name in folders for file in ("card.json", "distribution.parquet", "measured.parquet")
+        f"{name}/{file}"
+        for name in folders
+        for file in ("card.json", "distribution.parquet", "measured.parquet")
     }
     for name in ("few", "nobody"):
-        again = released(PEOPLE[name], replaying.GivenAgain(source.answers), tmp_path / name, budget)
+        again = released(
+            PEOPLE[name], replay_noise.GivenAgain(source.answers), tmp_path / name, budget
+        )
         assert again == first, name
-    assert first["de/measured.parquet"] != first["all/measured.parquet"]  # it is not always the same
+    assert (
+        first["de/measured.parquet"] != first["all/measured.parquet"]
+    )  # it is not always the same
     assert (*capsys.readouterr(), caplog.text) == ("", "", "")  # nothing is said on the way
 
 
@@ -231,7 +256,10 @@ def different_people(users, shares, spread, seed):
     ngrams = [f"w{i} w{j}" for i in range(20) for j in range(20)]
     size = len(ngrams)
     public = Vocabulary(
-        pa.array(ngrams, pa.large_string()), (1e6 / np.arange(1, size + 1)).astype(np.int64), 2, Tokenizer()
+        pa.array(ngrams, pa.large_string()),
+        (1e6 / np.arange(1, size + 1)).astype(np.int64),
+        2,
+        Tokenizer(),
     )
     everyone = (1 / np.arange(1, size + 1)) * np.exp(rng.normal(0, 1, size))
     truth = everyone * np.exp(spread * rng.normal(0, 1, (len(shares), size)))
@@ -242,7 +270,11 @@ def different_people(users, shares, spread, seed):
     names = pa.array([f"{user}".encode() for user in range(users)], pa.large_binary())
     columns = (home[who] * size + what).astype(np.int32)
     flat = user_counts(
-        names, who.astype(np.int32), columns, rows[who, what].astype(np.int32), vocabulary_size=len(shares) * size
+        names,
+        who.astype(np.int32),
+        columns,
+        rows[who, what].astype(np.int32),
+        vocabulary_size=len(shares) * size,
     )
     listed = Segments("country", tuple(f"s{i}" for i in range(len(shares))))
     return public, SegmentedCounts(flat, listed), truth
@@ -253,7 +285,11 @@ def alone(counts, segment, size):
     who = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     here = flat.ngrams // size == segment
     return user_counts(
-        flat.users, who[here], flat.ngrams[here] % np.int32(size), flat.counts[here], vocabulary_size=size
+        flat.users,
+        who[here],
+        flat.ngrams[here] % np.int32(size),
+        flat.counts[here],
+        vocabulary_size=size,
     )
 
 
@@ -272,7 +308,9 @@ def test_all_people_are_the_segments_by_their_shares(made):
     names = found.segments.all_names
     shares = [found[name].card.details["share"]["2"] for name in names]
     assert sum(shares) == pytest.approx(1, abs=1e-12)
-    mixed = sum(share * found[name].probabilities for share, name in zip(shares, names, strict=True))
+    mixed = sum(
+        share * found[name].probabilities for share, name in zip(shares, names, strict=True)
+    )
     assert mixed == pytest.approx(found.all.probabilities, rel=1e-9)
     assert shares == pytest.approx([0.65, 0.3, 0.05, 0.0], abs=0.03)
 
@@ -285,7 +323,9 @@ def test_a_segment_without_people_has_the_answer_of_all_and_says_nothing_else(ma
 
 def test_a_small_segment_has_half_the_error_that_it_has_alone(made):
     public, counts, truth, found = made
-    by_itself = release(alone(counts, 2, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=4)
+    by_itself = release(
+        alone(counts, 2, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=4
+    )
     assert kl(truth[2], found["s2"]) < kl(truth[2], by_itself) / 2
     assert kl(truth[0], found["s0"]) < kl(truth[0], found["s2"])  # they are not all the same
 
@@ -295,11 +335,15 @@ def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people
     public, *_ = different_people(1, [1.0], 0.0, 5)
     known = replace(PublicNgrams.of(public), learnt=True, on_one_core=True)
     at, total, ratios = 5, 10_000.0, []
-    noise = np.full(len(public), total * known.prior[at] / 8)  # eight deviations of noise: no chance
+    noise = np.full(
+        len(public), total * known.prior[at] / 8
+    )  # eight deviations of noise: no chance
     expected = np.where(np.arange(len(public)) == at, 1.0, total * known.prior)
     for seed in range(5):
         counts = expected + noise * np.random.default_rng(seed).standard_normal(len(public))
-        found = infer(Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known)
+        found = infer(
+            Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known
+        )
         ratios.append(found.theta[at] / known.prior[at])
     assert np.mean(ratios) < 0.25  # 0.16; drawn to all people with all other n-grams, it is 0.41
 
@@ -307,7 +351,9 @@ def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people
 def test_segments_that_have_nothing_in_common_are_hardly_worse_than_alone():
     public, counts, truth = different_people(20_000, [0.8, 0.2], 2.5, 5)
     found = release(counts, public, Posterior(), Budget(1.0, 1e-7), seed=6)
-    by_itself = release(alone(counts, 1, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=6)
+    by_itself = release(
+        alone(counts, 1, len(public)), public, Posterior(), Budget(1.0, 1e-7), seed=6
+    )
     assert kl(truth[1], found["s1"]) < 1.3 * kl(truth[1], by_itself)
 
 
@@ -336,10 +382,14 @@ def test_a_saved_release_is_read_back_and_each_folder_is_a_release_like_any_othe
     for name, one in found.items():
         assert back[name].probabilities.tolist() == one.probabilities.tolist()
         assert bg.Release.load(tmp_path / "out" / name).card == one.card
-    assert "country = s1; one budget for all people and each of 4 segments together" in str(back["s1"].card)
+    assert "country = s1; one budget for all people and each of 4 segments together" in str(
+        back["s1"].card
+    )
     with pytest.raises(KeyError, match="'s9' is none of all, s0"):
         back["s9"]
-    with pytest.raises(UsageError, match="holds a release for each segment; give one of them, such as"):
+    with pytest.raises(
+        UsageError, match="holds a release for each segment; give one of them, such as"
+    ):
         bg.Release.load(tmp_path / "out")
     with pytest.raises(UsageError, match="no release by segment"):
         SegmentedRelease.load(tmp_path / "out" / "all")
@@ -359,7 +409,11 @@ def test_a_release_of_a_segment_is_judged_by_its_own_people(made):
     public, counts, _, found = made
     own = counts.flat.totals.reshape(4, -1)
     assert totals_for(counts, found["s1"]).tolist() == own[1].tolist()
-    assert totals_for(counts, found.all).tolist() == own.sum(axis=0).tolist() == totals_for(counts).tolist()
+    assert (
+        totals_for(counts, found.all).tolist()
+        == own.sum(axis=0).tolist()
+        == totals_for(counts).tolist()
+    )
     assert kl_divergence(totals_for(counts, found["s0"]), found["s0"].probabilities) < 0.2
     with pytest.raises(UsageError, match="have other segments"):
         totals_for(replace(counts, segments=Segments("land", counts.segments.names)), found["s1"])
@@ -393,7 +447,14 @@ def test_a_release_that_fails_writes_nothing(tmp_path, monkeypatch, made):
 
 def test_progress_goes_up_to_the_end():
     told = []
-    release(by_segment(PEOPLE["few"]), vocabulary(), Posterior(), Budget(1.0, 1e-6), seed=1, on_progress=told.append)
+    release(
+        by_segment(PEOPLE["few"]),
+        vocabulary(),
+        Posterior(),
+        Budget(1.0, 1e-6),
+        seed=1,
+        on_progress=told.append,
+    )
     assert len(told) == 3
     assert told[-1] == 1
     assert all(first < second for first, second in pairwise(told))

@@ -7,7 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import replaying
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinfer import infer
 from bayesgram.mechanisms.base import Randomness, release
@@ -25,6 +24,7 @@ from bayesgram.releases.measurements import FILE
 from bayesgram.releases.provenance import DiscoveryClaim
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
+from helpers import replay_noise
 from mechanisms.test_replay import DATASETS, SIZE, counts, several, vocabulary
 
 BUDGET = Budget(0.5, 1e-6)
@@ -37,7 +37,9 @@ def first():
 
 @pytest.fixture(scope="module")
 def second(first):
-    return release(counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=2, previous=first)
+    return release(
+        counts("many", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=2, previous=first
+    )
 
 
 def test_the_same_is_asked_of_people_whatever_was_before(first, second):
@@ -58,14 +60,18 @@ def test_a_ledger_is_charged_the_same(tmp_path):
     for name, previous in (("alone", None), ("chained", proved)):
         book = Ledger.create(tmp_path / name, population="people", budget=Budget(50, 1e-3))
         where = tmp_path / f"{name}-out"
-        made = release(people, vocabulary(), Posterior(), BUDGET, ledger=book, previous=previous, output=where)
+        made = release(
+            people, vocabulary(), Posterior(), BUDGET, ledger=book, previous=previous, output=where
+        )
         assert made.card.ledger["entry"] == 1
         spends.append([entry.spend for entry in read_ledger(tmp_path / name).reservations])
     assert spends[0] == spends[1]
     assert len(spends[0]) == 1
 
 
-@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+@pytest.mark.parametrize(
+    "public", [vocabulary(), several()], ids=["one source", "sources and orders"]
+)
 def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
     """The release before is public: given it and the noisy answers, unrelated people give the same bytes."""
     before = release(counts("many", public), public, Posterior(), BUDGET, seed=1)
@@ -78,20 +84,30 @@ def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
             )
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
-    source = replaying.WrittenDown()
+    source = replay_noise.WrittenDown()
     given = released("many", source)
     for name in DATASETS:
-        assert released(name, replaying.GivenAgain(source.answers)) == given, name
+        assert released(name, replay_noise.GivenAgain(source.answers)) == given, name
 
 
 def test_chains_of_any_length_are_on_the_card(first, second, tmp_path):
     first.save(tmp_path / "week-1")
     chained = release(
-        counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=3, previous=tmp_path / "week-1"
+        counts("few", vocabulary()),
+        vocabulary(),
+        Posterior(),
+        BUDGET,
+        seed=3,
+        previous=tmp_path / "week-1",
     )
     chained.save(tmp_path / "week-2")
     third = release(
-        counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=4, previous=tmp_path / "week-2"
+        counts("few", vocabulary()),
+        vocabulary(),
+        Posterior(),
+        BUDGET,
+        seed=4,
+        previous=tmp_path / "week-2",
     )
     third.save(tmp_path / "week-3")
     card = Release.load(tmp_path / "week-3").card
@@ -101,13 +117,23 @@ def test_chains_of_any_length_are_on_the_card(first, second, tmp_path):
     ]
     sealed = json.loads((tmp_path / "week-2" / "card.json").read_text())["chain"]
     assert card.chain["links"][1]["hash"] == sealed["hash"]
-    assert "follows 2 releases, the last of them week-2. No bound holds for the 3 releases together" in str(card)
+    assert (
+        "follows 2 releases, the last of them week-2. No bound holds for the 3 releases together"
+        in str(card)
+    )
     assert second.card.chain["links"][0]["name"] == "a release"
 
 
 def week(**values):
     return Commitment(
-        **{"epsilon": 0.5, "delta": 1e-6, "guarantee": "PROVED", "seeded": False, "measured": "", **values}
+        **{
+            "epsilon": 0.5,
+            "delta": 1e-6,
+            "guarantee": "PROVED",
+            "seeded": False,
+            "measured": "",
+            **values,
+        }
     )
 
 
@@ -131,7 +157,9 @@ def test_discoveries_count_once_each():
     assert "the 2 releases and 2 discoveries have spent" in sentence
     assert "PROVED" not in sentence
     weak = DiscoveryClaim(0.5, 1e-6, "NONE")
-    assert together([week(), week(discoveries=(weak,))]).startswith("No bound holds for the 2 releases and 1 discovery")
+    assert together([week(), week(discoveries=(weak,))]).startswith(
+        "No bound holds for the 2 releases and 1 discovery"
+    )
 
 
 def test_every_sentence_about_a_chain_names_the_unit():
@@ -142,7 +170,9 @@ def test_every_sentence_about_a_chain_names_the_unit():
     promised = together([week(unit="a post", ledger=ledger)] * 2)
     assert "ε = 1, δ = 1e-06 (PROVED) for a post, whenever the curator stops" in promised
     mixed = DiscoveryClaim(0.5, 1e-6, "PROVED", unit="a week")
-    assert "is not known" in together([week(unit="a post"), week(unit="a post", discoveries=(mixed,))])
+    assert "is not known" in together(
+        [week(unit="a post"), week(unit="a post", discoveries=(mixed,))]
+    )
 
 
 LEDGER = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "delta": 1e-6}
@@ -154,10 +184,19 @@ LEDGER = {"population": "app", "ledger": "f" * 32, "entry": 1, "epsilon": 1.0, "
         [week(), week(ledger=LEDGER)],
         [week(ledger=LEDGER), week()],
         [week(ledger={**LEDGER, "ledger": "0" * 32}), week(ledger=LEDGER)],
-        [week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(DiscoveryClaim(0.1, 1e-8, "PROVED"),))],
+        [
+            week(ledger=LEDGER),
+            week(ledger=LEDGER, discoveries=(DiscoveryClaim(0.1, 1e-8, "PROVED"),)),
+        ],
         [week(ledger={"population": "app", "entry": 1})] * 2,
     ],
-    ids=["an earlier one", "the last one", "another ledger", "a discovery", "a card that does not say which"],
+    ids=[
+        "an earlier one",
+        "the last one",
+        "another ledger",
+        "a discovery",
+        "a card that does not say which",
+    ],
 )
 def test_a_ledger_is_promised_only_where_everything_was_charged_to_it(releases):
     assert together(releases).startswith("Not a promise: ")
@@ -166,7 +205,10 @@ def test_a_ledger_is_promised_only_where_everything_was_charged_to_it(releases):
 def test_a_discovery_on_the_same_ledger_is_within_its_budget():
     charged = DiscoveryClaim(0.1, 1e-8, "PROVED", ledger="f" * 32)
     sentence = together([week(ledger=LEDGER), week(ledger=LEDGER, discoveries=(charged,))])
-    assert "these 2 releases and 1 discovery included, stays within ε = 1, δ = 1e-06 (PROVED)" in sentence
+    assert (
+        "these 2 releases and 1 discovery included, stays within ε = 1, δ = 1e-06 (PROVED)"
+        in sentence
+    )
 
 
 def edited(folder, change):
@@ -179,7 +221,9 @@ CHANGES = {
     "a link is missing": lambda card: card["chain"]["links"].pop(0),
     "a link has another ε": lambda card: card["chain"]["links"][0].update(epsilon=0.01),
     "a link has another label": lambda card: card["chain"]["links"][1].update(guarantee="PROVED"),
-    "a link measured something else": lambda card: card["chain"]["links"][1].update(measured="0" * 64),
+    "a link measured something else": lambda card: card["chain"]["links"][1].update(
+        measured="0" * 64
+    ),
     "the order of links": lambda card: card["chain"]["links"].reverse(),
     "its own hash": lambda card: card["chain"].update(hash="0" * 64),
     "its own ε": lambda card: card.update(epsilon=0.4),
@@ -188,7 +232,9 @@ CHANGES = {
 
 @pytest.fixture(scope="module")
 def week_3(second, tmp_path_factory):
-    made = release(counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=5, previous=second)
+    made = release(
+        counts("few", vocabulary()), vocabulary(), Posterior(), BUDGET, seed=5, previous=second
+    )
     made.save(tmp_path_factory.mktemp("chain") / "week-3")
     return made
 
@@ -198,11 +244,16 @@ def test_a_chain_that_was_changed_is_refused(change, week_3, tmp_path):
     week_3.save(tmp_path / "week-3")
     assert Release.load(tmp_path / "week-3").card.chain == week_3.card.chain
     edited(tmp_path / "week-3", change)
-    with pytest.raises(BayesgramError, match="the chain on its card does not hold: a link was changed or is missing"):
+    with pytest.raises(
+        BayesgramError,
+        match="the chain on its card does not hold: a link was changed or is missing",
+    ):
         Release.load(tmp_path / "week-3")
 
 
-@pytest.mark.parametrize("value", [1, [], {}, {"links": [], "hash": ""}, {"links": [{}], "hash": ""}, {"links": 1}])
+@pytest.mark.parametrize(
+    "value", [1, [], {}, {"links": [], "hash": ""}, {"links": [{}], "hash": ""}, {"links": 1}]
+)
 def test_a_chain_that_is_none_is_damaged(value, week_3, tmp_path):
     week_3.save(tmp_path / "week-3")
     edited(tmp_path / "week-3", lambda card: card.update(chain=value))
@@ -225,7 +276,10 @@ def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path)
     (tmp_path / "without" / FILE).unlink()
     elsewhere = other([f"q{i} q q" for i in range(SIZE)])
     apart = release(counts("few", elsewhere), elsewhere, Posterior(), BUDGET, seed=1)
-    cased = replace(first, card=replace(first.card, vocabulary={**first.card.vocabulary, "tokenizer": "whitespace"}))
+    cased = replace(
+        first,
+        card=replace(first.card, vocabulary={**first.card.vocabulary, "tokenizer": "whitespace"}),
+    )
     for previous, message in [
         (laplace, "keeps no noisy measurements"),
         (tmp_path / "damaged", "the release is damaged"),
@@ -235,7 +289,15 @@ def test_bad_links_are_refused_before_anything_is_spent(first, week_3, tmp_path)
         (cased, "was made with the tokenizer 'whitespace'"),
     ]:
         with pytest.raises(BayesgramError, match=message):
-            release(people, public, Posterior(), BUDGET, ledger=book, previous=previous, output=tmp_path / "out")
+            release(
+                people,
+                public,
+                Posterior(),
+                BUDGET,
+                ledger=book,
+                previous=previous,
+                output=tmp_path / "out",
+            )
     with pytest.raises(UsageError, match="only posterior can follow another release"):
         release(people, public, Gaussian(), BUDGET, ledger=book, previous=first)
     assert not read_ledger(tmp_path / "app.ledger").reservations
@@ -245,7 +307,10 @@ def test_a_vocabulary_may_grow(first):
     """As it does by a discovery: what is new has this week's counts alone."""
     public = vocabulary()
     ngrams = pa.concat_arrays(
-        [public.ngrams[: SIZE - 10], pa.array([f"n{i} w1 w2" for i in range(10)], pa.large_string())]
+        [
+            public.ngrams[: SIZE - 10],
+            pa.array([f"n{i} w1 w2" for i in range(10)], pa.large_string()),
+        ]
     )
     grown = Vocabulary(ngrams, public.counts, 3, Tokenizer())
     made = release(counts("many", grown), grown, Posterior(), BUDGET, seed=7, previous=first)
@@ -271,10 +336,10 @@ def test_a_gaussian_release_can_be_followed():
 
 def test_a_chain_has_one_unit(first, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="people", budget=Budget(50, 1e-3))
-    told = (
-        r"^unit='a post': the release before counts in 'everything one user wrote in these data', and a chain has one"
-    )
+    told = r"^unit='a post': the release before counts in 'everything one user wrote in these data', and a chain has one"
     with pytest.raises(UsageError, match=told):
         people = counts("many", vocabulary())
-        release(people, vocabulary(), Posterior(), BUDGET, previous=first, unit="a post", ledger=ledger)
+        release(
+            people, vocabulary(), Posterior(), BUDGET, previous=first, unit="a post", ledger=ledger
+        )
     assert not read_ledger(tmp_path / "a.ledger").reservations

@@ -12,10 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import discovering
-import ledgers
-import replaying
-import starting
 from bayesgram.errors import UsageError
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.mechanisms import discovery
@@ -26,9 +22,10 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.candidates import Rounds
 from bayesgram.private.clipping import UNITS
-from discovering import BUDGET, MANY, PUBLIC, measured, mechanism, people
-from exploring import examples
-from recording import RecordingNoise
+from helpers import discovery_data, fork_server, ledger_files, replay_noise
+from helpers.discovery_data import BUDGET, MANY, PUBLIC, measured, mechanism, people
+from helpers.hypothesis_profiles import examples
+from helpers.recording_noise import RecordingNoise
 
 ROUNDS = [1, 2, 10]
 
@@ -101,7 +98,9 @@ def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
     """Exact sums are far above T for all, and noise leaves one of them there, by one unit, and one at the level."""
     the_mechanism = mechanism(rounds, orders=[1])
     level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
-    said = people(500, "zog") + people(500, "blip", name="other") + people(500, "fizz", name="third")
+    said = (
+        people(500, "zog") + people(500, "blip", name="other") + people(500, "fizz", name="third")
+    )
 
     def answer(values):
         first = np.array([level + 1, level, -(1 << 50)])
@@ -141,7 +140,9 @@ def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_
 
 @examples(60)
 @given(st.integers(0, 2**32), st.floats(0.05, 0.95), st.floats(2, 60))
-def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_weight(seed, part, level):
+def test_what_becomes_of_a_candidate_follows_from_its_own_noisy_sum_and_public_weight(
+    seed, part, level
+):
     rng, course = np.random.default_rng(seed), RoundSchedule(4.7, level)
     mean, public = rng.normal(0, 20, 40), rng.uniform(-7, 0.7, 40).astype(np.float32)
     logs, stays = course.plan_round(mean, part, public)
@@ -186,14 +187,19 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
     public = np.log(given_weights[0]).astype(np.float32)
     for (mean, part), weights in zip(told, given_weights[1:], strict=True):
         logs, top_candidates = plan_round(
-            RoundSchedule(the_mechanism.threshold.multiplier, the_mechanism.threshold.level), mean, part, public
+            RoundSchedule(the_mechanism.threshold.multiplier, the_mechanism.threshold.level),
+            mean,
+            part,
+            public,
         )
         assert weights == pytest.approx(np.where(top_candidates, np.exp(logs), 0.0), rel=1e-5)
 
 
 @examples(15)
 @given(st.integers(0, 2**32), st.integers(2, 6), st.integers(0, 60))
-def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobody_else_at_all(seed, rounds, size):
+def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobody_else_at_all(
+    seed, rounds, size
+):
     """Neighbours are asked round by round, with the same answers: lists differ by eve's z in each."""
     rng = np.random.default_rng(seed)
     words = np.array(["zog", "blip", "fizz", "the", "red", "fish", "it", "very"])
@@ -204,14 +210,18 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
     sums = [{}, {}]
     for place, (rows, noise) in enumerate([(said + eve, whole), (said, without)]):
         with (
-            discovery.list_candidates(discovering.records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28) as lists,
+            discovery.list_candidates(
+                discovery_data.records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28
+            ) as lists,
             pytest.MonkeyPatch.context() as patch,
         ):
-            texts, _ = discovering.candidates_of(lists)
+            texts, _ = discovery_data.candidates_of(lists)
 
             def answer(values, *, scale, noise=noise, texts=texts):
                 noise.asked.append(values)
-                noisy = [int.from_bytes(text.encode()[:4], "big") % 7 * UNITS for text in texts]  # by the text alone
+                noisy = [
+                    int.from_bytes(text.encode()[:4], "big") % 7 * UNITS for text in texts
+                ]  # by the text alone
                 return np.array(noisy, np.int64)
 
             noise.discrete_gaussian = answer
@@ -241,7 +251,10 @@ def staying(_course, mean, _part, public):
 UNRELATED = {
     "many": people(300, "people like zog", "it swims very zog"),
     "one each": [("ann", "people like zog"), ("bob", "it swims very zog")],
-    "the other way round": [("x", "it swims very zog. people like zog"), *people(7, "it swims very zog", name="y")],
+    "the other way round": [
+        ("x", "it swims very zog. people like zog"),
+        *people(7, "it swims very zog", name="y"),
+    ],
 }
 
 
@@ -249,13 +262,17 @@ def saved(source, said, folder, rounds, **options):
     """All bytes of a discovery whose noise comes from this source."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
-        discover(discovering.table(said), discovering.vocabulary(), Budget(8.0, 1e-6), rounds=rounds, **options).save(
-            folder
-        )
+        discover(
+            discovery_data.table(said),
+            discovery_data.vocabulary(),
+            Budget(8.0, 1e-6),
+            rounds=rounds,
+            **options,
+        ).save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-class Loud(replaying.WrittenDown):
+class Loud(replay_noise.WrittenDown):
     """Answers that have nothing to do with the data, some of them above any level."""
 
     def discrete_gaussian(self, values, *, scale):
@@ -270,7 +287,9 @@ def test_the_same_answers_give_the_same_discovery_of_unrelated_people(tmp_path):
     first = saved(source, UNRELATED["many"], tmp_path / "first", 4)
     assert set(first) == {"card.json", "ngrams.parquet", "vocab.parquet"}
     for name, said in UNRELATED.items():
-        assert saved(replaying.GivenAgain(source.answers), said, tmp_path / name, 4) == first, name
+        assert saved(replay_noise.GivenAgain(source.answers), said, tmp_path / name, 4) == first, (
+            name
+        )
     other = saved(Loud(), UNRELATED["many"], tmp_path / "again", 4, max_new=1)
     assert other["ngrams.parquet"] != first["ngrams.parquet"]
 
@@ -292,7 +311,9 @@ class ByText(NoiseSource):
         raise NotImplementedError
 
 
-def test_so_do_those_of_what_is_published_whatever_else_people_wrote(tmp_path, monkeypatch, capsys, caplog):
+def test_so_do_those_of_what_is_published_whatever_else_people_wrote(
+    tmp_path, monkeypatch, capsys, caplog
+):
     """In one round: candidates that did not pass, and how many there were, leave no trace, in files or words."""
     added_up = discovery.sum_candidates
     noise = ByText({"zog": 90, "like zog": 70})
@@ -303,7 +324,10 @@ def test_so_do_those_of_what_is_published_whatever_else_people_wrote(tmp_path, m
         return found
 
     monkeypatch.setattr(discovery, "sum_candidates", noting)
-    few, many = people(9, "like zog"), people(70, "like zog") + people(20, "blip fizz. the wham", name="other")
+    few, many = (
+        people(9, "like zog"),
+        people(70, "like zog") + people(20, "blip fizz. the wham", name="other"),
+    )
     first = saved(noise, few, tmp_path / "few", 1)
     asked = len(noise.texts)
     assert saved(noise, many, tmp_path / "many", 1) == first
@@ -350,14 +374,24 @@ def test_so_do_those_of_several_rounds_whatever_else_people_wrote(
 
 
 def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
-    ngrams = pa.array(["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string())
-    assert of_known_words(ngrams, discovering.vocabulary()).tolist() == [True, True, False, True, False]
+    ngrams = pa.array(
+        ["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string()
+    )
+    assert of_known_words(ngrams, discovery_data.vocabulary()).tolist() == [
+        True,
+        True,
+        False,
+        True,
+        False,
+    ]
     weights = np.arange(len(ngrams), 0.0, -1)
     closed = mechanism(2).found(ngrams, weights, PUBLIC, seeded=True)
     opened = mechanism(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
     assert closed.ngrams.to_pylist() == ["zog", "zog fish", "the red zog"]
     assert len(opened) == 5
-    assert mechanism(2, open=True, max_new=2).found(ngrams, weights, PUBLIC, seeded=True).ngrams.to_pylist() == [
+    assert mechanism(2, open=True, max_new=2).found(
+        ngrams, weights, PUBLIC, seeded=True
+    ).ngrams.to_pylist() == [
         "zog",
         "zog fish",
     ]
@@ -366,21 +400,34 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
 def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     with pytest.raises(UsageError, match="a seeded discovery is not private"):
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, seed=1, ledger=ledger)
+        discover(
+            discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, seed=1, ledger=ledger
+        )
     assert ledger.read().last_number == 0
-    found = discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, seed=1, rounds=2)
+    found = discover(
+        discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, seed=1, rounds=2
+    )
     assert found.card.guarantee.name == "NONE"
     (claim,) = found.vocabulary.origins.claims
     assert claim.guarantee == "NONE"  # also where the vocabulary is used
 
 
 @pytest.mark.parametrize("rounds", [1, 10])
-def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or_spent(rounds, tmp_path):
+def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or_spent(
+    rounds, tmp_path
+):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 0.5))
     with pytest.raises(
-        UsageError, match=r"^epsilon=0\.001: a discovery with delta=0\.001 needs an epsilon above 2·delta"
+        UsageError,
+        match=r"^epsilon=0\.001: a discovery with delta=0\.001 needs an epsilon above 2·delta",
     ):
-        discover(tmp_path / "not there", discovering.vocabulary(), Budget(1e-3, 1e-3), rounds=rounds, ledger=ledger)
+        discover(
+            tmp_path / "not there",
+            discovery_data.vocabulary(),
+            Budget(1e-3, 1e-3),
+            rounds=rounds,
+            ledger=ledger,
+        )
     assert ledger.read().last_number == 0
 
 
@@ -391,17 +438,39 @@ def test_what_many_write_is_found_and_what_one_writes_never_is():
     said = [*people(600, "people like zog"), ("eve", "eves own secret. " * 400)]
     for rounds in (1, 4):
         for _ in range(3):
-            found = discover(discovering.table(said), discovering.vocabulary(), BUDGET, rounds=rounds, open=True)
+            found = discover(
+                discovery_data.table(said),
+                discovery_data.vocabulary(),
+                BUDGET,
+                rounds=rounds,
+                open=True,
+            )
             assert "zog" in found.ngrams.to_pylist()
-            assert not any("eves" in ngram or "secret" in ngram for ngram in found.ngrams.to_pylist())
+            assert not any(
+                "eves" in ngram or "secret" in ngram for ngram in found.ngrams.to_pylist()
+            )
             assert found.card.guarantee.name == "PROVED"
 
 
 def test_fewer_people_than_at_least_don_t_come_out():
     said = people(300, "zog")
     chosen = {"orders": [1], "rounds": 2}
-    assert len(discover(discovering.table(said), discovering.vocabulary(), BUDGET, **chosen)) == 1
-    assert len(discover(discovering.table(said), discovering.vocabulary(), BUDGET, at_least=400, **chosen)) == 0
+    assert (
+        len(discover(discovery_data.table(said), discovery_data.vocabulary(), BUDGET, **chosen))
+        == 1
+    )
+    assert (
+        len(
+            discover(
+                discovery_data.table(said),
+                discovery_data.vocabulary(),
+                BUDGET,
+                at_least=400,
+                **chosen,
+            )
+        )
+        == 0
+    )
     assert mechanism(2, at_least=400).threshold.level == 399.0
 
 
@@ -410,7 +479,9 @@ def test_noise_of_a_round_is_as_large_as_it_says():
     the_mechanism = mechanism(4, orders=[1])
     said = [(f"user {i}", f"zog{i}") for i in range(1500)]
     with (
-        discovery.list_candidates(discovering.records(said), PUBLIC, [1], MOST, memory=1 << 28) as lists,
+        discovery.list_candidates(
+            discovery_data.records(said), PUBLIC, [1], MOST, memory=1 << 28
+        ) as lists,
         pytest.MonkeyPatch.context() as patch,
     ):
         patch.setattr(RoundSchedule, "plan_round", staying)
@@ -423,9 +494,27 @@ def test_noise_of_a_round_is_as_large_as_it_says():
 
 
 def run(mode, transcript, folder, *options):
-    command = ["discover", "text.parquet", "--vocab", "vocab.parquet", "--epsilon", "8", "--delta", "1e-6"]
-    done = starting.run(
-        replaying.__file__, mode, transcript, *command, "--ledger", "app.ledger", "-o", "out", *options, cwd=folder
+    command = [
+        "discover",
+        "text.parquet",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-6",
+    ]
+    done = fork_server.run(
+        replay_noise.__file__,
+        mode,
+        transcript,
+        *command,
+        "--ledger",
+        "app.ledger",
+        "-o",
+        "out",
+        *options,
+        cwd=folder,
     )
     assert "Traceback" not in done.stderr, done.stderr
     told = re.sub(
@@ -437,16 +526,21 @@ def run(mode, transcript, folder, *options):
 
 def prepared(folder, said):
     folder.mkdir()
-    discovering.vocabulary().save(folder / "vocab.parquet")
-    pq.write_table(discovering.table(said), folder / "text.parquet")
-    ledgers.same_ledger(folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6))
+    discovery_data.vocabulary().save(folder / "vocab.parquet")
+    pq.write_table(discovery_data.table(said), folder / "text.parquet")
+    ledger_files.same_ledger(folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6))
     return folder
 
 
 @pytest.mark.parametrize("options", [["--rounds", "3"], ["--json", "--open"]], ids=" ".join)
 def test_so_does_the_command_line_of_a_discovery(options, tmp_path):
     transcript = tmp_path / "answers"
-    recorded = run("record", transcript, prepared(tmp_path / "recorded", UNRELATED["many"]), *options)
+    recorded = run(
+        "record", transcript, prepared(tmp_path / "recorded", UNRELATED["many"]), *options
+    )
     assert recorded[0] == 0, recorded[2]
     for name in list(UNRELATED)[1:]:
-        assert run("replay", transcript, prepared(tmp_path / name, UNRELATED[name]), *options) == recorded, name
+        assert (
+            run("replay", transcript, prepared(tmp_path / name, UNRELATED[name]), *options)
+            == recorded
+        ), name

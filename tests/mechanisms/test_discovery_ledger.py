@@ -2,7 +2,6 @@
 
 import pytest
 
-import discovering
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.discovery import Settings, discover
@@ -13,7 +12,8 @@ from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.public.discovered_ngrams import Discovery
-from discovering import BUDGET, MANY, people
+from helpers import discovery_data
+from helpers.discovery_data import BUDGET, MANY, people
 
 
 class Watching(ExactNoise):
@@ -34,15 +34,21 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     out = tmp_path / "out"
     found = discover(
-        discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger, output=out
+        discovery_data.table(MANY),
+        discovery_data.vocabulary(),
+        BUDGET,
+        rounds=rounds,
+        ledger=ledger,
+        output=out,
     )
     told = {"population": "p", "ledger": ledger.identity, "entry": 1}
     assert found.card.ledger == {**told, "epsilon": BUDGET.epsilon, "delta": BUDGET.delta}
     assert Discovery.load(out).card == found.card
     assert found.vocabulary.origins.claims[-1].ledger == ledger.identity
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    left = Settings.of(discovering.vocabulary(), rounds=rounds).calibrated(
-        BUDGET, Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery()
+    left = Settings.of(discovery_data.vocabulary(), rounds=rounds).calibrated(
+        BUDGET,
+        Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery(),
     )
     assert noise.seen == [[left.spend]] * rounds
     assert left.spend.failure > 0
@@ -53,7 +59,14 @@ def test_another_discovery_has_what_is_left_and_no_more(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     for name in ("first", "second"):
         budget, out = Budget(0.6, 5e-8), tmp_path / name
-        discover(discovering.table(MANY), discovering.vocabulary(), budget, rounds=2, ledger=ledger, output=out)
+        discover(
+            discovery_data.table(MANY),
+            discovery_data.vocabulary(),
+            budget,
+            rounds=2,
+            ledger=ledger,
+            output=out,
+        )
     assert fits(ledger.read().spends, BUDGET)
     assert len(ledger.read().spends) == 2
 
@@ -67,7 +80,14 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
     monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
     with pytest.raises(BayesgramError, match="no noise today") as error:
         out = tmp_path / "out"
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=2, ledger=ledger, output=out)
+        discover(
+            discovery_data.table(MANY),
+            discovery_data.vocabulary(),
+            BUDGET,
+            rounds=2,
+            ledger=ledger,
+            output=out,
+        )
     assert not out.exists()
     assert "stays spent" in str(error.value.__notes__)
     assert [entry.published for entry in ledger.read().reservations] == [False]
@@ -79,7 +99,13 @@ def test_a_discovery_that_can_t_be_read_spends_nothing(rounds, tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1, but no more")
     with pytest.raises(BayesgramError):
-        discover(tmp_path / "broken.parquet", discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger)
+        discover(
+            tmp_path / "broken.parquet",
+            discovery_data.vocabulary(),
+            BUDGET,
+            rounds=rounds,
+            ledger=ledger,
+        )
     assert ledger.read().last_number == 0
 
 
@@ -90,41 +116,69 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     with pytest.raises(BayesgramError):
         out = tmp_path / "out"
-        discover(discovering.table(MANY), discovering.vocabulary(), Budget(0.1, 1e-8), ledger=ledger, output=out)
+        discover(
+            discovery_data.table(MANY),
+            discovery_data.vocabulary(),
+            Budget(0.1, 1e-8),
+            ledger=ledger,
+            output=out,
+        )
     assert noise.seen == []
     assert ledger.read().last_number == 1
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-@pytest.mark.parametrize(("unit", "noted"), [(None, THESE_DATA), ("a user's week", "a user's week")])
+@pytest.mark.parametrize(
+    ("unit", "noted"), [(None, THESE_DATA), ("a user's week", "a user's week")]
+)
 def test_an_entry_says_for_which_unit_it_is(rounds, unit, noted, tmp_path):
     """So that what is charged for another unit later is refused: (ε, δ) of both don't add up."""
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     half = Budget(BUDGET.epsilon / 2, BUDGET.delta / 2)
     options = {"rounds": rounds, "ledger": ledger}
     found = discover(
-        discovering.table(MANY), discovering.vocabulary(), half, unit=unit, **options, output=tmp_path / "a"
+        discovery_data.table(MANY),
+        discovery_data.vocabulary(),
+        half,
+        unit=unit,
+        **options,
+        output=tmp_path / "a",
     )
     assert [entry.unit for entry in ledger.read().reservations] == [noted]
     assert ledger.read().unit == noted
     assert found.card.unit == unit
     with pytest.raises(UsageError, match="unit"):
         other = tmp_path / "b"
-        discover(discovering.table(MANY), discovering.vocabulary(), half, unit="a post", **options, output=other)
+        discover(
+            discovery_data.table(MANY),
+            discovery_data.vocabulary(),
+            half,
+            unit="a post",
+            **options,
+            output=other,
+        )
     assert len(ledger.read().reservations) == 1
 
 
 @pytest.mark.parametrize("rounds", [1, 3])
 @pytest.mark.parametrize("memory", [1, 1 << 28])
 @pytest.mark.parametrize("text", ["the red fish", "", ". . ."])
-def test_where_nobody_has_a_candidate_nothing_is_found_and_the_price_is_the_same(text, memory, rounds, tmp_path):
+def test_where_nobody_has_a_candidate_nothing_is_found_and_the_price_is_the_same(
+    text, memory, rounds, tmp_path
+):
     """Whether anybody wrote anything new is what a discovery must not tell: not by an error, either."""
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     said, options = people(30, text), {"rounds": rounds, "memory": memory, "ledger": ledger}
-    found = discover(discovering.table(said), discovering.vocabulary(), BUDGET, **options, output=tmp_path / "a")
+    found = discover(
+        discovery_data.table(said),
+        discovery_data.vocabulary(),
+        BUDGET,
+        **options,
+        output=tmp_path / "a",
+    )
     assert (len(found), found.card.guarantee.name) == (0, "PROVED")
-    assert found.vocabulary.ngrams.to_pylist() == discovering.vocabulary().ngrams.to_pylist()
+    assert found.vocabulary.ngrams.to_pylist() == discovery_data.vocabulary().ngrams.to_pylist()
     other = Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET)
     options |= {"ledger": other, "output": tmp_path / "b"}
-    discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, **options)
+    discover(discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, **options)
     assert ledger.read().spends == other.read().spends

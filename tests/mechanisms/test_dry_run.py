@@ -8,8 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import commands
-import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.dry_run import dry_run
@@ -23,6 +21,7 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
+from helpers import commands, reference_paper
 
 SIZE = 30
 SECRET = "xyzzy"
@@ -39,7 +38,7 @@ def vocabulary():
 
 
 def counts(name):
-    return reference.user_counts(DATASETS[name], fingerprint=vocabulary().fingerprint)
+    return reference_paper.user_counts(DATASETS[name], fingerprint=vocabulary().fingerprint)
 
 
 @pytest.fixture
@@ -52,12 +51,36 @@ def work(tmp_path):
         save_counts(counts(name), vocabulary(), folder / "counts")
         Ledger.create(folder / "a.ledger", population="p", budget=Budget(1, 1e-6))
         users = [f"{SECRET}-{n}" for n in range(len(people))]
-        pq.write_table(pa.table({"user": users, "text": ["w1 w8"] * len(users)}), folder / "text.parquet")
+        pq.write_table(
+            pa.table({"user": users, "text": ["w1 w8"] * len(users)}), folder / "text.parquet"
+        )
     return tmp_path
 
 
-RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.2, "--delta", 1e-6, "-o", "out", "--dry-run")
-DISCOVER = ("discover", "text.parquet", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "out", "--dry-run")
+RELEASE = (
+    "release",
+    "counts",
+    "--vocab",
+    "vocab.parquet",
+    "--epsilon",
+    0.2,
+    "--delta",
+    1e-6,
+    "-o",
+    "out",
+    "--dry-run",
+)
+DISCOVER = (
+    "discover",
+    "text.parquet",
+    "--vocab",
+    "vocab.parquet",
+    "--epsilon",
+    1,
+    "-o",
+    "out",
+    "--dry-run",
+)
 COMMANDS = {
     "release": (*RELEASE, "--ledger", "a.ledger", "--unit", "a post", "--expected-users", 500),
     "as JSON": (*RELEASE, "--json"),
@@ -69,7 +92,9 @@ COMMANDS = {
 
 def unchanged(folder):
     """All bytes of a folder."""
-    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -81,7 +106,10 @@ def test_a_dry_run_says_the_same_of_unrelated_people_and_leaves_everything_as_it
         assert done.returncode == 0, done.stderr
         assert unchanged(work / name) == before
         assert SECRET not in done.stdout + done.stderr
-        said[name] = done.stdout, re.sub(r".*\d:\d\d:\d\d *\n?", "", done.stderr)  # without how long it took
+        said[name] = (
+            done.stdout,
+            re.sub(r".*\d:\d\d:\d\d *\n?", "", done.stderr),
+        )  # without how long it took
     assert len(set(said.values())) == 1
 
 
@@ -113,12 +141,17 @@ def test_what_would_be_charged_is_what_a_release_is_charged(work):
     assert contents.left_gaussian() == told["ledger"]["left_then_gaussian_epsilon"]
     assert (entry.unit, contents.unit) == ("a post", "a post")
     card = json.loads((work / "many" / "out" / "card.json").read_text())
-    assert (card["unit"], card["protects"]) == ("a post", "a post (neighbours: add or remove one unit)")
+    assert (card["unit"], card["protects"]) == (
+        "a post",
+        "a post (neighbours: add or remove one unit)",
+    )
     assert card["assumes"][0] == "one user id is one unit: a post"
     assert "for one unit: a post" in card["person"]
     shown = commands.succeed("ledger", "show", "a.ledger", cwd=work / "many")
     assert "for one unit: a post" in shown
-    other = commands.refused(*RELEASE[:-3], "-o", "other", "--ledger", "a.ledger", cwd=work / "many")
+    other = commands.refused(
+        *RELEASE[:-3], "-o", "other", "--ledger", "a.ledger", cwd=work / "many"
+    )
     assert "counts in another unit, 'a post'" in other
     assert len(Ledger.open(work / "many" / "a.ledger").read().reservations) == 1
 
@@ -137,10 +170,14 @@ def test_what_would_be_charged_is_what_a_release_is_charged(work):
         (Gaussian(), Budget(0.1, 1e-6), {"seed": -1}),
     ],
 )
-def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(mechanism, budget, more, tmp_path):
+def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(
+    mechanism, budget, more, tmp_path
+):
     more = {**more}
     if more.get("ledger"):
-        more["ledger"] = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1, 1e-6))
+        more["ledger"] = Ledger.create(
+            tmp_path / "a.ledger", population="p", budget=Budget(1, 1e-6)
+        )
     told = []
     for run, where in ((dry_run, {}), (base.release, {"output": tmp_path / "out"})):
         with pytest.raises(BayesgramError) as error:
@@ -150,6 +187,6 @@ def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(mechanism, b
 
 
 def test_counts_of_another_vocabulary_are_refused():
-    other = reference.user_counts(DATASETS["many"], fingerprint="0" * 64)
+    other = reference_paper.user_counts(DATASETS["many"], fingerprint="0" * 64)
     with pytest.raises(UsageError, match="vocabulary"):
         dry_run(other, vocabulary(), Posterior(), Budget(1, 1e-6))

@@ -10,9 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.demo.population import Population
 from bayesgram.errors import UsageError
 from bayesgram.inference.design import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
 from bayesgram.mechanisms.base import Randomness
@@ -27,10 +25,12 @@ from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
 from bayesgram.private.norm_histogram import USER_UNITS
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
+from bayesgram.synthetic.population import Population
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from recording import CHOICES, Answering, asked_by, choosing, measured_by
-from strategies import matrices
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
+from helpers.recording_noise import CHOICES, Answering, asked_by, choosing, measured_by
+from helpers.strategies import matrices
 
 
 def bigrams(size):
@@ -40,7 +40,7 @@ def bigrams(size):
 
 def without(matrix, user):
     names = [f"u{i}" for i in range(len(matrix)) if i != user]
-    return reference.user_counts(np.delete(matrix, user, axis=0), names)
+    return reference_paper.user_counts(np.delete(matrix, user, axis=0), names)
 
 
 def coordinates_of(vocabulary):
@@ -48,8 +48,18 @@ def coordinates_of(vocabulary):
     longest = vocabulary.parts[-1][1]
     words = longest.words[1]
     lost = min(words, MOST_LOST_WORDS) + 1
-    amounts = 2 * (NORM_EDGES.size + 1) + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0) + 16 * 8
-    return len(vocabulary) + (words if longest.order > 1 else 0) + len(vocabulary.parts) + lost + amounts
+    amounts = (
+        2 * (NORM_EDGES.size + 1)
+        + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
+        + 16 * 8
+    )
+    return (
+        len(vocabulary)
+        + (words if longest.order > 1 else 0)
+        + len(vocabulary.parts)
+        + lost
+        + amounts
+    )
 
 
 def whole_of(vocabulary, budget):
@@ -59,9 +69,18 @@ def whole_of(vocabulary, budget):
 @examples(60)
 @given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.floats(0.3, 30))
 def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm):
-    vocabulary, mechanism, budget = bigrams(matrix.shape[1]), Posterior(clip_norm), Budget(0.3, 1e-6)
-    [(law, whole, scale)], _, details = measured_by(mechanism, reference.user_counts(matrix), vocabulary, budget)
-    assert (law, scale) == ("gaussian", whole_of(vocabulary, budget).part(1.0) * UNITS)  # once, for all of it
+    vocabulary, mechanism, budget = (
+        bigrams(matrix.shape[1]),
+        Posterior(clip_norm),
+        Budget(0.3, 1e-6),
+    )
+    [(law, whole, scale)], _, details = measured_by(
+        mechanism, reference_paper.user_counts(matrix), vocabulary, budget
+    )
+    assert (law, scale) == (
+        "gaussian",
+        whole_of(vocabulary, budget).part(1.0) * UNITS,
+    )  # once, for all of it
     assert details["clip_norm_used"] == clip_norm
     for user in range(len(matrix)):
         [(_, less, same)], _, _ = measured_by(mechanism, without(matrix, user), vocabulary, budget)
@@ -76,16 +95,25 @@ def mixed_orders():
     return Vocabulary(pa.array(MIXED, pa.large_string()), np.arange(7, 0, -1), 3, Tokenizer())
 
 
-vocabularies = st.sampled_from([mixed_orders(), bigrams(7), reference.vocabulary(range(7, 0, -1))])
+vocabularies = st.sampled_from(
+    [mixed_orders(), bigrams(7), reference_paper.vocabulary(range(7, 0, -1))]
+)
 budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 
 
 @examples(60)
-@given(vocabularies, st.sampled_from([None, *CHOICES.values()]), budgets, matrices(users=(0, 4), ngrams=(7, 7)))
+@given(
+    vocabularies,
+    st.sampled_from([None, *CHOICES.values()]),
+    budgets,
+    matrices(users=(0, 4), ngrams=(7, 7)),
+)
 def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix):
     """Exactly, in fractions, on every path; and hardly anything is left over."""
     with choosing(choice):
-        asked, _, details = measured_by(Posterior(), reference.user_counts(matrix), vocabulary, budget)
+        asked, _, details = measured_by(
+            Posterior(), reference_paper.user_counts(matrix), vocabulary, budget
+        )
     assert [law for law, _, _ in asked] == ["gaussian"] * len(asked)
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in asked]
@@ -93,20 +121,26 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
     assert float(shares[0]) == pytest.approx(AMOUNT_SHARE)
     if choice is not None:
         assert len(asked) == (3 if choice.lost_share else 2)
-        assert [float(share) for share in shares[1:-1]] == pytest.approx([choice.lost_share] * bool(choice.lost_share))
+        assert [float(share) for share in shares[1:-1]] == pytest.approx(
+            [choice.lost_share] * bool(choice.lost_share)
+        )
     assert sum(values.size for _, values, _ in asked) <= coordinates_of(vocabulary)
     assert ("lost_multiplier" in details) == (len(asked) == 3)
 
 
-hostile_numbers = st.one_of(st.integers(-(2**62), 2**62), st.sampled_from([-UNITS, 0, UNITS, 1000 * UNITS, 2**62]))
+hostile_numbers = st.one_of(
+    st.integers(-(2**62), 2**62), st.sampled_from([-UNITS, 0, UNITS, 1000 * UNITS, 2**62])
+)
 
 
 @examples(100)
 @given(vocabularies, budgets, st.lists(hostile_numbers, min_size=1, max_size=80))
-def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(vocabulary, budget, numbers):
+def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(
+    vocabulary, budget, numbers
+):
     """Noise can say anything: the choice is one that can be made, for no more than is left."""
     noise = Answering(lambda size: np.resize(np.array(numbers, np.int64), size))
-    counts = reference.user_counts(np.ones((2, 7), np.int64))
+    counts = reference_paper.user_counts(np.ones((2, 7), np.int64))
     _, details = Posterior().measure(counts, vocabulary, budget, Randomness(noise, 1))
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in noise.asked]
@@ -115,13 +149,22 @@ def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(vocabu
 
 
 @examples(60)
-@given(vocabularies, st.sampled_from(sorted(CHOICES)), matrices(users=(1, 4), ngrams=(7, 7), largest=50))
+@given(
+    vocabularies,
+    st.sampled_from(sorted(CHOICES)),
+    matrices(users=(1, 4), ngrams=(7, 7), largest=50),
+)
 def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matrix):
     """Amounts, lost words and counts, whichever way the mechanism goes on; and the scales do not move."""
     budget = Budget(0.3, 1e-6)
     with choosing(CHOICES[name]):
-        asked, _, _ = measured_by(Posterior(), reference.user_counts(matrix), vocabulary, budget)
-        others = [measured_by(Posterior(), without(matrix, user), vocabulary, budget)[0] for user in range(len(matrix))]
+        asked, _, _ = measured_by(
+            Posterior(), reference_paper.user_counts(matrix), vocabulary, budget
+        )
+        others = [
+            measured_by(Posterior(), without(matrix, user), vocabulary, budget)[0]
+            for user in range(len(matrix))
+        ]
     assert asked[0][1][: NORM_EDGES.size + 1].sum() == len(matrix) * USER_UNITS
     for other in others:
         assert [scale for _, _, scale in other] == [scale for _, _, scale in asked]
@@ -133,7 +176,9 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
 def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = mixed_orders(), Posterior(clip_norm), Budget(0.3, 1e-6)
-    [(_, whole, scale)], theta, details = asked_by(mechanism, reference.user_counts(matrix), vocabulary, budget)
+    [(_, whole, scale)], theta, details = asked_by(
+        mechanism, reference_paper.user_counts(matrix), vocabulary, budget
+    )
     assert whole.size == 7 + 3 + 3  # the words of the trigrams, too, and the total of each order
     assert scale == whole_of(vocabulary, budget).part(1.0) * UNITS
     assert [theta[place].sum() for place, _ in vocabulary.parts] == pytest.approx([1, 1, 1])
@@ -146,22 +191,35 @@ def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, cl
 @examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50))
 def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrote(matrix):
-    _, measured, _ = measured_by(Posterior(1e4), reference.user_counts(matrix), mixed_orders(), Budget(1.0, 1e-6))
+    _, measured, _ = measured_by(
+        Posterior(1e4), reference_paper.user_counts(matrix), mixed_orders(), Budget(1.0, 1e-6)
+    )
     written = matrix.sum(axis=0)
     close = {"abs": 0.01 * len(matrix)}
     for (place, _), one in zip(mixed_orders().parts, measured, strict=True):
         assert one.counts == pytest.approx(written[place], **close)
         assert one.total == pytest.approx(written[place].sum(), **close)
         assert one.lost is None
-    assert measured[-1].word_counts == pytest.approx([written[5:].sum()] * 3, **close)  # each has every word once
+    assert measured[-1].word_counts == pytest.approx(
+        [written[5:].sum()] * 3, **close
+    )  # each has every word once
     assert measured[0].word_counts is measured[1].word_counts is None
 
 
 @examples(60)
-@given(vocabularies, matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.sampled_from([0.5, 2.0, 30.0]))
-def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(vocabulary, matrix, clip_norm):
+@given(
+    vocabularies,
+    matrices(users=(1, 4), ngrams=(7, 7), largest=50),
+    st.sampled_from([0.5, 2.0, 30.0]),
+)
+def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
+    vocabulary, matrix, clip_norm
+):
     """A norm of lost words that nobody reaches."""
-    counts, choice = reference.user_counts(matrix), Choice(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4)
+    counts, choice = (
+        reference_paper.user_counts(matrix),
+        Choice(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
+    )
     with choosing(choice):
         _, measured, _ = measured_by(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
     place, longest = vocabulary.parts[-1]
@@ -176,12 +234,16 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(vocab
 def test_noise_is_known_for_all_that_is_measured():
     """The standard deviations that inference is told, against answers with noise (5 standard errors of 300 runs)."""
     vocabulary, budget, matrix = mixed_orders(), Budget(1.0, 1e-6), np.arange(28).reshape(4, 7)
-    counts, runs = reference.user_counts(matrix), []
+    counts, runs = reference_paper.user_counts(matrix), []
     with choosing(CHOICES["lost words and counts"]):
         _, exact, _ = measured_by(Posterior(), counts, vocabulary, budget)
         for seed in range(300):
-            noisy, _ = Posterior().measure(counts, vocabulary, budget, Randomness(SeededNoise(seed), 1))
-            runs.append([numbers(each, exactly) for each, exactly in zip(noisy, exact, strict=True)])
+            noisy, _ = Posterior().measure(
+                counts, vocabulary, budget, Randomness(SeededNoise(seed), 1)
+            )
+            runs.append(
+                [numbers(each, exactly) for each, exactly in zip(noisy, exact, strict=True)]
+            )
     for z in np.moveaxis(np.array([np.concatenate(run) for run in runs]), 0, 1):
         assert abs(z.mean()) < 5 / math.sqrt(z.size)
         assert abs((z**2).mean() - 1) < 5 * math.sqrt(2 / z.size)
@@ -189,7 +251,10 @@ def test_noise_is_known_for_all_that_is_measured():
 
 def numbers(noisy, exact):
     """All deviations of one order, in standard deviations."""
-    pairs = [(noisy.counts - exact.counts, noisy.noise), ([noisy.total - exact.total], [noisy.total_noise])]
+    pairs = [
+        (noisy.counts - exact.counts, noisy.noise),
+        ([noisy.total - exact.total], [noisy.total_noise]),
+    ]
     if noisy.word_counts is not None:
         pairs.append((noisy.word_counts - exact.word_counts, noisy.word_noise))
     if noisy.lost is not None:
@@ -201,17 +266,20 @@ def numbers(noisy, exact):
 def test_weights_of_orders_and_words_share_the_norm():
     design = Design.of(mixed_orders())
     shape = np.split(design.ngrams.shape, [3, 5, 7])
-    priors = [part.prior for part in design.parts] + [design.parts[-1].per_word(design.parts[-1].prior) / 3]
+    priors = [part.prior for part in design.parts] + [
+        design.parts[-1].per_word(design.parts[-1].prior) / 3
+    ]
     weights = [1 / (s**2 * prior).sum() for s, prior in zip(shape, priors, strict=True)]
     assert weights == pytest.approx([0.99 * 2 / 14, 0.99 * 4 / 14, 0.99 * 8 / 14, 0.01])
 
 
 @pytest.mark.parametrize("mechanism", [Gaussian(), Laplace(), Paper()])
 def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
-    counts = reference.user_counts(np.ones((2, 7), np.int64))
+    counts = reference_paper.user_counts(np.ones((2, 7), np.int64))
     budget = Budget(1.0, 0.0 if isinstance(mechanism, Laplace) else 1e-6)
     with pytest.raises(
-        UsageError, match="needs a vocabulary of one order; make one with one `order`, or use posterior"
+        UsageError,
+        match="needs a vocabulary of one order; make one with one `order`, or use posterior",
     ):
         mechanism.release(counts, mixed_orders(), budget)
 
@@ -238,7 +306,7 @@ def test_the_total_of_each_order_is_one_more_coordinate():
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.of(reference.vocabulary([3, 2, 1]))
+    design = Design.of(reference_paper.vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
     assert design.coordinates(CHOICES["counts"]).shape.size == 4  # and the total
 
@@ -263,7 +331,9 @@ def test_clip_norms_follow_what_users_write():
     vocabulary, light = bigrams(500), np.random.default_rng(1).poisson(0.01, (3000, 500))
 
     def chosen(matrix, epsilon=1.0):
-        return measured_by(Posterior(), reference.user_counts(matrix), vocabulary, Budget(epsilon, 1e-6))[2]
+        return measured_by(
+            Posterior(), reference_paper.user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
+        )[2]
 
     usual, heavy = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
     assert usual < heavy
@@ -274,9 +344,11 @@ def test_clip_norms_follow_what_users_write():
 
 def test_the_card_says_how_noisy_a_number_of_users_is():
     """In users: a user adds their units to one bar."""
-    counts = reference.user_counts(np.ones((3, 500), np.int64))
+    counts = reference_paper.user_counts(np.ones((3, 500), np.int64))
     details = measured_by(Posterior(), counts, bigrams(500), Budget(1.0, 1e-6))[2]
-    assert details["users_noise"] == pytest.approx(details["amount_multiplier"] * UNITS / USER_UNITS)
+    assert details["users_noise"] == pytest.approx(
+        details["amount_multiplier"] * UNITS / USER_UNITS
+    )
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +375,9 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
     counts = replace(counts, counts=repeated.astype(np.int32))
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))
-    assert chosen < 1.1 * min(loss(counts, vocabulary, Posterior(norm)) for norm in (1.0, 2.0, 4.0, 8.0, 64.0, 256.0))
+    assert chosen < 1.1 * min(
+        loss(counts, vocabulary, Posterior(norm)) for norm in (1.0, 2.0, 4.0, 8.0, 64.0, 256.0)
+    )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
@@ -316,16 +390,24 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
     vocabulary = Vocabulary.from_public(list(people.public_text(60_000)), order=3, size=5_000)
     counts = count(list(people.messages()), vocabulary)
     release = Posterior().release(counts, vocabulary, Budget(epsilon, 1e-6), seed=2)
-    z = np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations  # before clipping
+    z = (
+        np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations
+    )  # before clipping
     for part in np.array_split(np.argsort(-release.probabilities), 5):
         assert (z[part] < 1).mean() > 0.55
         assert (z[part] < 2).mean() >= 0.95
-        assert 0.2 < np.sqrt((np.minimum(z[part], 5) ** 2).mean()) < 1.3  # neither too narrow nor far too wide
+        assert (
+            0.2 < np.sqrt((np.minimum(z[part], 5) ** 2).mean()) < 1.3
+        )  # neither too narrow nor far too wide
 
 
-@pytest.mark.parametrize("matrix", [np.zeros((0, 3), np.int64), np.array([[1, 0, 0]]), np.array([[2**31 - 1, 0, 1]])])
+@pytest.mark.parametrize(
+    "matrix", [np.zeros((0, 3), np.int64), np.array([[1, 0, 0]]), np.array([[2**31 - 1, 0, 1]])]
+)
 def test_nobody_somebody_and_a_user_with_two_billion_of_one_ngram(matrix):
-    release = Posterior().release(reference.user_counts(matrix), bigrams(3), Budget(0.5, 1e-6))
+    release = Posterior().release(
+        reference_paper.user_counts(matrix), bigrams(3), Budget(0.5, 1e-6)
+    )
     assert release.probabilities.sum() == pytest.approx(1)
     assert release.card.guarantee is Guarantee.PROVED
     assert release.deviations is not None
@@ -340,8 +422,10 @@ def test_bad_clip_norms():
 
 
 def test_unigrams_are_measured_once_and_not_again_as_words():
-    vocabulary = Vocabulary(pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer())
-    counts = reference.user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
+    vocabulary = Vocabulary(
+        pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
+    )
+    counts = reference_paper.user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
     assert Design.of(vocabulary).ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)

@@ -7,10 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-import ledgers
-import reference
-import replaying
-import starting
 from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Mechanism, Randomness, release
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -21,6 +17,7 @@ from bayesgram.private.counts_io import save_counts
 from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
+from helpers import fork_server, ledger_files, reference_paper, replay_noise
 
 SIZE = 60
 BUDGET = Budget(1.0, 1e-6)
@@ -39,8 +36,13 @@ def several():
     pairs = [f"w{i % 10} w{(3 * i + 1) % 10}" for i in range(20)]
     triples = [f"w{i % 10} w{(3 * i + 1) % 10} w{(7 * i + i // 10) % 10}" for i in range(SIZE - 30)]
     ngrams = pa.array([*words, *dict.fromkeys(pairs), *dict.fromkeys(triples)], pa.large_string())
-    ngrams = pa.concat_arrays([ngrams, pa.array([f"x{i} x x" for i in range(SIZE - len(ngrams))], pa.large_string())])
-    sources = [Source("wiki", 10_000 // np.arange(1, SIZE + 1)), Source("talk", 50 * np.arange(1, SIZE + 1))]
+    ngrams = pa.concat_arrays(
+        [ngrams, pa.array([f"x{i} x x" for i in range(SIZE - len(ngrams))], pa.large_string())]
+    )
+    sources = [
+        Source("wiki", 10_000 // np.arange(1, SIZE + 1)),
+        Source("talk", 50 * np.arange(1, SIZE + 1)),
+    ]
     return Vocabulary.of_sources(ngrams, sources, 3, Tokenizer())
 
 
@@ -63,14 +65,16 @@ def counts(name, public):
     matrix = DATASETS[name]
     kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
     names = [f"{name} {i}" for i in range(len(kept))]
-    return reference.user_counts(kept, names, fingerprint=public.fingerprint)
+    return reference_paper.user_counts(kept, names, fingerprint=public.fingerprint)
 
 
 def test_every_proved_mechanism_is_here():
     def below(kind):
         return {kind, *(each for child in kind.__subclasses__() for each in below(child))}
 
-    ours = {kind for kind in below(Mechanism) if kind.__module__.startswith("bayesgram.mechanisms.")}
+    ours = {
+        kind for kind in below(Mechanism) if kind.__module__.startswith("bayesgram.mechanisms.")
+    }
     proved = {kind for kind in ours if getattr(kind, "guarantee", None) is Guarantee.PROVED}
     assert {type(mechanism) for mechanism in PROVED} == proved
 
@@ -84,31 +88,39 @@ def released(mechanism, name, source, folder, public=None, budget=BUDGET):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-@pytest.mark.parametrize("mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}")
+@pytest.mark.parametrize(
+    "mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}"
+)
 def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, tmp_path):
-    source = replaying.WrittenDown()
+    source = replay_noise.WrittenDown()
     first = released(mechanism, "many", source, tmp_path / "first")
     measured = {"measured.parquet"} if mechanism.name in {"posterior", "gaussian"} else set()
     assert set(first) == {"card.json", "distribution.parquet"} | measured
     for name in DATASETS:
-        again = released(mechanism, name, replaying.GivenAgain(source.answers), tmp_path / name)
+        again = released(mechanism, name, replay_noise.GivenAgain(source.answers), tmp_path / name)
         assert again == first, name
 
 
-@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+@pytest.mark.parametrize(
+    "public", [vocabulary(), several()], ids=["one source", "sources and orders"]
+)
 def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch):
     """All that Λ and the other questions follow from, to the last bit, whoever was asked."""
     chosen_from, choose = [], posterior.best_choice
 
     def recorded(seen, longest, multiplier, first_words):
-        chosen_from.append([seen.users, seen.written, longest.prior, first_words.shares, np.array(multiplier)])
+        chosen_from.append(
+            [seen.users, seen.written, longest.prior, first_words.shares, np.array(multiplier)]
+        )
         return choose(seen, longest, multiplier, first_words)
 
     monkeypatch.setattr(posterior, "best_choice", recorded)
-    source = replaying.WrittenDown()
+    source = replay_noise.WrittenDown()
     released(Posterior(), "many", source, tmp_path / "first", public)
     for name in DATASETS:
-        released(Posterior(), name, replaying.GivenAgain(source.answers), tmp_path / name, public)
+        released(
+            Posterior(), name, replay_noise.GivenAgain(source.answers), tmp_path / name, public
+        )
     first, *others = chosen_from
     assert len(others) == len(DATASETS)
     for other in others:
@@ -119,31 +131,37 @@ def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch
 PATHS = {"lost words are asked": ("many", 20.0, 3), "lost words are not asked": ("few", 0.1, 2)}
 
 
-@pytest.mark.parametrize("public", [vocabulary(), several()], ids=["one source", "sources and orders"])
+@pytest.mark.parametrize(
+    "public", [vocabulary(), several()], ids=["one source", "sources and orders"]
+)
 @pytest.mark.parametrize("path", PATHS.values(), ids=PATHS)
 def test_so_do_all_answers_on_either_path(path, public, tmp_path):
     """Which questions are asked follows from noisy answers alone: people who would be asked others are asked these."""
     dataset, epsilon, questions = path
     budget, tries = Budget(epsilon, 1e-6), 0
-    source = replaying.WrittenDown()
+    source = replay_noise.WrittenDown()
     while len(source.answers) != questions:  # three of four tries are on this path
-        source, tries = replaying.WrittenDown(), tries + 1
+        source, tries = replay_noise.WrittenDown(), tries + 1
         assert tries < 20
         first = released(Posterior(), dataset, source, tmp_path / f"first {tries}", public, budget)
     assert ("lost_norm" in json.loads(first["card.json"])["details"]) == (questions == 3)
     for name in DATASETS:
-        given = replaying.GivenAgain(source.answers)
+        given = replay_noise.GivenAgain(source.answers)
         assert released(Posterior(), name, given, tmp_path / name, public, budget) == first, name
         assert not given.left
 
 
-@pytest.mark.parametrize("mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}")
+@pytest.mark.parametrize(
+    "mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}"
+)
 def test_other_answers_give_another_release(mechanism, tmp_path):
     """The comparison above can fail."""
-    first = released(mechanism, "many", replaying.WrittenDown(), tmp_path / "first")
-    second = released(mechanism, "many", replaying.WrittenDown(), tmp_path / "second")
+    first = released(mechanism, "many", replay_noise.WrittenDown(), tmp_path / "first")
+    second = released(mechanism, "many", replay_noise.WrittenDown(), tmp_path / "second")
     assert first["distribution.parquet"] != second["distribution.parquet"]
-    assert "measured.parquet" not in first or first["measured.parquet"] != second["measured.parquet"]
+    assert (
+        "measured.parquet" not in first or first["measured.parquet"] != second["measured.parquet"]
+    )
 
 
 # Through the command line: the release folder, what is printed, what is told on the way, and the exit code
@@ -163,8 +181,19 @@ def run(mode, transcript, folder, *options):
     """All that a person sees of a release."""
     delta = [] if "laplace" in " ".join(options) else ["--delta", "1e-6"]
     epsilon = [] if "--epsilon" in options else ["--epsilon", "1"]
-    command = ["release", "counts", "--vocab", "vocab.parquet", *epsilon, *delta, "--ledger", "app.ledger"]
-    done = starting.run(replaying.__file__, mode, transcript, *command, "-o", "out", *options, cwd=folder)
+    command = [
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        *epsilon,
+        *delta,
+        "--ledger",
+        "app.ledger",
+    ]
+    done = fork_server.run(
+        replay_noise.__file__, mode, transcript, *command, "-o", "out", *options, cwd=folder
+    )
     assert "Traceback" not in done.stderr, done.stderr
     told = re.sub(r"\d:\d\d:\d\d", "", done.stderr)  # the clock
     out = {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
@@ -175,7 +204,7 @@ def prepared(folder, name):
     folder.mkdir()
     vocabulary().save(folder / "vocab.parquet")
     save_counts(counts(name, vocabulary()), vocabulary(), folder / "counts")
-    ledgers.same_ledger(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
+    ledger_files.same_ledger(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
     return folder
 
 
@@ -184,6 +213,9 @@ def test_so_does_the_command_line(options, tmp_path):
     transcript = tmp_path / "answers"
     code, *_ = run("record", transcript, prepared(tmp_path / "recorded", "many"), *options)
     assert code == 0
-    seen = [run("replay", transcript, prepared(tmp_path / name, name), *options) for name in ("few", "nobody")]
+    seen = [
+        run("replay", transcript, prepared(tmp_path / name, name), *options)
+        for name in ("few", "nobody")
+    ]
     assert seen[0][0] == 0, seen[0][2]
     assert seen[0] == seen[1]

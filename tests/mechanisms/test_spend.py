@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.errors import BayesgramError
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -24,9 +23,10 @@ from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from recording import CHOICES, asked_by, choosing
-from strategies import matrices
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
+from helpers.recording_noise import CHOICES, asked_by, choosing
+from helpers.strategies import matrices
 
 SIZE = 6
 proved = st.one_of(
@@ -41,7 +41,11 @@ budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 
 def vocabulary(orders, sources=1):
     """Trigrams alone, or n-grams of three orders; in one source or in several."""
-    ngrams = ["w0", "w1", "w0 w1", "w1 w0", "w0 w1 w0", "w1 w1 w0"] if orders else [f"w{i} w0 w1" for i in range(SIZE)]
+    ngrams = (
+        ["w0", "w1", "w0 w1", "w1 w0", "w0 w1 w0", "w1 w1 w0"]
+        if orders
+        else [f"w{i} w0 w1" for i in range(SIZE)]
+    )
     text, counts = pa.array(ngrams, pa.large_string()), np.arange(SIZE, 0, -1)
     if sources == 1:
         return Vocabulary(text, counts, 3, Tokenizer())
@@ -53,10 +57,18 @@ def moved_in_l1(mechanism, public):
     """How far one user moves what is noised, in L1: the heaviest users that can be, one for each n-gram and mixture."""
     most = mechanism.max_total
     rows = [np.eye(SIZE, dtype=np.int64)[i] * most for i in range(SIZE)]
-    rows += [np.full(SIZE, most // SIZE) + np.eye(SIZE, dtype=np.int64)[i] * (most % SIZE) for i in range(SIZE)]
+    rows += [
+        np.full(SIZE, most // SIZE) + np.eye(SIZE, dtype=np.int64)[i] * (most % SIZE)
+        for i in range(SIZE)
+    ]
     budget = Budget(1.0)
-    [(_, nobody, _)], *_ = asked_by(mechanism, reference.user_counts(np.zeros((0, SIZE), np.int64)), public, budget)
-    asked = [asked_by(mechanism, reference.user_counts(row[None]), public, budget)[0][0][1] for row in rows]
+    [(_, nobody, _)], *_ = asked_by(
+        mechanism, reference_paper.user_counts(np.zeros((0, SIZE), np.int64)), public, budget
+    )
+    asked = [
+        asked_by(mechanism, reference_paper.user_counts(row[None]), public, budget)[0][0][1]
+        for row in rows
+    ]
     return max(int(np.abs(one - nobody).sum()) for one in asked)
 
 
@@ -81,11 +93,13 @@ def cost(asked, mechanism, public):
     st.sampled_from([None, *CHOICES.values()]),
     st.sampled_from([1, 3]),
 )
-def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, budget, matrix, orders, choice, sources):
+def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
+    mechanism, budget, matrix, orders, choice, sources
+):
     """Whatever the mechanism chooses to ask when it has seen the first answer."""
     public = vocabulary(orders and isinstance(mechanism, Posterior), sources)
     with choosing(choice):
-        asked, _, _ = asked_by(mechanism, reference.user_counts(matrix), public, budget)
+        asked, _, _ = asked_by(mechanism, reference_paper.user_counts(matrix), public, budget)
     assert asked
     if choice and mechanism == Posterior():
         assert len(asked) == (3 if choice.lost_share else 2)
@@ -95,7 +109,9 @@ def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(mechanism, b
     assert pure_epsilon <= Fraction(repr(spend.pure_epsilon))
     assert total_variation <= Fraction(spend.total_variation) * (1 + Fraction(1, 10**12))
     assert inverse_variance >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
-    assert pure_epsilon >= Fraction(spend.pure_epsilon) * Fraction(2, 3) * (1 - Fraction(1, 10**9))  # 3W in place of 2W
+    assert pure_epsilon >= Fraction(spend.pure_epsilon) * Fraction(2, 3) * (
+        1 - Fraction(1, 10**9)
+    )  # 3W in place of 2W
 
 
 @examples(80)
@@ -132,7 +148,9 @@ class Watching(ExactNoise):
 
     def _look(self, law, values, scale):
         self.asked.append((law, values, scale))
-        self.seen.append([(entry.number, entry.spend) for entry in read_ledger(self.path).reservations])
+        self.seen.append(
+            [(entry.number, entry.spend) for entry in read_ledger(self.path).reservations]
+        )
 
 
 MECHANISMS = [Posterior(), Posterior(2.0), Gaussian(), Laplace(), LaplacePublic()]
@@ -140,10 +158,18 @@ MECHANISMS = [Posterior(), Posterior(2.0), Gaussian(), Laplace(), LaplacePublic(
 
 def test_every_coordinate_is_counted_whatever_is_asked():
     """All three answers together have no coordinate that the discreteness of noise was not charged for."""
-    for public in (vocabulary(False), vocabulary(True), vocabulary(True, 3), reference.vocabulary(range(SIZE, 0, -1))):
+    for public in (
+        vocabulary(False),
+        vocabulary(True),
+        vocabulary(True, 3),
+        reference_paper.vocabulary(range(SIZE, 0, -1)),
+    ):
         with choosing(CHOICES["lost words and counts"]):
             asked, *_ = asked_by(
-                Posterior(), reference.user_counts(np.ones((3, SIZE), np.int64)), public, Budget(1, 1e-6)
+                Posterior(),
+                reference_paper.user_counts(np.ones((3, SIZE), np.int64)),
+                public,
+                Budget(1, 1e-6),
             )
         whole = Posterior().calibrated(public, Budget(1, 1e-6))
         counted = whole.total_variation * 24 * (whole.multiplier * UNITS) ** 2
@@ -156,10 +182,12 @@ def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    public, counts = vocabulary(False), reference.user_counts(np.ones((3, SIZE), np.int64))
+    public, counts = vocabulary(False), reference_paper.user_counts(np.ones((3, SIZE), np.int64))
     with choosing(choice):
         out = tmp_path / "out"
-        release = base.release(counts, public, mechanism, Budget(1, 1e-6), ledger=ledger, output=out)
+        release = base.release(
+            counts, public, mechanism, Budget(1, 1e-6), ledger=ledger, output=out
+        )
     told = {"population": "p", "ledger": ledger.identity, "entry": 1, "epsilon": 20, "delta": 1e-3}
     assert release.card.ledger == told
     assert Release.load(out).card == release.card
@@ -177,9 +205,16 @@ def test_without_budget_no_noise_is_drawn(mechanism, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(0.01, 1e-7))
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    counts = reference.user_counts(np.ones((3, SIZE), np.int64))
+    counts = reference_paper.user_counts(np.ones((3, SIZE), np.int64))
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
-        base.release(counts, vocabulary(False), mechanism, Budget(1, 1e-6), ledger=ledger, output=tmp_path / "out")
+        base.release(
+            counts,
+            vocabulary(False),
+            mechanism,
+            Budget(1, 1e-6),
+            ledger=ledger,
+            output=tmp_path / "out",
+        )
     assert not (tmp_path / "out").exists()
     assert noise.asked == []
     assert ledger.read().last_number == 0
@@ -194,7 +229,7 @@ def test_a_release_that_fails_after_the_reservation_stays_spent_once(tmp_path, m
     monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
     with pytest.raises(BayesgramError, match="no noise today"):
         base.release(
-            reference.user_counts(np.ones((3, SIZE), np.int64)),
+            reference_paper.user_counts(np.ones((3, SIZE), np.int64)),
             vocabulary(False),
             Gaussian(),
             Budget(1, 1e-6),

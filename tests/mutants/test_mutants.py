@@ -43,7 +43,10 @@ def test_each_applies_to_the_sources_and_is_still_python(mutant, tmp_path):
 @pytest.mark.parametrize("name", SAMPLE)
 def test_some_are_killed(name):
     (mutant,) = tool.mutants([name])
-    assert not any("bayesgram.kernels" in (ROOT / edit.file).read_text(encoding="utf-8") for edit in mutant.edits)
+    assert not any(
+        "bayesgram.kernels" in (ROOT / edit.file).read_text(encoding="utf-8")
+        for edit in mutant.edits
+    )
     (verdict,) = tool.judge([mutant], workers=1, compiled=True)
     assert verdict.outcome == "killed", verdict.by
 
@@ -51,7 +54,9 @@ def test_some_are_killed(name):
 def test_a_change_that_is_no_bug_survives(tmp_path):
     """The tool can say so."""
     edit = tool.Edit(
-        "src/bayesgram/privacy/budget.py", "more than 10 protects nobody.", "more than 10 protects no one."
+        "src/bayesgram/privacy/budget.py",
+        "more than 10 protects nobody.",
+        "more than 10 protects no one.",
     )
     unaware = "tests/privacy/test_budget.py::test_parts_never_add_up_to_more_than_the_whole"
     harmless = tool.Mutant("harmless", "A word is another.", (unaware,), (edit,))
@@ -65,6 +70,8 @@ def test_a_change_that_is_no_bug_survives(tmp_path):
 def test_a_patch_that_no_longer_fits_is_broken(tmp_path):
     edit = tool.Edit("src/bayesgram/privacy/budget.py", "these words are not there", "")
     root = tool.copy_of_the_sources(tmp_path / "copy")
-    verdict = tool.judged(tool.Mutant("gone", "Gone.", ("tests/privacy/test_budget.py",), (edit,)), root)
+    verdict = tool.judged(
+        tool.Mutant("gone", "Gone.", ("tests/privacy/test_budget.py",), (edit,)), root
+    )
     assert verdict.outcome == "BROKEN"
     assert "there 0 times, not once" in verdict.by

@@ -4,9 +4,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from bayesgram.demo.crowd import Crowd
 from bayesgram.paper.experiment import Run
 from bayesgram.paper.harness import Data
+from bayesgram.synthetic.crowd import Crowd
 
 USERS, SIZE = 4_000, 450
 

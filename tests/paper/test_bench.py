@@ -20,7 +20,11 @@ EPSILONS, DELTA = (0.3, 2.0), 1e-6
 def released(data):
     """Rows whose value is θ itself, written out."""
     bench = Bench(
-        data, Exact(Cached.of(data.counts), data.users, (5, 6)), lambda theta: theta.tobytes(), DELTA, workers=2
+        data,
+        Exact(Cached.of(data.counts), data.users, (5, 6)),
+        lambda theta: theta.tobytes(),
+        DELTA,
+        workers=2,
     )
     tuned = [bench._tuned(epsilon, 5) for epsilon in EPSILONS]
     posterior = [bench._posterior(epsilon, 5) for epsilon in EPSILONS]
@@ -33,7 +37,9 @@ LAPLACE = {Method.LAPLACE: Laplace(3), Method.LAPLACE_PUBLIC: LaplacePublic(3)}
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("method", [Method.POSTERIOR, Method.PAPER_TUNED, Method.PAPER_BEST, *LAPLACE])
+@pytest.mark.parametrize(
+    "method", [Method.POSTERIOR, Method.PAPER_TUNED, Method.PAPER_BEST, *LAPLACE]
+)
 def test_a_row_is_what_the_mechanism_releases_bit_for_bit(data, released, method, epsilon):
     paper = Paper(*paper_bounds(data.users), slope=0.01, rho=0.7)
     mechanism = {
@@ -59,7 +65,9 @@ def test_the_best_settings_are_those_with_the_smallest_median_for_each_epsilon()
     def row(epsilon, slope, value):
         return Row(Method.PAPER_BEST, value, 1, 1, 0.0, epsilon=epsilon, slope=slope)
 
-    tried = [row(1, 0.1, v) for v in (1, 9, 9)] + [row(1, 0.2, v) for v in (5, 5, 5)] + [row(2, 0.1, 3)]
+    tried = (
+        [row(1, 0.1, v) for v in (1, 9, 9)] + [row(1, 0.2, v) for v in (5, 5, 5)] + [row(2, 0.1, 3)]
+    )
     assert [(found.epsilon, found.slope, found.value) for found in best(tried, ("slope",))] == [
         *[(1, 0.2, 5)] * 3,
         (2, 0.1, 3),
@@ -70,7 +78,8 @@ def test_posterior_beats_public_text_and_gains_with_epsilon(run, data):
     """The margin is more than 8 standard deviations over seeds: one seed in 10¹⁵ would fail; these are fixed."""
     rows = run.bench(data).rows([0.5, 5.0], [Method.POSTERIOR, Method.PUBLIC])
     weak, strong = (
-        np.array([r.value for r in rows if r.method == Method.POSTERIOR and r.epsilon == e]) for e in (0.5, 5.0)
+        np.array([r.value for r in rows if r.method == Method.POSTERIOR and r.epsilon == e])
+        for e in (0.5, 5.0)
     )
     public = next(row.value for row in rows if row.method == Method.PUBLIC)
     assert strong.mean() + 8 * strong.std() < weak.min()
@@ -79,8 +88,13 @@ def test_posterior_beats_public_text_and_gains_with_epsilon(run, data):
 
 def test_an_oracle_is_never_worse_than_what_it_chose_from(run, data):
     rows = run.bench(data).rows([0.5])
-    for at_w, at_best in ((Method.LAPLACE, Method.LAPLACE_BEST), (Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST)):
-        usual, chosen = (np.median([row.value for row in rows if row.method == m]) for m in (at_w, at_best))
+    for at_w, at_best in (
+        (Method.LAPLACE, Method.LAPLACE_BEST),
+        (Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST),
+    ):
+        usual, chosen = (
+            np.median([row.value for row in rows if row.method == m]) for m in (at_w, at_best)
+        )
         assert chosen <= usual
     assert {row.method.oracle for row in rows if "*" in row.method} == {True}
 

@@ -19,7 +19,7 @@ from bayesgram.paper.harness import Data, Method, Row
 from bayesgram.paper.line_charts import log_ticks
 from bayesgram.paper.results_page import CONTENTS, EXPERIMENTS, make
 from bayesgram.paper.table_1 import PAPER
-from commands import bayesgram
+from helpers.commands import bayesgram
 
 
 @pytest.fixture(scope="module")
@@ -52,18 +52,27 @@ def test_a_csv_has_its_settings_and_finite_numbers(made, name):
     paper = table.filter(pl.col("method").str.starts_with("paper"))
     for setting in ("slope", "rho", "max_count", "max_total"):
         assert paper[setting].is_not_null().all()
-    assert set(table.filter(pl.col("oracle"))["method"]) == set(table["method"]) & {m.value for m in Method if m.oracle}
+    assert set(table.filter(pl.col("oracle"))["method"]) == set(table["method"]) & {
+        m.value for m in Method if m.oracle
+    }
 
 
 @pytest.mark.parametrize(
     ("name", "column"),
-    [("figure-1", "epsilon"), ("figure-2", "users"), ("figure-3", "vocabulary_size"), ("figure-4", "public_noise")],
+    [
+        ("figure-1", "epsilon"),
+        ("figure-2", "users"),
+        ("figure-3", "vocabulary_size"),
+        ("figure-4", "public_noise"),
+    ],
 )
 def test_a_figure_runs_along_its_axis_with_every_mechanism_and_seed(made, name, column):
     table = pl.read_csv(made[0] / f"{name}.csv", infer_schema_length=None)
     places = table[column].n_unique()
     assert places == 3
-    methods = {m.value for m in Method} - {m.value for m in (Method.PRIVATE, Method.AS_PRINTED, Method.COROLLARY)}
+    methods = {m.value for m in Method} - {
+        m.value for m in (Method.PRIVATE, Method.AS_PRINTED, Method.COROLLARY)
+    }
     methods -= {Method.PAPER_RANGE.value} if name != "figure-1" else set()
     assert set(table["method"]) == {m for m in methods if "k-anonymity" not in m}
     for (method,), part in table.group_by("method"):
@@ -81,7 +90,9 @@ def test_figure_6_is_a_rate_within_its_interval(made):
     table = pl.read_csv(made[0] / "figure-6.csv", infer_schema_length=None)
     attacked = (Method.LAPLACE, Method.AS_PRINTED, Method.COROLLARY, Method.POSTERIOR)
     assert set(table["method"]) == {method.value for method in attacked}
-    assert ((table["low"] <= table["value"]) & (table["value"] <= table["high"]) & (table["high"] <= 1)).all()
+    assert (
+        (table["low"] <= table["value"]) & (table["value"] <= table["high"]) & (table["high"] <= 1)
+    ).all()
     assert table["ceiling"].is_between(0.5, 1).all()
 
 
@@ -89,7 +100,9 @@ def test_table_1_has_the_paper_s_rows_and_private_text_is_best(made):
     table = pl.read_csv(made[0] / "table-1.csv", infer_schema_length=None)
     assert {method.value for method in PAPER} <= set(table["method"])
     private = table.filter(pl.col("method") == Method.PRIVATE.value)["value"][0]
-    assert private <= table["value"].min() * 1.01  # of 400 held-out users, others may win by chance, a little
+    assert (
+        private <= table["value"].min() * 1.01
+    )  # of 400 held-out users, others may win by chance, a little
     assert set(table["users"]) == {3_600}
 
 
@@ -130,19 +143,34 @@ def test_the_page_stands_alone_and_says_what_was_found(made):
 
 def rows_of(**values):
     names = {m.name.lower(): m for m in Method}
-    return [Row(names[name], value, 1000, 100, 0.0, epsilon=0.1, seed=1) for name, value in values.items()]
+    return [
+        Row(names[name], value, 1000, 100, 0.0, epsilon=0.1, seed=1)
+        for name, value in values.items()
+    ]
 
 
 def test_the_verdict_follows_the_numbers():
-    usual = {"laplace": 5.0, "laplace_public": 5.0, "laplace_public_best": 3.0, "public": 1.4, "posterior": 0.1}
-    good = FIGURE_1.finding(rows_of(paper_best=0.6, paper_range=0.6, paper_tuned=0.7, laplace_best=0.9, **usual))
+    usual = {
+        "laplace": 5.0,
+        "laplace_public": 5.0,
+        "laplace_public_best": 3.0,
+        "public": 1.4,
+        "posterior": 0.1,
+    }
+    good = FIGURE_1.finding(
+        rows_of(paper_best=0.6, paper_range=0.6, paper_tuned=0.7, laplace_best=0.9, **usual)
+    )
     assert good.verdict == "reproduced"
     assert "88% smaller than" in good.checks[0].found
-    poor = FIGURE_1.finding(rows_of(paper_best=0.6, paper_range=1.3, paper_tuned=300.0, laplace_best=0.3, **usual))
+    poor = FIGURE_1.finding(
+        rows_of(paper_best=0.6, paper_range=1.3, paper_tuned=300.0, laplace_best=0.3, **usual)
+    )
     assert poor.verdict == "partly reproduced"
     assert "the gain was the choice of W" in poor.checks[3].found
     assert any("Algorithm 2 as printed scores the mean" in remark for remark in poor.remarks)
-    bad = FIGURE_1.finding(rows_of(paper_best=4.0, paper_range=4.0, paper_tuned=300.0, laplace_best=0.3, **usual))
+    bad = FIGURE_1.finding(
+        rows_of(paper_best=4.0, paper_range=4.0, paper_tuned=300.0, laplace_best=0.3, **usual)
+    )
     assert bad.verdict == "not reproduced"
     assert Finding([Check("", True), Check("", False)], []).verdict == "partly reproduced"
 
@@ -157,7 +185,10 @@ def test_labels_keep_apart_and_inside():
 
 def test_too_little_data_is_refused(data, tmp_path):
     tiny = Data(data.counts, data.vocabulary, 99, "")
-    with pytest.raises(UsageError, match="users=99, size=450: the experiments need at least 100 users and 50 n-grams"):
+    with pytest.raises(
+        UsageError,
+        match="users=99, size=450: the experiments need at least 100 users and 50 n-grams",
+    ):
         make(["figure-1"], Run(tiny, (1,), 1e-6, True, None), tmp_path / "x")
 
 
@@ -169,7 +200,17 @@ def test_the_command_on_given_counts(data, tmp_path):
 
     data.vocabulary.save(tmp_path / "vocab.parquet")
     save_counts(data.counts, data.vocabulary, tmp_path / "counts")
-    given = ("--counts", "counts", "--vocab", "vocab.parquet", "--size", 120, "--quick", "--seeds", 1)
+    given = (
+        "--counts",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--size",
+        120,
+        "--quick",
+        "--seeds",
+        1,
+    )
     done = bayesgram("reproduce", "table-1", *given, "-o", "out", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "table-1" in done.stdout
@@ -189,11 +230,20 @@ def test_the_command_on_given_counts(data, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("figure-1", "--counts", "counts"), "--vocab is missing: give both --counts and --vocab, or neither"),
-        (("figure-1", "--vocab", "vocab.parquet"), "--counts is missing: give both --counts and --vocab, or neither"),
+        (
+            ("figure-1", "--counts", "counts"),
+            "--vocab is missing: give both --counts and --vocab, or neither",
+        ),
+        (
+            ("figure-1", "--vocab", "vocab.parquet"),
+            "--counts is missing: give both --counts and --vocab, or neither",
+        ),
         (("figure-7",), "'figure-7' is not one of"),
         ((), "Missing argument 'NAME...'"),
-        (("all", "--users", 0), "--users 0: the number of made-up users is a whole number from 1 to 10,000,000."),
+        (
+            ("all", "--users", 0),
+            "--users 0: the number of made-up users is a whole number from 1 to 10,000,000.",
+        ),
     ],
 )
 def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
@@ -207,12 +257,24 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"size": 1}, "size=1: the number of n-grams in the vocabulary is a whole number from 2 to 200,000."),
+        (
+            {"size": 1},
+            "size=1: the number of n-grams in the vocabulary is a whole number from 2 to 200,000.",
+        ),
         ({"seeds": 0}, "seeds=0: the number of seeds is a whole number from 1 to 1,000."),
-        ({"delta": 0}, "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual."),
+        (
+            {"delta": 0},
+            "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.",
+        ),
         ({"delta": 2.0}, "delta=2.0: give 0, or a number from 1e-30 to below 1"),
-        ({"users": 9, "counts": Path("c"), "vocab": Path("v")}, "users=9: the users are those of --counts"),
-        ({"counts": Path("c"), "vocab": Path("v")}, "v: no such vocabulary; make one with `bayesgram vocab`."),
+        (
+            {"users": 9, "counts": Path("c"), "vocab": Path("v")},
+            "users=9: the users are those of --counts",
+        ),
+        (
+            {"counts": Path("c"), "vocab": Path("v")},
+            "v: no such vocabulary; make one with `bayesgram vocab`.",
+        ),
     ],
 )
 def test_values_out_of_range_are_refused(tmp_path, monkeypatch, options, message):

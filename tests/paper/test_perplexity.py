@@ -17,7 +17,9 @@ words = st.sampled_from("abcd")
 
 
 def vocabulary_of(ngrams):
-    return Vocabulary(pa.array(ngrams, pa.large_string()), np.ones(len(ngrams), np.int64), 3, Tokenizer())
+    return Vocabulary(
+        pa.array(ngrams, pa.large_string()), np.ones(len(ngrams), np.int64), 3, Tokenizer()
+    )
 
 
 def literal(ngrams, counts, theta):
@@ -25,14 +27,18 @@ def literal(ngrams, counts, theta):
     losses = []
     for ngram, number, p in zip(ngrams, counts, theta, strict=True):
         context = ngram.split()[:2]
-        total = sum(q for other, q in zip(ngrams, theta, strict=True) if other.split()[:2] == context)
+        total = sum(
+            q for other, q in zip(ngrams, theta, strict=True) if other.split()[:2] == context
+        )
         losses += [-math.log(p / total)] * number
     return math.exp(sum(losses) / len(losses))
 
 
 @given(st.data())
 def test_it_is_the_literal_one(data):
-    ngrams = data.draw(st.lists(st.tuples(words, words, words).map(" ".join), min_size=1, max_size=20, unique=True))
+    ngrams = data.draw(
+        st.lists(st.tuples(words, words, words).map(" ".join), min_size=1, max_size=20, unique=True)
+    )
     size = len(ngrams)
     counts = data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size).filter(any))
     weights = np.array(data.draw(st.lists(st.floats(0.01, 1), min_size=size, max_size=size)))
@@ -50,5 +56,7 @@ def test_the_truth_is_best_and_equal_choices_count_themselves():
 
 
 def test_nobody_held_out():
-    with pytest.raises(BayesgramError, match="nobody is held out, or they have no n-gram of the vocabulary"):
+    with pytest.raises(
+        BayesgramError, match="nobody is held out, or they have no n-gram of the vocabulary"
+    ):
         perplexity(np.zeros(2, np.int64), np.full(2, 0.5), np.zeros(2, np.int64))

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.noisy_counts import PublicNgrams
 from bayesgram.planning.plan import Shares, candidates, first_that_reaches, plan
@@ -22,7 +21,8 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
 
 SIZE = 60
 MANY = {"users": 1e5, "draws": 1}
@@ -83,14 +83,25 @@ def test_nothing_left_is_said(tmp_path):
 
 def test_a_plan_has_the_numbers_of_the_page():
     public = vocabulary()
-    made = plan(public, users=1e5, ngrams_a_user=5, unevenness=1, difference=1.5, epsilon=[1, 0.3], delta=1e-7)
+    made = plan(
+        public,
+        users=1e5,
+        ngrams_a_user=5,
+        unevenness=1,
+        difference=1.5,
+        epsilon=[1, 0.3],
+        delta=1e-7,
+    )
     request = PlanRequest(Assumed(1e5, 5, 1, 1.5), Budget(0.3, 1e-7), SIZE)
     draws = [Planner(public).expect(request, draw) for draw in range(3)]
     row = made.rows[0]
     assert (row.epsilon, row.each) == (0.3, 0.3)
     assert row.kl == pytest.approx(np.mean([draw.kl for draw in draws]))
     assert row.known == pytest.approx(np.mean([draw.known for draw in draws]))
-    assert (row.kl_low, row.kl_high) == (min(draw.kl for draw in draws), max(draw.kl for draw in draws))
+    assert (row.kl_low, row.kl_high) == (
+        min(draw.kl for draw in draws),
+        max(draw.kl for draw in draws),
+    )
     assert made.rows[1].kl < row.kl < row.public_kl
     assert made.rows[1].known > row.known
     assert json.loads(json.dumps(made.to_json()))["rows"][0]["kl"] == row.kl
@@ -207,10 +218,18 @@ def test_people_like_those_assumed_are_released_as_planned(epsilon):
     private = made_up(ngrams, 1.5, rng=rng)
     amounts = np.maximum(rng.lognormal(np.log(8) - 0.5, 1.0, users), 1).astype(int)
     people = np.array([rng.multinomial(amount, private) for amount in amounts])
-    made = bg.release(reference.user_counts(people), public, bg.Posterior(), Budget(epsilon, 1e-6), seed=1)
+    made = bg.release(
+        reference_paper.user_counts(people), public, bg.Posterior(), Budget(epsilon, 1e-6), seed=1
+    )
     actual = bg.kl_divergence(people.sum(axis=0), made.probabilities)
     planned = plan(
-        public, users=users, ngrams_a_user=amounts.mean(), unevenness=1.0, difference=1.5, epsilon=epsilon, delta=1e-6
+        public,
+        users=users,
+        ngrams_a_user=amounts.mean(),
+        unevenness=1.0,
+        difference=1.5,
+        epsilon=epsilon,
+        delta=1e-6,
     )
     assert 1 / 1.5 < planned.rows[0].kl / actual < 1.5, (planned.rows[0].kl, actual)
 
@@ -220,4 +239,6 @@ def test_the_whole_spend_of_a_plan_is_that_of_the_mechanism():
     public, budget = vocabulary(), Budget(0.7, 1e-7)
     spend = bg.Posterior().spend(public, budget)
     assert isinstance(spend, Spend)
-    assert Planner(public).noise(budget, SIZE).spend.inverse_variance == pytest.approx(spend.inverse_variance)
+    assert Planner(public).noise(budget, SIZE).spend.inverse_variance == pytest.approx(
+        spend.inverse_variance
+    )

@@ -35,7 +35,9 @@ def test_the_difference_is_what_public_text_lacks():
     public = bigrams(1000)
     same = made_up(public, 0.0, rng=np.random.default_rng(1))
     np.testing.assert_allclose(same, public.prior)
-    close, far = (expected(Assumed(1e4, 8.0, difference=much), public=public).public_kl for much in (0.5, 2.0))
+    close, far = (
+        expected(Assumed(1e4, 8.0, difference=much), public=public).public_kl for much in (0.5, 2.0)
+    )
     assert close < 0.5 < far
 
 
@@ -48,7 +50,9 @@ def test_heavy_writers_are_clipped():
 
 def test_several_orders_and_unigrams():
     level = np.full(50, 0.02)
-    unigrams = PublicNgrams(level, 500 * level, np.arange(50, dtype=np.int32)[:, None], 50, level[None])
+    unigrams = PublicNgrams(
+        level, 500 * level, np.arange(50, dtype=np.int32)[:, None], 50, level[None]
+    )
     both = simulate([unigrams, bigrams(300)], Assumed(1e5, 5.0), multiplier=5.0, seed=1)
     assert both.kl < both.public_kl
     alone = simulate([unigrams], Assumed(1e5, 5.0), multiplier=5.0, seed=1)

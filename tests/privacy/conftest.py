@@ -6,7 +6,7 @@ import pytest
 
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from ledgers import SOME, as_format
+from helpers.ledger_files import SOME, as_format
 
 
 @pytest.fixture

@@ -32,8 +32,8 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
-from exploring import examples
-from reference import exact_delta
+from helpers.hypothesis_profiles import examples
+from helpers.reference_paper import exact_delta
 
 UNITS = 1 << 30
 
@@ -44,7 +44,10 @@ def pure(*epsilons):
 
 def log_delta(epsilon, sigma):
     """log δ_Gauss(ε) = log(Φ(1/2σ − εσ) − e^ε Φ(−1/2σ − εσ))."""
-    first, second = log_ndtr(0.5 / sigma - epsilon * sigma), epsilon + log_ndtr(-0.5 / sigma - epsilon * sigma)
+    first, second = (
+        log_ndtr(0.5 / sigma - epsilon * sigma),
+        epsilon + log_ndtr(-0.5 / sigma - epsilon * sigma),
+    )
     return first + math.log1p(-math.exp(second - first)) if second < first else -math.inf
 
 
@@ -114,10 +117,18 @@ def test_a_pure_sum_is_rounded_up_by_less_than_a_digit(epsilons):
 def test_adding_spends_rounds_up(first, second):
     added = Spend(first, first, first, first) + Spend(second, second, second, second)
     exact = Fraction(repr(first)) + Fraction(repr(second))
-    assert Fraction(repr(added.pure_epsilon)) >= exact > Fraction(repr(math.nextafter(added.pure_epsilon, 0)))
+    assert (
+        Fraction(repr(added.pure_epsilon))
+        >= exact
+        > Fraction(repr(math.nextafter(added.pure_epsilon, 0)))
+    )
     assert added.inverse_variance == added.total_variation == added.failure
     binary = Fraction(first) + Fraction(second)
-    assert Fraction(added.inverse_variance) >= binary > Fraction(math.nextafter(added.inverse_variance, 0))
+    assert (
+        Fraction(added.inverse_variance)
+        >= binary
+        > Fraction(math.nextafter(added.inverse_variance, 0))
+    )
 
 
 @given(st.floats(1e-5, 100))
@@ -199,7 +210,9 @@ def test_the_order_does_not_matter(before, delta, random):
 
 
 @given(st.lists(spends, max_size=10), st.sampled_from([1e-7, 1e-3]))
-@example([Spend(1e-4, 0.01), Spend(0.3, 0.1)], 1e-3)  # both round their last digits, and did it differently
+@example(
+    [Spend(1e-4, 0.01), Spend(0.3, 0.1)], 1e-3
+)  # both round their last digits, and did it differently
 @settings(deadline=None)
 def test_what_fits_is_what_composes_to_no_more(before, delta):
     epsilon = composed_epsilon(before, delta)
@@ -211,7 +224,9 @@ def test_what_fits_is_what_composes_to_no_more(before, delta):
 # Calibrated releases, and what is left
 
 
-@pytest.mark.parametrize("epsilon", [1e-5, 1e-3, 0.01, 0.1, 0.2, 1 / 3, 0.5, 1, 2, 5, 8, 11, 20, 100])
+@pytest.mark.parametrize(
+    "epsilon", [1e-5, 1e-3, 0.01, 0.1, 0.2, 1 / 3, 0.5, 1, 2, 5, 8, 11, 20, 100]
+)
 @pytest.mark.parametrize("delta", [1e-30, 1e-12, 1e-9, 1e-7, 1e-6, 1e-5, 1e-3, 0.1])
 def test_a_release_of_the_whole_budget_fits_an_empty_ledger(epsilon, delta):
     noise = calibrate_gaussian(Budget(epsilon, delta), coordinates=50_000, units=UNITS)
@@ -261,7 +276,13 @@ def test_infinite_where_delta_is_not_enough():
 
 
 def test_digits_are_rounded_up():
-    assert [digits_up(value) for value in (0.12341, 1.0, 0.0, 1e-7, 0.99999)] == ["0.1235", "1", "0", "1e-07", "1"]
+    assert [digits_up(value) for value in (0.12341, 1.0, 0.0, 1e-7, 0.99999)] == [
+        "0.1235",
+        "1",
+        "0",
+        "1e-07",
+        "1",
+    ]
 
 
 @pytest.mark.parametrize("value", [-0.1, math.nan, math.inf, True, "1"])
@@ -273,11 +294,15 @@ def test_a_spend_has_finite_numbers(name, value):
 
 @pytest.mark.parametrize("name", ["total_variation", "failure"])
 def test_what_only_noise_has_belongs_to_a_gaussian(name):
-    with pytest.raises(UsageError, match=rf"^{name}=1e-09: belongs to Gaussian noise; give inverse_variance too\.$"):
+    with pytest.raises(
+        UsageError, match=rf"^{name}=1e-09: belongs to Gaussian noise; give inverse_variance too\.$"
+    ):
         Spend(pure_epsilon=1.0, **{name: 1e-9})
     assert Spend.gaussian(2.0, **{name: 1e-9}) == Spend(0.25, **{name: 1e-9})
 
 
 def test_a_multiplier_is_above_zero():
-    with pytest.raises(UsageError, match=r"^multiplier=0: a noise multiplier is a finite number above 0\.$"):
+    with pytest.raises(
+        UsageError, match=r"^multiplier=0: a noise multiplier is a finite number above 0\.$"
+    ):
         Spend.gaussian(0)

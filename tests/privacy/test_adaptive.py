@@ -59,8 +59,13 @@ def pure_losses(epsilon, count):
     """Of `count` randomised responses: (count − 2i) ε with binomial probabilities."""
     up = 1 / (1 + math.exp(-epsilon))
     i = np.arange(count + 1)
-    logs = [math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1) for k in range(count + 1)]
-    return (count - 2 * i) * epsilon, np.exp(np.array(logs) + (count - i) * math.log(up) + i * math.log1p(-up))
+    logs = [
+        math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        for k in range(count + 1)
+    ]
+    return (count - 2 * i) * epsilon, np.exp(
+        np.array(logs) + (count - i) * math.log(up) + i * math.log1p(-up)
+    )
 
 
 def laplace_losses(epsilon, count):
@@ -94,9 +99,17 @@ def largest(allowed, low, high):
 def best_second_release(budget, first, epsilons, losses_of):
     """δ at each of these ε by the best that a ledger still allows after `first`: one Gaussian, or k pure releases."""
     variance = largest(lambda v: fits([first, Spend(v)], budget), 0.0, 1e3)
-    found = [gaussian_delta(epsilons, math.sqrt(variance)) if variance > 0 else np.maximum(-np.expm1(epsilons), 0)]
+    found = [
+        gaussian_delta(epsilons, math.sqrt(variance))
+        if variance > 0
+        else np.maximum(-np.expm1(epsilons), 0)
+    ]
     for count in (1, 2, 3, 5, 8, 12, 20, 40, 80):
-        pure = largest(lambda e, k=count: fits([first, *[Spend(pure_epsilon=e)] * k], budget), 0.0, budget.epsilon)
+        pure = largest(
+            lambda e, k=count: fits([first, *[Spend(pure_epsilon=e)] * k], budget),
+            0.0,
+            budget.epsilon,
+        )
         if pure > 0:
             found.append(hockey_stick(epsilons, *losses_of(pure, count)))
     return np.max(found, axis=0)
@@ -107,12 +120,18 @@ def adversary_delta(budget, share, losses_of):
     whole = largest(lambda v: fits([Spend(v)], budget), 0.0, 1e3)
     first = Spend(whole * share)
     losses, probabilities = gaussian_losses(math.sqrt(first.inverse_variance))
-    return float(probabilities @ best_second_release(budget, first, budget.epsilon - losses, losses_of))
+    return float(
+        probabilities @ best_second_release(budget, first, budget.epsilon - losses, losses_of)
+    )
 
 
 @pytest.mark.parametrize("losses_of", [pure_losses, laplace_losses])
-@pytest.mark.parametrize(("budget", "share"), [(Budget(1, 1e-6), 0.05), (Budget(1, 1e-6), 0.3), (Budget(3, 1e-5), 0.1)])
-def test_an_adversary_who_chooses_by_what_was_seen_stays_within_the_budget(budget, share, losses_of):
+@pytest.mark.parametrize(
+    ("budget", "share"), [(Budget(1, 1e-6), 0.05), (Budget(1, 1e-6), 0.3), (Budget(3, 1e-5), 0.1)]
+)
+def test_an_adversary_who_chooses_by_what_was_seen_stays_within_the_budget(
+    budget, share, losses_of
+):
     """Composed as if the sequence were fixed, the first of these gets δ = 4.1e-6 out of 1e-6 (3.0e-6 by Laplace noise)."""
     found = adversary_delta(budget, share, losses_of)
     assert 0.3 * budget.delta < found  # she does use what she is given
@@ -133,7 +152,10 @@ def test_three_rounds_of_choices_by_dynamic_programming():
             return best
         for spent in range(1, left + 1):
             then = after(round_ + 1, left - spent)
-            for added, probabilities in (gaussian_losses(math.sqrt(spent * unit)), response(spent * unit)):
+            for added, probabilities in (
+                gaussian_losses(math.sqrt(spent * unit)),
+                response(spent * unit),
+            ):
                 values = np.interp(losses[:, None] + added, losses, then)
                 best = np.maximum(best, values @ probabilities)
         return best
@@ -163,7 +185,8 @@ def test_one_release_that_may_fail_costs_its_probability_and_a_little_of_epsilon
         assert np.abs(with_user - shared).sum() / 2 <= p
         for epsilon in (0.0, 0.1, 1.0, 3.0):
             both = max(
-                apart(without, shared, epsilon + math.log1p(-p)), apart(shared, without, epsilon + math.log1p(-p))
+                apart(without, shared, epsilon + math.log1p(-p)),
+                apart(shared, without, epsilon + math.log1p(-p)),
             )
             assert apart(without, with_user, epsilon) <= both + 1e-15
             assert apart(with_user, without, epsilon) <= both + p + 1e-15
@@ -194,7 +217,9 @@ def test_failures_that_are_chosen_by_what_was_seen_add_up_along_the_worst_path()
 
 def trading(spends, budget):
     """A ledger that is not ours: noise may take what failures leave of δ, and failures what noise leaves."""
-    curve = gaussian_delta(np.array([budget.epsilon]), math.sqrt(sum(spend.mu_squared for spend in spends)))[0]
+    curve = gaussian_delta(
+        np.array([budget.epsilon]), math.sqrt(sum(spend.mu_squared for spend in spends))
+    )[0]
     return curve + sum(spend.failure for spend in spends) <= budget.delta
 
 
@@ -206,9 +231,16 @@ def delta_of_who_trades(budget, share, allowed, opening):
     left = budget.epsilon - losses - math.log1p(-opening)
     most = largest(lambda v: allowed([first, Spend(v)], budget), 0.0, 1e3)
     found = []
-    for noise in (most, 1e-12):  # all that is left of noise and then what may fail, or hardly any noise
-        failure = largest(lambda p, v=noise: allowed([first, Spend(v, failure=p)], budget), 0.0, 1.0)
-        found.append(failure + (1 - failure) * gaussian_delta(left - math.log1p(-failure), math.sqrt(noise)))
+    for noise in (
+        most,
+        1e-12,
+    ):  # all that is left of noise and then what may fail, or hardly any noise
+        failure = largest(
+            lambda p, v=noise: allowed([first, Spend(v, failure=p)], budget), 0.0, 1.0
+        )
+        found.append(
+            failure + (1 - failure) * gaussian_delta(left - math.log1p(-failure), math.sqrt(noise))
+        )
     return opening + (1 - opening) * float(probabilities @ np.max(found, axis=0))
 
 
@@ -217,7 +249,11 @@ def delta_of_who_trades(budget, share, allowed, opening):
 def test_an_adversary_who_trades_failures_for_noise_stays_within_the_budget(share, opening):
     """After a low loss failures serve her best, after a high one noise: each has had its limit from the start."""
     budget = Budget(1, 1e-6)
-    assert 0.97 * budget.delta < delta_of_who_trades(budget, share, fits, opening) <= budget.delta * 1.001
+    assert (
+        0.97 * budget.delta
+        < delta_of_who_trades(budget, share, fits, opening)
+        <= budget.delta * 1.001
+    )
 
 
 def test_a_ledger_that_let_her_trade_would_be_broken():
@@ -243,7 +279,9 @@ def mean_after(then, added, probabilities, step):
 
 @pytest.mark.parametrize("to_without", [True, False], ids=["removed", "added"])
 @pytest.mark.parametrize(("epsilon", "delta", "least"), [(1.0, 1e-4, 0.97), (0.5, 0.1, 0.8)])
-def test_three_rounds_of_choices_with_failures_by_dynamic_programming(epsilon, delta, least, to_without):
+def test_three_rounds_of_choices_with_failures_by_dynamic_programming(
+    epsilon, delta, least, to_without
+):
     """Every split of μ² and of F over three rounds, each by the loss so far, as noise or as a randomised response."""
     parts, failing, step = 5, 2, 2 * STEP
     limit = Allowance.of(epsilon, delta, failures=True)
@@ -296,7 +334,9 @@ def test_discrete_noise_is_within_a_factor_of_rounded_continuous_noise(s):
         for k in {*range(6), *np.linspace(0, 30 * s, 40).astype(int).tolist()}:
             discrete, smooth = density(k, s) / norm, rounded(k, s)
             assert discrete <= smooth / (1 - mpmath.mpf(1) / (24 * s**2)), k
-            assert smooth <= discrete * norm * mpmath.exp(mpmath.mpf(k) ** 2 / (8 * mpmath.mpf(s) ** 4)), k
+            assert smooth <= discrete * norm * mpmath.exp(
+                mpmath.mpf(k) ** 2 / (8 * mpmath.mpf(s) ** 4)
+            ), k
 
 
 @pytest.mark.parametrize("size", [1, 2, 50, 10**4, 10**7])
@@ -333,5 +373,8 @@ def test_the_whole_bound_holds_for_discrete_noise(sigma, epsilon, units):
 
 
 def log_delta(epsilon, sigma):
-    first, second = log_ndtr(0.5 / sigma - epsilon * sigma), epsilon + log_ndtr(-0.5 / sigma - epsilon * sigma)
+    first, second = (
+        log_ndtr(0.5 / sigma - epsilon * sigma),
+        epsilon + log_ndtr(-0.5 / sigma - epsilon * sigma),
+    )
     return first + math.log1p(-math.exp(second - first))

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from bayesgram.errors import UsageError
 from bayesgram.privacy.budget import Budget
 
-shares = st.lists(st.integers(1, 50), min_size=1, max_size=6).map(lambda n: [Fraction(k, sum(n)) for k in n])
+shares = st.lists(st.integers(1, 50), min_size=1, max_size=6).map(
+    lambda n: [Fraction(k, sum(n)) for k in n]
+)
 
 
 @given(st.floats(0.01, 100), st.floats(1e-20, 0.999), shares)
@@ -31,7 +33,9 @@ def test_bad_epsilon(epsilon):
     )
 
 
-@pytest.mark.parametrize(("given", "kind"), [("1", "a str"), (True, "a bool"), (None, "None"), (1j, "a complex")])
+@pytest.mark.parametrize(
+    ("given", "kind"), [("1", "a str"), (True, "a bool"), (None, "None"), (1j, "a complex")]
+)
 def test_a_budget_of_no_numbers(given, kind):
     for name, budget in (("epsilon", (given, 1e-7)), ("delta", (1.0, given))):
         with pytest.raises(UsageError, match=f"^{name}: takes a number, and {kind} was given"):

@@ -28,8 +28,8 @@ from bayesgram.privacy.accounting import (
     pure_left,
 )
 from bayesgram.privacy.budget import Budget
-from exploring import examples
-from reference import exact_delta
+from helpers.hypothesis_profiles import examples
+from helpers.reference_paper import exact_delta
 
 
 def failing(failure, inverse_variance=1e-6):
@@ -47,12 +47,17 @@ def test_a_ledger_that_may_fail_allows_what_the_formula_does_and_hardly_less(eps
         tail = MOST_RELEASES * mpmath.exp(left + LOG_TAIL)
         on_curve = mpmath.exp(slack) * exact_delta(left - slack, mpmath.sqrt(found.mu_squared))
         assert on_curve + tail + aside < delta
-        assert exact_delta(left, mpmath.sqrt(found.mu_squared * (1 + mpmath.mpf(1e-6)))) + aside > delta
+        assert (
+            exact_delta(left, mpmath.sqrt(found.mu_squared * (1 + mpmath.mpf(1e-6)))) + aside
+            > delta
+        )
         assert found.failure == aside
     assert found.total_variation == Allowance.of(epsilon, delta).total_variation
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (3.0, 1e-5), (20.0, 1e-30), (0.01, 0.5)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (3.0, 1e-5), (20.0, 1e-30), (0.01, 0.5)]
+)
 def test_where_nothing_may_fail_all_of_the_budget_is_for_noise_to_the_last_digit(epsilon, delta):
     """Halving, as it has been since the second format."""
     found, slack = Allowance.of(epsilon, delta), SLACK * max(epsilon, delta)
@@ -68,18 +73,27 @@ def slowly_fits(spends, epsilon, delta, more=0):
     """Each sum exactly and each limit by its formula, with 60 digits; `more` is added to what was spent, in parts of it."""
     fails = spends[0].failure > 0
     with mpmath.workdps(60):
-        aside, slack = mpmath.mpf(delta) / 4 if fails else mpmath.mpf(0), SLACK * mpmath.mpf(max(epsilon, delta))
+        aside, slack = (
+            mpmath.mpf(delta) / 4 if fails else mpmath.mpf(0),
+            SLACK * mpmath.mpf(max(epsilon, delta)),
+        )
         spent = {
-            name: sum(Fraction(getattr(spend, name)) for spend in spends) for name in ("failure", "total_variation")
+            name: sum(Fraction(getattr(spend, name)) for spend in spends)
+            for name in ("failure", "total_variation")
         }
-        failure, variation = (mpmath.mpf(n.numerator) / n.denominator * (1 + more) for n in spent.values())
+        failure, variation = (
+            mpmath.mpf(n.numerator) / n.denominator * (1 + more) for n in spent.values()
+        )
         mu_squared = sum(
-            mpmath.mpf(spend.inverse_variance) + 8 * mpmath.erfinv(mpmath.tanh(mpmath.mpf(spend.pure_epsilon) / 2)) ** 2
+            mpmath.mpf(spend.inverse_variance)
+            + 8 * mpmath.erfinv(mpmath.tanh(mpmath.mpf(spend.pure_epsilon) / 2)) ** 2
             for spend in spends
         ) * (1 + more)
         left = epsilon - 2 * aside - slack
         on_curve = mpmath.exp(slack) * exact_delta(left, mpmath.sqrt(mu_squared))
-        return bool(failure <= aside and DISCRETENESS * variation <= slack and on_curve <= delta - aside)
+        return bool(
+            failure <= aside and DISCRETENESS * variation <= slack and on_curve <= delta - aside
+        )
 
 
 spends_with_failures = st.builds(
@@ -89,7 +103,11 @@ spends_with_failures = st.builds(
     total_variation=st.sampled_from([0.0, 1e-20, 3e-14]),
     failure=st.sampled_from([0.0, 0.0, 1e-9, 4e-8, 2.5e-7, 1e-4, 0.01]),
 )
-budgets = st.builds(Budget, st.sampled_from([0.1, 0.3, 1.0, 2.0, 5.0]), st.sampled_from([1e-7, 1e-6, 1e-3, 0.1, 0.5]))
+budgets = st.builds(
+    Budget,
+    st.sampled_from([0.1, 0.3, 1.0, 2.0, 5.0]),
+    st.sampled_from([1e-7, 1e-6, 1e-3, 0.1, 0.5]),
+)
 
 
 @given(st.lists(spends_with_failures, min_size=1, max_size=6), budgets)
@@ -97,7 +115,9 @@ budgets = st.builds(Budget, st.sampled_from([0.1, 0.3, 1.0, 2.0, 5.0]), st.sampl
 def test_what_fits_is_what_the_formulas_allow_and_hardly_less(spent, budget):
     if fits(spent, budget):
         assert slowly_fits(spent, budget.epsilon, budget.delta)
-    elif max(spend.failure for spend in spent) != budget.delta / 4:  # exactly the limit, which `more` would exceed
+    elif (
+        max(spend.failure for spend in spent) != budget.delta / 4
+    ):  # exactly the limit, which `more` would exceed
         assert not slowly_fits(spent, budget.epsilon, budget.delta, more=mpmath.mpf(1e-6))
 
 
@@ -109,11 +129,19 @@ def test_after_one_spend_more_nothing_fits_that_did_not_fit_before(before, more,
     for left in (gaussian_left, pure_left, failure_left):
         assert left(after, budget) <= left(before, budget)
     if before:  # nothing costs nothing, whatever comes
-        assert composed_epsilon(after, budget.delta) >= composed_epsilon(before, budget.delta) * (1 - 1e-9)
+        assert composed_epsilon(after, budget.delta) >= composed_epsilon(before, budget.delta) * (
+            1 - 1e-9
+        )
 
 
-@given(st.lists(spends_with_failures, min_size=1, max_size=6), st.sampled_from([1e-7, 1e-6, 1e-3, 0.1]), st.randoms())
-@example([Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 3e-14)], 1e-7, random.Random(0))  # at its edge
+@given(
+    st.lists(spends_with_failures, min_size=1, max_size=6),
+    st.sampled_from([1e-7, 1e-6, 1e-3, 0.1]),
+    st.randoms(),
+)
+@example(
+    [Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 1e-20), Spend(1e-4, 0, 3e-14)], 1e-7, random.Random(0)
+)  # at its edge
 @settings(deadline=None)
 def test_the_first_spend_decides_and_the_order_of_the_others_does_not_matter(spent, delta, random):
     composed = composed_epsilon(spent, delta)
@@ -155,10 +183,14 @@ def test_the_table_of_what_discoveries_cost_is_right():
     assert len(rows) == 4
     for epsilon, delta, alone, beside, more, failure, left in rows:
         first, second = (
-            Allowance.of(epsilon, delta, failures=failures).mu_squared ** -0.5 for failures in (False, True)
+            Allowance.of(epsilon, delta, failures=failures).mu_squared ** -0.5
+            for failures in (False, True)
         )
         assert (alone, beside) == (float(f"{first:.4g}"), float(f"{second:.4g}"))
-        assert (more, failure) == (round(100 * (second / first - 1), 1), failure_left([], Budget(epsilon, delta)))
+        assert (more, failure) == (
+            round(100 * (second / first - 1), 1),
+            failure_left([], Budget(epsilon, delta)),
+        )
         assert left == gaussian_left([failing(1e-30, 1e-12)], Budget(epsilon, delta))
 
 
@@ -184,7 +216,11 @@ def test_what_is_left_for_failures_fits_to_the_last_digit(failures, delta):
 def test_so_does_all_that_is_left_for_a_discovery():
     budget, spent = Budget(1, 1e-6), [failing(1e-7, 0.01), Spend(0.002, 0.01, 1e-18)]
     left = discovery_left(spent, budget)
-    rest = {"inverse_variance": left.mu_squared, "total_variation": left.total_variation, "failure": left.failure}
+    rest = {
+        "inverse_variance": left.mu_squared,
+        "total_variation": left.total_variation,
+        "failure": left.failure,
+    }
     assert fits([*spent, Spend(**rest)], budget)
     for name, value in rest.items():
         assert not fits([*spent, Spend(**{**rest, name: value * (1 + 1e-12)})], budget), name

@@ -16,7 +16,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from ledgers import SOME, TENTH
+from helpers.ledger_files import SOME, TENTH
 
 
 def test_a_new_ledger_is_empty_and_private(ledger):
@@ -24,7 +24,10 @@ def test_a_new_ledger_is_empty_and_private(ledger):
     assert (contents.population, contents.budget) == ("app users", Budget(1, 1e-6))
     assert (contents.reservations, contents.last_number, contents.spent_epsilon()) == ((), 0, 0)
     assert ledger.path.stat().st_mode & 0o777 == 0o600
-    assert sorted(path.name for path in ledger.path.parent.iterdir()) == ["app.ledger", "app.ledger.lock"]
+    assert sorted(path.name for path in ledger.path.parent.iterdir()) == [
+        "app.ledger",
+        "app.ledger.lock",
+    ]
     assert is_ledger(ledger.path)
 
 
@@ -45,9 +48,13 @@ def test_reservations_add_up_until_the_budget_is_spent(tmp_path):
 def test_gaussian_releases_compose_better_than_their_sum(ledger):
     """20 releases of ε = 0.2 are worth 1, not 4; the refusal says what is left, and that fits."""
     noise = calibrate_gaussian(Budget(0.2, 1e-6), coordinates=50_000, units=1 << 30)
-    spend = Spend.gaussian(noise.multiplier, total_variation=50_000 / (24 * (noise.multiplier * (1 << 30)) ** 2))
+    spend = Spend.gaussian(
+        noise.multiplier, total_variation=50_000 / (24 * (noise.multiplier * (1 << 30)) ** 2)
+    )
     count = 0
-    with pytest.raises(BayesgramError, match=r"Left: about ε = 0\.\d+ for a Gaussian release at δ = 1e-06") as caught:
+    with pytest.raises(
+        BayesgramError, match=r"Left: about ε = 0\.\d+ for a Gaussian release at δ = 1e-06"
+    ) as caught:
         while True:
             ledger.reserve(spend, {})
             count += 1
@@ -59,12 +66,16 @@ def test_gaussian_releases_compose_better_than_their_sum(ledger):
     assert 0.999 < ledger.read().spent_epsilon() <= 1
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (1 / 3, 1e-9), (20.0, 1e-6)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.1, 1e-7), (1.0, 1e-6), (1 / 3, 1e-9), (20.0, 1e-6)]
+)
 def test_a_release_of_everything_fits_an_empty_ledger_once(tmp_path, epsilon, delta):
     budget = Budget(epsilon, delta)
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=budget)
     noise = calibrate_gaussian(budget, coordinates=50_000, units=1 << 30)
-    spend = Spend.gaussian(noise.multiplier, total_variation=50_000 / (24 * (noise.multiplier * (1 << 30)) ** 2))
+    spend = Spend.gaussian(
+        noise.multiplier, total_variation=50_000 / (24 * (noise.multiplier * (1 << 30)) ** 2)
+    )
     assert ledger.reserve(spend, {}) == 1
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
         ledger.reserve(Spend.gaussian(noise.multiplier * 10), {})
@@ -105,7 +116,8 @@ def test_a_reservation_stays_spent_and_is_told_from_a_published_one(used):
 
 
 @pytest.mark.parametrize(
-    ("number", "message"), [(2, "marked as published already"), (5, "no reservation"), (9, "no reser")]
+    ("number", "message"),
+    [(2, "marked as published already"), (5, "no reservation"), (9, "no reser")],
 )
 def test_only_an_open_reservation_can_be_completed(used, number, message):
     with pytest.raises(UsageError, match=message):
@@ -128,7 +140,9 @@ def test_descriptions_are_short_json(ledger, description):
 
 @pytest.mark.parametrize("name", ["", " ", "a\n", "a\x1b[2J", "x" * 201, " a", "a\u202e", "\ud800"])
 def test_bad_population_names(tmp_path, name):
-    with pytest.raises(UsageError, match=r"^population=.* a name has 1 to 200 printable characters") as caught:
+    with pytest.raises(
+        UsageError, match=r"^population=.* a name has 1 to 200 printable characters"
+    ) as caught:
         Ledger.create(tmp_path / "a.ledger", population=name, budget=Budget(1))
     assert str(caught.value).isprintable()
     assert not list(tmp_path.iterdir())
@@ -155,7 +169,8 @@ def test_missing_things(tmp_path):
     with pytest.raises(UsageError, match=r"the folder .*/none does not exist; make it first\.$"):
         Ledger.create(tmp_path / "none" / "a.ledger", population="p", budget=Budget(1))
     with pytest.raises(
-        UsageError, match=r"can't be opened \(No such file or directory\); make it with: bayesgram ledger"
+        UsageError,
+        match=r"can't be opened \(No such file or directory\); make it with: bayesgram ledger",
     ):
         Ledger.open(tmp_path / "a.ledger")
     with pytest.raises(UsageError, match=r"is not a file; a ledger is one\.$"):
@@ -177,7 +192,9 @@ def test_hard_links_are_refused_and_symbolic_ones_followed(used):
     link.symlink_to(used.path.name)
     assert Ledger.open(link).reserve(SOME, {}) == 6
     (used.path.parent / "hard").hardlink_to(used.path)
-    with pytest.raises(UsageError, match=r"has 2 names \(hard links\), which breaks SQLite; keep one of them\.$"):
+    with pytest.raises(
+        UsageError, match=r"has 2 names \(hard links\), which breaks SQLite; keep one of them\.$"
+    ):
         used.reserve(SOME, {})
 
 
@@ -186,7 +203,10 @@ def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
     used.reserve(SOME, {})
-    assert sorted(path.name for path in used.path.parent.iterdir()) == ["app.ledger", "app.ledger.lock"]
+    assert sorted(path.name for path in used.path.parent.iterdir()) == [
+        "app.ledger",
+        "app.ledger.lock",
+    ]
     assert used.read().last_number == 6
 
 
@@ -194,7 +214,9 @@ def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
     monkeypatch.setattr(ledger_io, "WAIT", 0.2)
     other = sqlite3.connect(used.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    with pytest.raises(BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"):
+    with pytest.raises(
+        BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"
+    ):
         used.reserve(SOME, {})
     assert used.read().last_number == 5  # reading goes on
     other.execute("ROLLBACK")
@@ -211,9 +233,13 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    monkeypatch.setattr(ledger_io, "check_format", lambda *_: ledger_io.FORMAT)  # it makes a database of its own
+    monkeypatch.setattr(
+        ledger_io, "check_format", lambda *_: ledger_io.FORMAT
+    )  # it makes a database of its own
     monkeypatch.setattr(ledger_io.sqlite3, "connect", small)
-    with pytest.raises(BayesgramError, match=r"could not be read or written \(database or disk is full\)"):
+    with pytest.raises(
+        BayesgramError, match=r"could not be read or written \(database or disk is full\)"
+    ):
         used.reserve(SOME, {"x": "y" * 9000})
     monkeypatch.undo()
     assert used.read().last_number == 5
@@ -243,11 +269,16 @@ def test_who_may_only_read_can_show_but_not_reserve(used, folder_mode, tmp_path_
                 print(error)
         """
         done = subprocess.run(
-            [sys.executable, "-c", code, folder / "app.ledger"], capture_output=True, text=True, check=True
+            [sys.executable, "-c", code, folder / "app.ledger"],
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert done.stdout.startswith("5\n")
         assert "app.ledger: can't be opened for writing (" in done.stdout
-        assert "whoever makes releases must be able to write the ledger and its folder." in done.stdout
+        assert (
+            "whoever makes releases must be able to write the ledger and its folder." in done.stdout
+        )
         assert read_ledger(folder / "app.ledger").last_number == 5
     finally:
         shutil.rmtree(folder)

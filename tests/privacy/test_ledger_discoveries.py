@@ -9,7 +9,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Allowance, Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from ledgers import SOME, as_format, tamper
+from helpers.ledger_files import SOME, as_format, tamper
 
 FOUND = Spend.gaussian(40.0, total_variation=1e-20, failure=1e-7)
 
@@ -32,8 +32,15 @@ def test_a_ledger_that_begins_with_a_discovery_sets_a_quarter_of_its_delta_aside
         " together (a quarter of its δ), 2e-07 of that is spent, and this one asks for 1e-07: give it a smaller δ. Nothing"
         " was reserved."
     )
-    assert ledger.reserve(Spend.gaussian(1 / math.sqrt(left.mu_squared * 0.5), failure=left.failure), {}) == 4
-    with pytest.raises(BayesgramError, match=r"2\.5e-07 of that is spent, and none is left\. Nothing was"):
+    assert (
+        ledger.reserve(
+            Spend.gaussian(1 / math.sqrt(left.mu_squared * 0.5), failure=left.failure), {}
+        )
+        == 4
+    )
+    with pytest.raises(
+        BayesgramError, match=r"2\.5e-07 of that is spent, and none is left\. Nothing was"
+    ):
         ledger.check_discovery()
     ledger.reserve(Spend.gaussian(50.0), {})  # noise goes on
 
@@ -43,7 +50,8 @@ def test_what_is_left_for_a_discovery_can_be_charged_whole_and_no_more(ledger):
     left = ledger.check_discovery()
     ledger.reserve(Spend(left.mu_squared, 0.0, left.total_variation, left.failure), {})
     with pytest.raises(
-        BayesgramError, match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ"
+        BayesgramError,
+        match=r"Nothing was reserved\. As its first entry is a discovery, a quarter of δ",
     ):
         ledger.reserve(Spend(1e-12), {})
     assert ledger.read().left() == "nothing"
@@ -76,17 +84,24 @@ def test_it_is_refused_also_where_somebody_else_came_first(ledger):
 def test_it_is_refused_where_delta_is_zero_or_nothing_is_left_for_noise(tmp_path, ledger):
     pure = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1))
     for refused in (pure.check_discovery, lambda: pure.reserve(FOUND, {})):
-        with pytest.raises(BayesgramError, match=r"it has δ = 0, and a discovery needs a δ\. Use a ledger of δ > 0\."):
+        with pytest.raises(
+            BayesgramError,
+            match=r"it has δ = 0, and a discovery needs a δ\. Use a ledger of δ > 0\.",
+        ):
             refused()
     ledger.reserve(Spend(ledger.check_discovery().mu_squared, failure=1e-9), {})
-    with pytest.raises(BayesgramError, match=r"nothing of it is left for noise\. Nothing was reserved\."):
+    with pytest.raises(
+        BayesgramError, match=r"nothing of it is left for noise\. Nothing was reserved\."
+    ):
         ledger.check_discovery()
 
 
 def test_the_whole_budget_as_noise_is_too_much_for_a_discovery(ledger):
     """Where nothing may fail it fits to the last digit; a quarter of δ is 1.4% of σ."""
     whole = Allowance.of(1.0, 1e-6).mu_squared
-    with pytest.raises(BayesgramError, match=r"would be ε = 1\.015.*noise has δ = 7\.5e-07 \(docs/ledger\.md\)\.$"):
+    with pytest.raises(
+        BayesgramError, match=r"would be ε = 1\.015.*noise has δ = 7\.5e-07 \(docs/ledger\.md\)\.$"
+    ):
         ledger.reserve(Spend(whole, failure=1e-9), {})
     assert ledger.reserve(Spend(whole), {}) == 1
 

@@ -91,7 +91,9 @@ def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon)
         row = connection.execute(f"SELECT {', '.join(columns)} FROM header").fetchone()
         header = dict(zip(columns, row, strict=True)) | {"epsilon": epsilon}
         genesis = ledger_io.hash_of(header)
-        connection.execute("UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis))
+        connection.execute(
+            "UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis)
+        )
     with pytest.raises(BayesgramError, match="it holds something impossible"):
         read_ledger(ledger.path)
 
@@ -129,7 +131,9 @@ def test_where_sqlite_keeps_no_journal_on_disk_nothing_is_written(ledger, monkey
     """As in memory, where SQLite says so: a crash could leave half of an entry."""
     connect = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", lambda *_, **more: connect("file::memory:", **more))
-    with pytest.raises(BayesgramError, match=r"SQLite can't keep a journal beside it \(journal_mode is memory\)"):
+    with pytest.raises(
+        BayesgramError, match=r"SQLite can't keep a journal beside it \(journal_mode is memory\)"
+    ):
         ledger.reserve(SOME, {})
 
 
@@ -139,7 +143,8 @@ def test_a_disk_that_does_not_take_an_entry_says_that_it_may_be_there(ledger):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 4096, hard))
     try:
         with pytest.raises(
-            BayesgramError, match=r"the disk did not take what was to be written, or did not confirm it"
+            BayesgramError,
+            match=r"the disk did not take what was to be written, or did not confirm it",
         ):
             ledger.reserve(SOME, {"output": "x" * 9900})
     finally:

@@ -12,7 +12,7 @@ from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from ledgers import SOME, TENTH, as_format, tamper
+from helpers.ledger_files import SOME, TENTH, as_format, tamper
 
 OLD_NOTES = {
     1: "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; ",
@@ -25,7 +25,10 @@ def test_a_ledger_of_an_older_format_is_read_as_it_is(old):
     contents = old.read()
     assert contents.format == contents.made_with
     assert (contents.converted, contents.last_number) == (None, 5)
-    assert contents.note == OLD_NOTES[contents.format] + "it is converted when something is charged to it."
+    assert (
+        contents.note
+        == OLD_NOTES[contents.format] + "it is converted when something is charged to it."
+    )
     assert contents.spends == [SOME] * 4
     assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
     assert old.path.read_bytes() == before
@@ -38,16 +41,23 @@ def test_it_is_converted_with_a_note_when_it_is_charged(old, caplog):
     assert old.reserve(SOME, {"output": "out-5"}) == 7
     contents = old.read()
     assert (contents.format, contents.converted, contents.last_number) == (3, 6, 7)
-    assert [entry.hash for entry in contents.reservations][:4] == hashes  # every entry stays what it was
+    assert [entry.hash for entry in contents.reservations][
+        :4
+    ] == hashes  # every entry stays what it was
     assert contents.reservations[1].published
     assert contents.note == OLD_NOTES[before.format] + "entry 6 notes its conversion."
     assert [record.message for record in caplog.records] == [f"note: {old.path}: {contents.note}"]
     assert old.reserve(SOME, {}) == 8  # once
-    with pytest.raises(sqlite3.IntegrityError, match="append-only"), closing(sqlite3.connect(old.path)) as connection:
+    with (
+        pytest.raises(sqlite3.IntegrityError, match="append-only"),
+        closing(sqlite3.connect(old.path)) as connection,
+    ):
         connection.execute("DELETE FROM entries")
     connection = sqlite3.connect(old.path)
     assert connection.execute("PRAGMA user_version").fetchone() == (3,)  # older versions refuse it
-    noted = connection.execute("SELECT description FROM entries WHERE kind = 'converted'").fetchall()
+    noted = connection.execute(
+        "SELECT description FROM entries WHERE kind = 'converted'"
+    ).fetchall()
     assert noted == [(f'{{"from_format":{before.format},"to_format":3}}',)]
     connection.close()
 
@@ -78,7 +88,12 @@ def _converted_to_2(old):
             before.row_factory = sqlite3.Row
             for row in before.execute(f"SELECT * FROM {table}").fetchall():
                 ledger_io.insert(after, table, dict(row))
-        note = {"number": 6, "time": "2026-01-01T00:00:00+00:00", "kind": "converted", "reservation": None}
+        note = {
+            "number": 6,
+            "time": "2026-01-01T00:00:00+00:00",
+            "kind": "converted",
+            "reservation": None,
+        }
         note |= {"inverse_variance": "0.0", "pure_epsilon": "0.0", "total_variation": "0.0"}
         note |= {"description": '{"from_format":1,"to_format":2}', "previous": contents.last_hash}
         note["hash"] = ledger_io.hash_of(note)
@@ -110,7 +125,9 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
     assert contents.left() == "nothing"
 
 
-@pytest.mark.parametrize("statement", ["UPDATE entries SET pure_epsilon = '0' WHERE number = 2", "DROP TABLE entries"])
+@pytest.mark.parametrize(
+    "statement", ["UPDATE entries SET pure_epsilon = '0' WHERE number = 2", "DROP TABLE entries"]
+)
 def test_a_damaged_ledger_of_an_older_format_is_not_converted(old, statement):
     tamper(old.path, statement) if "UPDATE" in statement else _run(old.path, statement)
     before = old.path.read_bytes()
@@ -127,7 +144,7 @@ def _run(path, statement):
 KILLED_CONVERSION = """if True:
     import os, signal, sqlite3, sys
     from pathlib import Path
-    from bayesgram.privacy import ledger_file
+    from bayesgram.privacy import ledger_io
     from bayesgram.privacy.ledger import Ledger, Spend
 
     class Doomed(sqlite3.Connection):
@@ -143,7 +160,7 @@ KILLED_CONVERSION = """if True:
             return super().execute(command, *more)
 
     connect, path = sqlite3.connect, Path(sys.argv[1])
-    ledger_file.sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Doomed, **more})
+    ledger_io.sqlite3.connect = lambda *given, **more: connect(*given, **{"factory": Doomed, **more})
     before = path.read_bytes()
     for statements in range(99):
         child = os.fork()
@@ -163,7 +180,9 @@ def test_a_conversion_that_is_killed_did_not_happen(old):
     """Before any of its statements: the next one to come finds the ledger as it was, and at last converts it."""
     version = old.read().format
     command = [sys.executable, "-c", KILLED_CONVERSION, old.path]
-    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    lines = subprocess.run(
+        command, capture_output=True, text=True, check=True, timeout=60
+    ).stdout.splitlines()
     *killed, last = [line.split() for line in lines]
     assert last == ["0", "False", "3", "7", "False"]
     assert len(killed) > 12

@@ -12,7 +12,7 @@ from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from ledgers import SOME
+from helpers.ledger_files import SOME
 
 LONGEST = 300  # seconds, on a machine that has much else to do
 
@@ -48,9 +48,16 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
         done.set()
     """
     started = [
-        subprocess.Popen([sys.executable, "-c", code, ledger.path], stdout=subprocess.PIPE, text=True) for _ in range(2)
+        subprocess.Popen(
+            [sys.executable, "-c", code, ledger.path], stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
     ]
-    numbers = [int(line) for process in started for line in process.communicate(timeout=LONGEST)[0].splitlines()]
+    numbers = [
+        int(line)
+        for process in started
+        for line in process.communicate(timeout=LONGEST)[0].splitlines()
+    ]
     room = next(n for n in range(99) if not fits([Spend.gaussian(20.0)] * (n + 1), ledger.budget))
     assert sorted(numbers) == list(range(1, room + 1))
     assert read_ledger(ledger.path).last_number == room
@@ -68,7 +75,9 @@ def test_the_lock_is_open_to_whoever_may_write_the_ledger(used):
 def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
     (tmp_path / "elsewhere").write_text("mine")
     used.path.with_name("app.ledger.lock").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match=r"can't be opened for writing \(app\.ledger\.lock: Too many levels"):
+    with pytest.raises(
+        UsageError, match=r"can't be opened for writing \(app\.ledger\.lock: Too many levels"
+    ):
         used.reserve(SOME, {})
 
 
@@ -126,11 +135,17 @@ def test_fifty_processes_never_overspend(ledger):
     """Room for 7: exactly 7 of 50 get it, each its own number, and the chain is whole."""
     ledger.reserve(Spend.gaussian(4.5), {})
     room = next(
-        n for n in range(60) if composed_epsilon([Spend.gaussian(4.5), *[Spend.gaussian(40.0)] * (n + 1)], 1e-6) > 1
+        n
+        for n in range(60)
+        if composed_epsilon([Spend.gaussian(4.5), *[Spend.gaussian(40.0)] * (n + 1)], 1e-6) > 1
     )
     assert 2 < room < 50
     done = subprocess.run(
-        [sys.executable, "-c", RACE, ledger.path], capture_output=True, text=True, check=True, timeout=LONGEST
+        [sys.executable, "-c", RACE, ledger.path],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LONGEST,
     )
     *numbers, codes = done.stdout.splitlines()
     assert sorted(codes.split()[1:]) == ["0"] * room + ["7"] * (50 - room), done.stderr
@@ -184,7 +199,10 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     numbers, *lines = done.stdout.splitlines()
     rounds, halfway = map(int, numbers.split())
     told = [tuple(map(int, line.split())) for line in lines]
-    recorded = {entry.number: entry.description["process"] for entry in read_ledger(ledger.path).reservations}
+    recorded = {
+        entry.number: entry.description["process"]
+        for entry in read_ledger(ledger.path).reservations
+    }
     assert halfway > 0  # some were killed in the middle of a transaction
     assert len(told) > 10
     assert all(recorded[number] == process for number, process in told)
@@ -198,8 +216,8 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
     code = """if True:
         import os, signal, sys
         from pathlib import Path
-        from bayesgram.privacy import ledger_file
-        with ledger_file.writing(Path(sys.argv[1])) as connection:
+        from bayesgram.privacy import ledger_io
+        with ledger_io.writing(Path(sys.argv[1])) as connection:
             connection.execute("PRAGMA cache_size = 1")
             for number in range(6, 56):
                 row = (number, "", "reserved", None, "0.0", "0.0", "0.0", "0.0", "x" * 9000, "", "")
@@ -207,7 +225,9 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
             os.kill(os.getpid(), signal.SIGKILL)
     """
     before = used.path.stat().st_size
-    done = subprocess.run([sys.executable, "-c", code, used.path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", code, used.path], capture_output=True, text=True, check=False
+    )
     assert done.returncode == -9, done.stderr
     assert used.path.with_name("app.ledger-journal").stat().st_size > 0
     assert used.path.stat().st_size > before
@@ -223,7 +243,10 @@ def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
     def watch(*arguments):
         number = append(*arguments)
         connection = arguments[0]
-        seen.extend(connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode"))
+        seen.extend(
+            connection.execute(f"PRAGMA {name}").fetchone()[0]
+            for name in ("synchronous", "journal_mode")
+        )
         return number
 
     append = module._append

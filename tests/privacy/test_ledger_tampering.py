@@ -14,7 +14,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from ledgers import SOME, as_format, tamper
+from helpers.ledger_files import SOME, as_format, tamper
 
 
 def test_tampering_with_nothing_is_not_noticed(used):
@@ -29,7 +29,10 @@ LAST = "UPDATE header SET last_number = 4, last_hash = (SELECT hash FROM entries
     ("statements", "message"),
     [
         (["UPDATE entries SET pure_epsilon = '0.01' WHERE number = 3"], "entry 3 was changed"),
-        (["UPDATE entries SET time = '2020-01-01T00:00:00+00:00' WHERE number = 1"], "entry 1 was changed"),
+        (
+            ["UPDATE entries SET time = '2020-01-01T00:00:00+00:00' WHERE number = 1"],
+            "entry 1 was changed",
+        ),
         (["UPDATE entries SET description = '{}' WHERE number = 4"], "entry 4 was changed"),
         (["UPDATE entries SET reservation = 3 WHERE number = 5"], "entry 5 was changed"),
         (["UPDATE entries SET kind = 'published' WHERE number = 3"], "entry 3 was changed"),
@@ -39,7 +42,10 @@ LAST = "UPDATE header SET last_number = 4, last_hash = (SELECT hash FROM entries
         (["DELETE FROM entries WHERE number = 5"], "it should end with entry 5"),
         (["DELETE FROM entries"], "it should end with entry 5"),
         (
-            ["DELETE FROM entries WHERE number = 3", "UPDATE entries SET number = number - 1 WHERE number > 3"],
+            [
+                "DELETE FROM entries WHERE number = 3",
+                "UPDATE entries SET number = number - 1 WHERE number > 3",
+            ],
             "entry 3 was changed",
         ),
         (
@@ -61,7 +67,10 @@ LAST = "UPDATE header SET last_number = 4, last_hash = (SELECT hash FROM entries
         (["UPDATE header SET genesis = 'x'"], "its header was changed"),
         (["DELETE FROM header"], "its header is missing"),
         (["CREATE TABLE more (x)"], "its tables were changed"),
-        (["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"], "its tables were changed"),
+        (
+            ["CREATE TRIGGER t AFTER INSERT ON entries BEGIN DELETE FROM entries; END"],
+            "its tables were changed",
+        ),
         (["DROP TABLE entries"], "its tables were changed"),
         (["PRAGMA user_version = 0"], "it has no format"),
         (["PRAGMA user_version = 1"], "its tables were changed"),
@@ -75,7 +84,11 @@ def test_edits_are_noticed_and_refused(used, statements, message):
     else:
         tamper(used.path, *statements)
     before = used.path.read_bytes()
-    for refused in (lambda: Ledger.open(used.path), lambda: used.reserve(SOME, {}), lambda: used.complete(1)):
+    for refused in (
+        lambda: Ledger.open(used.path),
+        lambda: used.reserve(SOME, {}),
+        lambda: used.complete(1),
+    ):
         with pytest.raises(BayesgramError, match=message) as caught:
             refused()
         assert "edited or damaged and is refused" in str(caught.value)
@@ -106,7 +119,9 @@ def test_entries_of_another_ledger_are_noticed(used, tmp_path):
 
 
 def test_a_ledger_that_was_replaced_meanwhile_is_noticed(used, tmp_path):
-    Ledger.create(tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6)).path.replace(used.path)
+    Ledger.create(
+        tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6)
+    ).path.replace(used.path)
     with pytest.raises(BayesgramError, match="is another ledger than it was a moment ago"):
         used.reserve(SOME, {})
 
@@ -120,7 +135,11 @@ def test_flipped_and_missing_bytes_are_noticed(used, tmp_path):
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
         refused += not _same_or_refused(copy, bytes(data), contents)
     assert refused > 5  # most of the bytes are empty space
-    text = [place for place in range(len(whole)) if whole.startswith((b"out-3", b"0.05", b"app users"), place)]
+    text = [
+        place
+        for place in range(len(whole))
+        if whole.startswith((b"out-3", b"0.05", b"app users"), place)
+    ]
     assert text
     for place in text:
         data = bytearray(whole)
@@ -139,10 +158,14 @@ def _same_or_refused(copy, data, contents):
     return True
 
 
-@pytest.mark.parametrize("data", [b"", b"hello, this is a text file\n" * 99, b"SQLite format 3\0" + bytes(100)])
+@pytest.mark.parametrize(
+    "data", [b"", b"hello, this is a text file\n" * 99, b"SQLite format 3\0" + bytes(100)]
+)
 def test_a_file_that_is_no_ledger(tmp_path, data):
     (tmp_path / "a").write_bytes(data)
-    with pytest.raises(BayesgramError, match=r"a: (is not a ledger\.|this ledger was edited or damaged)"):
+    with pytest.raises(
+        BayesgramError, match=r"a: (is not a ledger\.|this ledger was edited or damaged)"
+    ):
         Ledger.open(tmp_path / "a")
     assert (tmp_path / "a").read_bytes() == data
     assert not is_ledger(tmp_path / "a")
@@ -158,7 +181,9 @@ def test_another_database_is_no_ledger(tmp_path):
 
 def test_a_newer_format_is_refused(used):
     tamper(used.path, "PRAGMA user_version = 4")
-    with pytest.raises(UsageError, match=r"is a ledger of format 4; this bayesgram reads 3\. Use a newer one\.$"):
+    with pytest.raises(
+        UsageError, match=r"is a ledger of format 4; this bayesgram reads 3\. Use a newer one\.$"
+    ):
         used.reserve(SOME, {})
 
 
@@ -184,7 +209,9 @@ def test_the_program_in_the_docs_verifies_a_ledger(used, version):
         assert (used.read().format, used.read().made_with) == (3, 2)
 
     def verify():
-        return subprocess.run([sys.executable, "-c", code, used.path], capture_output=True, text=True, check=False)
+        return subprocess.run(
+            [sys.executable, "-c", code, used.path], capture_output=True, text=True, check=False
+        )
 
     assert (verify().returncode, verify().stderr) == (0, "")
     tamper(used.path, "UPDATE entries SET pure_epsilon = '0.01' WHERE number = 3")

@@ -96,16 +96,29 @@ def test_privacy_noise_has_one_source():
         if path.relative_to(SRC).as_posix() == "privacy/noise.py":
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
-        imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names} | {
-            str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-        }
+        imported = {
+            alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Import)
+            for alias in node.names
+        } | {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
         assert not {name for name in imported if name.split(".")[0] in {"random", "opendp"}}, path
         calls = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-        drawing = {"default_rng", "normal", "standard_normal", "geometric", "integers", "make_laplace", "RandomState"}
+        drawing = {
+            "default_rng",
+            "normal",
+            "standard_normal",
+            "geometric",
+            "integers",
+            "make_laplace",
+            "RandomState",
+        }
         drawing |= {"make_gaussian"} if path.name != "calibration.py" else set()
         if {"inference", "planning"} & set(path.parts):  # splits what is noisy already
             drawing -= {"default_rng", "standard_normal"}
-        if "audit" in path.parts:  # attackers guess and draw from laws; nothing they draw goes into a release
+        if (
+            "audit" in path.parts
+        ):  # attackers guess and draw from laws; nothing they draw goes into a release
             drawing -= {"default_rng", "standard_normal", "geometric", "integers"}
         assert not calls & drawing, path
         secret = path.relative_to(SRC).as_posix() in {

@@ -8,8 +8,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-import commands
-import discovering
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.base import Randomness, release
 from bayesgram.mechanisms.discovery import discover
@@ -21,7 +19,8 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, opendp
 from bayesgram.private.counts import count
 from bayesgram.private.counts_io import save_counts
-from discovering import BUDGET, MANY
+from helpers import commands, discovery_data
+from helpers.discovery_data import BUDGET, MANY
 
 NEXT = "nothing was released or spent. Run: pip install 'opendp>=0.14.2'"
 BIASED = f"draws noise that does not have the law it states (opendp#2638), so that no guarantee would hold; {NEXT}"
@@ -49,13 +48,18 @@ def test_what_is_installed_will_do():
 
 
 def test_the_package_asks_for_what_a_run_asks_for():
-    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = tomllib.loads(
+        (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    )["project"]
     oldest = ".".join(map(str, OLDEST_OPENDP))
-    assert [name for name in project["dependencies"] if name.startswith("opendp")] == [f"opendp>={oldest}"]
+    assert [name for name in project["dependencies"] if name.startswith("opendp")] == [
+        f"opendp>={oldest}"
+    ]
 
 
 @pytest.mark.parametrize(
-    "version", ["0.14.2", "0.14.3", "0.15.0", "0.16.0", "1.0.0", "0.100.0", "0.14.2.post1", "0.16.0+cpu"]
+    "version",
+    ["0.14.2", "0.14.3", "0.15.0", "0.16.0", "1.0.0", "0.100.0", "0.14.2.post1", "0.16.0+cpu"],
 )
 def test_versions_that_will_do(version, installed):
     installed(version)
@@ -64,7 +68,8 @@ def test_versions_that_will_do(version, installed):
 
 
 @pytest.mark.parametrize(
-    "version", ["0.14.1", "0.14.0", "0.12.0", "0.9.2", "0.2.10", "0.0.0", "0.14.1.post3", "0.14.1+local"]
+    "version",
+    ["0.14.1", "0.14.0", "0.12.0", "0.9.2", "0.2.10", "0.0.0", "0.14.1.post3", "0.14.1+local"],
 )
 def test_versions_with_a_biased_sampler(version, installed):
     installed(version)
@@ -76,7 +81,16 @@ def test_versions_with_a_biased_sampler(version, installed):
 
 
 @pytest.mark.parametrize(
-    "version", ["0.14.2.dev20260301001", "0.15.0-nightly", "0.16.0a20261025001", "0.14.2rc1", "0.15", "", "٠.١٤.٢"]
+    "version",
+    [
+        "0.14.2.dev20260301001",
+        "0.15.0-nightly",
+        "0.16.0a20261025001",
+        "0.14.2rc1",
+        "0.15",
+        "",
+        "٠.١٤.٢",
+    ],
 )
 def test_versions_of_which_nothing_is_known(version, installed):
     installed(version)
@@ -97,10 +111,12 @@ def test_a_seeded_run_needs_none(installed):
     assert Randomness.make(1).noise.seeded
 
 
-@pytest.mark.parametrize("mechanism", [Posterior(), Laplace()], ids=lambda mechanism: mechanism.name)
+@pytest.mark.parametrize(
+    "mechanism", [Posterior(), Laplace()], ids=lambda mechanism: mechanism.name
+)
 def test_a_release_is_refused_before_anything_is_spent(mechanism, installed, tmp_path):
-    _, vocabulary = next(iter(discovering.vocabulary().parts))
-    counts = count(discovering.table(MANY), vocabulary)
+    _, vocabulary = next(iter(discovery_data.vocabulary().parts))
+    counts = count(discovery_data.table(MANY), vocabulary)
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 1e-6))
     before = ledger.path.read_bytes()
     installed("0.14.1")
@@ -119,29 +135,40 @@ def test_so_is_a_discovery(rounds, installed, tmp_path):
     installed("0.14.1")
     with pytest.raises(BayesgramError) as caught:
         out = tmp_path / "out"
-        discover(discovering.table(MANY), discovering.vocabulary(), BUDGET, rounds=rounds, ledger=ledger, output=out)
+        discover(
+            discovery_data.table(MANY),
+            discovery_data.vocabulary(),
+            BUDGET,
+            rounds=rounds,
+            ledger=ledger,
+            output=out,
+        )
     assert str(caught.value) == f"OpenDP 0.14.1 {BIASED}"
     assert ledger.path.read_bytes() == before
 
 
 def test_the_commands_fail_and_leave_everything_as_it_was(tmp_path):
     """With the metadata of an old OpenDP first on the path, as pip would have left it."""
-    vocabulary = discovering.vocabulary()
+    vocabulary = discovery_data.vocabulary()
     old = tmp_path / "site" / "opendp-0.14.1.dist-info"
     old.mkdir(parents=True)
     (old / "METADATA").write_text("Metadata-Version: 2.1\nName: opendp\nVersion: 0.14.1\n")
     work = tmp_path / "work"
     work.mkdir()
     vocabulary.save(work / "vocab.parquet")
-    save_counts(count(discovering.table(MANY), vocabulary), vocabulary, work / "counts")
-    pq.write_table(discovering.table(MANY), work / "private.parquet")
+    save_counts(count(discovery_data.table(MANY), vocabulary), vocabulary, work / "counts")
+    pq.write_table(discovery_data.table(MANY), work / "private.parquet")
     Ledger.create(work / "a.ledger", population="p", budget=BUDGET)
     path = os.pathsep.join(filter(None, [str(old.parent), os.environ.get("PYTHONPATH")]))
-    before = {entry.name: entry.read_bytes() for entry in sorted(work.rglob("*")) if entry.is_file()}
+    before = {
+        entry.name: entry.read_bytes() for entry in sorted(work.rglob("*")) if entry.is_file()
+    }
     common = ("--vocab", "vocab.parquet", "--epsilon", 0.5, "--ledger", "a.ledger", "-o", "out")
     for command in (("release", "counts"), ("discover", "private.parquet")):
         done = commands.bayesgram(*command, *common, cwd=work, PYTHONPATH=path, COLUMNS="1000")
         assert done.returncode == 1, done.stderr
         assert done.stderr == f"error: OpenDP 0.14.1 {BIASED}\n"
         assert not done.stdout
-        assert before == {entry.name: entry.read_bytes() for entry in sorted(work.rglob("*")) if entry.is_file()}
+        assert before == {
+            entry.name: entry.read_bytes() for entry in sorted(work.rglob("*")) if entry.is_file()
+        }

@@ -61,7 +61,11 @@ def test_the_law_of_narrow_noise(law, scale):
     """Every integer as often as the formula says; with fewer than 50 expected in a cell, p would be too small too often."""
     size, reach = 100_000, 80
     k = np.arange(-reach, reach + 1)
-    weights = np.exp(-(k**2) / (2 * scale**2)) if law == "discrete_gaussian" else np.exp(-np.abs(k) / scale)
+    weights = (
+        np.exp(-(k**2) / (2 * scale**2))
+        if law == "discrete_gaussian"
+        else np.exp(-np.abs(k) / scale)
+    )
     expected = size * weights / weights.sum()
     seen = np.bincount(np.clip(drawn(law, size, scale), -reach, reach) + reach, minlength=k.size)
     common = expected > 50
@@ -81,7 +85,11 @@ SMALL_LIMIT = 1e-6 / (8 * len(SMALL)) * 0.96
 def probabilities(law, scale):
     """P(−3), …, P(3), and that of everything beyond; sums to 100 scales, of which e^(−100) is left out."""
     k = np.arange(-int(100 * scale), int(100 * scale) + 1)
-    weights = np.exp(-(k**2) / (2 * scale**2)) if law == "discrete_gaussian" else np.exp(-np.abs(k) / scale)
+    weights = (
+        np.exp(-(k**2) / (2 * scale**2))
+        if law == "discrete_gaussian"
+        else np.exp(-np.abs(k) / scale)
+    )
     middle = (weights / weights.sum())[np.abs(k) <= 3]
     return np.append(middle, 1 - middle.sum())
 
@@ -114,7 +122,18 @@ def test_coordinates_are_independent(sample, request):
     """Neighbours, and the same place in other blocks of work."""
     values = request.getfixturevalue(sample)
     values = (values - values.mean()) / values.std()
-    for lag in (1, 2, 3, 7, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK, values.size // 98, values.size // 2):
+    for lag in (
+        1,
+        2,
+        3,
+        7,
+        BLOCK - 1,
+        BLOCK,
+        BLOCK + 1,
+        2 * BLOCK,
+        values.size // 98,
+        values.size // 2,
+    ):
         shared = values[:-lag] @ values[lag:] / (values.size - lag)
         assert abs(shared) < 6 / math.sqrt(values.size - lag), lag
 
@@ -124,7 +143,9 @@ def test_runs_and_blocks_share_nothing(law):
     first, second = drawn(law, 5 * BLOCK, WIDE), drawn(law, 5 * BLOCK, WIDE)
     blocks = [*np.array_split(first, 5 * BLOCK // 256), *np.array_split(second, 5 * BLOCK // 256)]
     assert len({block.tobytes() for block in blocks}) == len(blocks)
-    assert np.unique(np.concatenate([first, second])).size > 9.99 * BLOCK  # numbers around 5e9: hardly any twice
+    assert (
+        np.unique(np.concatenate([first, second])).size > 9.99 * BLOCK
+    )  # numbers around 5e9: hardly any twice
     assert abs(np.corrcoef(first, second)[0, 1]) < 6 / math.sqrt(first.size)
 
 

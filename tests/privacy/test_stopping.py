@@ -46,7 +46,9 @@ def true_delta(mu: float, epsilons: list[float]) -> float:
         return np.maximum(-np.expm1(epsilon - losses), 0.0)
 
     def expected(value):
-        padded = np.concatenate([np.full(10 * STEPS, value[0]), value, np.full(10 * STEPS, value[-1])])
+        padded = np.concatenate(
+            [np.full(10 * STEPS, value[0]), value, np.full(10 * STEPS, value[-1])]
+        )
         return fftconvolve(padded, density[::-1], mode="valid")
 
     value = stopped(epsilons[-1])
@@ -69,7 +71,9 @@ def test_what_was_spent_is_not_a_promise(number, times):
     """The reference has power: it finds how far the old line "all n together … (PROVED)" was from true."""
     mu_squared = Allowance.of(WEEK.epsilon, WEEK.delta).mu_squared
     epsilons = [composed_epsilon([Spend(mu_squared)] * k, WEEK.delta) for k in range(1, number + 1)]
-    assert true_delta(float(np.sqrt(mu_squared)), epsilons) == pytest.approx(times * WEEK.delta, rel=0.02)
+    assert true_delta(float(np.sqrt(mu_squared)), epsilons) == pytest.approx(
+        times * WEEK.delta, rel=0.02
+    )
 
 
 def cards_of_a_chain(number, ledger=None):
@@ -89,7 +93,10 @@ def test_a_chain_without_a_ledger_promises_nothing_about_all_of_it(number):
     """Whatever carries the word PROVED would have to hold for the curator above: what was spent does not carry it."""
     cards = cards_of_a_chain(number)
     mu = float(np.sqrt(Allowance.of(WEEK.epsilon, WEEK.delta).mu_squared))
-    epsilons, deltas = [WEEK.epsilon], [WEEK.delta]  # the first one's own card promises of itself alone
+    epsilons, deltas = (
+        [WEEK.epsilon],
+        [WEEK.delta],
+    )  # the first one's own card promises of itself alone
     for card in cards[1:]:
         for epsilon, delta in PROMISE.findall(card.follows):
             epsilons.append(float(epsilon))
@@ -108,7 +115,11 @@ def test_a_chain_on_a_ledger_promises_its_budget_whenever_the_curator_stops(tmp_
     ledger = Ledger.create(tmp_path / "ledger", population="app users", budget=budget)
     cards = cards_of_a_chain(number, ledger)
     promises = [PROMISE.search(card.follows).groups() for card in cards[1:]]
-    assert {(float(epsilon), float(delta)) for epsilon, delta in promises} == {(budget.epsilon, budget.delta)}
+    assert {(float(epsilon), float(delta)) for epsilon, delta in promises} == {
+        (budget.epsilon, budget.delta)
+    }
     assert all("ε = 1, δ = 1e-07" in card.person for card in cards)
     mu = float(np.sqrt(Allowance.of_budget(budget, failures=False).mu_squared / number))
-    assert true_delta(mu, [budget.epsilon] * number) <= budget.delta * (1 + 3e-3)  # the grid's own error
+    assert true_delta(mu, [budget.epsilon] * number) <= budget.delta * (
+        1 + 3e-3
+    )  # the grid's own error

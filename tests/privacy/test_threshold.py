@@ -15,9 +15,15 @@ from scipy.stats import norm
 from bayesgram.errors import UsageError
 from bayesgram.privacy.accounting import Allowance, discovery_left, fits
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.thresholds import SPLITS, TAIL, calibrate_rounds, calibrate_threshold, failure
+from bayesgram.privacy.thresholds import (
+    SPLITS,
+    TAIL,
+    calibrate_rounds,
+    calibrate_threshold,
+    failure,
+)
 from bayesgram.private.clipping import UNITS
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 MOST, SMALLEST = 100, 0.02  # as the door has them
 budgets = st.builds(Budget, st.floats(0.05, 8), st.floats(1e-12, 1e-4))
@@ -69,7 +75,14 @@ def weights(draw, most, smallest, whole):
 
 
 @examples(150)
-@given(st.data(), st.integers(1, 300), st.floats(0.01, 0.4), st.floats(0.02, 3), st.floats(0, 8), st.floats(0, 1))
+@given(
+    st.data(),
+    st.integers(1, 300),
+    st.floats(0.01, 0.4),
+    st.floats(0.02, 3),
+    st.floats(0, 8),
+    st.floats(0, 1),
+)
 def test_no_weights_publish_more_than_the_bound(data, most, smallest, unit, beyond, part):
     gap, whole = 2 + unit + beyond, smallest**2 + part * (1 - smallest**2)
     own = data.draw(weights(most, smallest, whole))
@@ -79,7 +92,9 @@ def test_no_weights_publish_more_than_the_bound(data, most, smallest, unit, beyo
     assert published(own, gap, unit) <= bound[1]
 
 
-@pytest.mark.parametrize(("gap", "unit", "most"), [(6.2, 0.21, 100), (6.0, 0.6, 100), (5.0, 1.5, 20), (3.3, 1.2, 5)])
+@pytest.mark.parametrize(
+    ("gap", "unit", "most"), [(6.2, 0.21, 100), (6.0, 0.6, 100), (5.0, 1.5, 20), (3.3, 1.2, 5)]
+)
 def test_an_optimiser_finds_none_either_and_comes_close(gap, unit, most):
     """Squares that add up to 1, moved uphill from many starts."""
     rng, smallest = np.random.default_rng(5), 0.02
@@ -93,7 +108,9 @@ def test_an_optimiser_finds_none_either_and_comes_close(gap, unit, most):
             squares = smallest**2 + (1 - size * smallest**2) * shares / shares.sum()
             return -math.log(published(np.sqrt(squares), gap, unit))
 
-        found = minimize(chance, rng.normal(0, 2, size), method="Nelder-Mead", options={"maxiter": 800})
+        found = minimize(
+            chance, rng.normal(0, 2, size), method="Nelder-Mead", options={"maxiter": 800}
+        )
         best = max(best, math.exp(-found.fun))
     alike = max(published(np.full(k, k**-0.5), gap, unit) for k in range(1, most + 1))
     assert max(best, alike) <= bound
@@ -127,8 +144,12 @@ def test_whatever_is_in_common_one_round_is_within_its_budget(budget, seed):
     sigma = deviation(threshold, 1)
     gap = (threshold.level - threshold.floor) / sigma
     tried = [np.full(k, k**-0.5) for k in (1, 2, 5, 30, MOST)]
-    tried += [np.append(np.full(k, SMALLEST), math.sqrt(1 - k * SMALLEST**2)) for k in (1, 10, MOST - 1)]
-    tried += [w / np.linalg.norm(w) for w in (rng.dirichlet(np.full(MOST, 0.1)) + 1e-3 for _ in range(5))]
+    tried += [
+        np.append(np.full(k, SMALLEST), math.sqrt(1 - k * SMALLEST**2)) for k in (1, 10, MOST - 1)
+    ]
+    tried += [
+        w / np.linalg.norm(w) for w in (rng.dirichlet(np.full(MOST, 0.1)) + 1e-3 for _ in range(5))
+    ]
     for own in tried:
         for count in {0, 1, len(own) // 2, len(own)}:
             alone, common = own[:count], math.sqrt((own[count:] ** 2).sum())
@@ -179,11 +200,16 @@ def test_rounds_are_within_their_budget(budget, rounds):
 
 @pytest.mark.parametrize("calibrate", [one, several])
 @pytest.mark.parametrize(
-    ("epsilon", "delta"), [(0.002, 0.001), (0.001, 0.001), (1e-5, 0.999), (0.5, 0.9), (math.nextafter(1e-3, 0), 5e-4)]
+    ("epsilon", "delta"),
+    [(0.002, 0.001), (0.001, 0.001), (1e-5, 0.999), (0.5, 0.9), (math.nextafter(1e-3, 0), 5e-4)],
 )
 def test_an_epsilon_that_is_not_above_two_delta_is_refused_by_name(calibrate, epsilon, delta):
-    asked = re.escape(f"epsilon={epsilon:g}: a discovery with delta={delta:g} needs an epsilon above 2·delta")
-    with pytest.raises(UsageError, match=f"^{asked} = .*; give a larger epsilon or a smaller delta"):
+    asked = re.escape(
+        f"epsilon={epsilon:g}: a discovery with delta={delta:g} needs an epsilon above 2·delta"
+    )
+    with pytest.raises(
+        UsageError, match=f"^{asked} = .*; give a larger epsilon or a smaller delta"
+    ):
         calibrate(Budget(epsilon, delta))
 
 
@@ -219,11 +245,15 @@ def there_is_a_threshold_or_a_refusal(budget, rounds):
 
 @examples(60)
 @given(st.floats(math.log(1e-5), math.log(100)), st.floats(0.01, 40), st.sampled_from([2, 10, 100]))
-def test_of_any_epsilon_and_delta_there_is_a_threshold_or_a_clear_refusal(log_epsilon, ratio, rounds):
+def test_of_any_epsilon_and_delta_there_is_a_threshold_or_a_clear_refusal(
+    log_epsilon, ratio, rounds
+):
     """Never another error: ε from far below 2δ to far above."""
     epsilon = min(max(math.exp(log_epsilon), 1e-5), 100.0)
     there_is_a_threshold_or_a_refusal(Budget(epsilon, min(epsilon / 2 * ratio, 0.999)), rounds)
-    there_is_a_threshold_or_a_refusal(Budget(epsilon, min(max(epsilon / 2 / 10**ratio, 1e-30), 0.999)), rounds)
+    there_is_a_threshold_or_a_refusal(
+        Budget(epsilon, min(max(epsilon / 2 / 10**ratio, 1e-30), 0.999)), rounds
+    )
 
 
 @examples(8)
@@ -268,13 +298,17 @@ angles = st.floats(0, math.pi / 2)
 
 
 @examples(60)
-@given(st.floats(0.4, 4), st.floats(0.2, 3), st.floats(-3, 3), angles, angles, angles, st.floats(0, 2))
+@given(
+    st.floats(0.4, 4), st.floats(0.2, 3), st.floats(-3, 3), angles, angles, angles, st.floats(0, 2)
+)
 def test_two_rounds_are_private_whatever_the_noise_on_one_s_own_makes_a_user_do(
     sigma, above, cut, first, low, high, epsilon
 ):
     level = 1 + above * sigma
     p = float(norm.sf(above))
-    without, absent, _, seen = two_rounds(sigma, level, cut * sigma, in_norm(first), in_norm(low), in_norm(high))
+    without, absent, _, seen = two_rounds(
+        sigma, level, cut * sigma, in_norm(first), in_norm(low), in_norm(high)
+    )
     assert seen <= p * (1 + 1e-6)
     added = np.maximum(absent - math.exp(epsilon) * without, 0).sum() * STEP + seen
     removed = np.maximum(without - math.exp(epsilon) * absent, 0).sum() * STEP
@@ -284,7 +318,9 @@ def test_two_rounds_are_private_whatever_the_noise_on_one_s_own_makes_a_user_do(
 def test_in_several_rounds_what_is_published_is_no_mixture_with_what_it_would_be_without_failures():
     """The argument M(D) ≥ (1 − p) M̃ is for one round alone: given what came out, a failure was far likelier here."""
     p = float(norm.sf(1.0))
-    _, absent, anyhow, seen = two_rounds(1.0, 2.0, 2.0, in_norm(0.2), in_norm(0.0), in_norm(math.pi / 2))
+    _, absent, anyhow, seen = two_rounds(
+        1.0, 2.0, 2.0, in_norm(0.2), in_norm(0.0), in_norm(math.pi / 2)
+    )
     assert seen <= p
     assert (absent / np.maximum(anyhow, 1e-300))[np.abs(GRID) < 5].min() < 1 - 1.5 * p
 
@@ -300,7 +336,9 @@ def test_what_is_charged_is_the_noise_that_is_drawn(budget, rounds):
     rounds = rounds or 1
     inverse = rounds * (Fraction(UNITS) / Fraction(threshold.scale)) ** 2
     variation = rounds * MOST / (24 * Fraction(threshold.scale) ** 2)
-    assert inverse <= Fraction(threshold.spend.inverse_variance) <= inverse * (1 + Fraction(1, 10**12))
+    assert (
+        inverse <= Fraction(threshold.spend.inverse_variance) <= inverse * (1 + Fraction(1, 10**12))
+    )
     assert variation <= Fraction(threshold.spend.total_variation) * (1 + Fraction(1, 10**12))
     assert threshold.spend.failure == threshold.failure
     part = math.ldexp(math.frexp(threshold.scale)[0], 12)
@@ -337,7 +375,11 @@ def test_fewer_people_than_k_can_t_reach_the_level(calibrate):
     assert calibrate(Budget(1.0, 1e-7), at_least=500).level == 499.0
     assert calibrate(Budget(1.0, 1e-7), at_least=3) == plain
     raised = calibrate(Budget(1.0, 1e-7), at_least=500)
-    assert (raised.multiplier, raised.failure, raised.scale) == (plain.multiplier, plain.failure, plain.scale)
+    assert (raised.multiplier, raised.failure, raised.scale) == (
+        plain.multiplier,
+        plain.failure,
+        plain.scale,
+    )
 
 
 @pytest.mark.parametrize(

@@ -32,12 +32,17 @@ def test_k_units_lie_k_steps_away(epsilon, delta, units):
 def test_without_delta_there_is_none_for_groups_and_a_large_group_has_no_limit():
     assert of_group(0.5, 0.0, 4) == (2.0, 0.0)
     assert of_group(100.0, 1e-7, 1000)[1] == float("inf")
-    assert promise("a post", 10.0, 1e-5).endswith("of 2, ε = 20 and δ = 0.2203; of 10, no limit at all.")
+    assert promise("a post", 10.0, 1e-5).endswith(
+        "of 2, ε = 20 and δ = 0.2203; of 10, no limit at all."
+    )
     assert promise("a post", 0.5, 0.0).endswith("has k times the ε: of 2, ε = 1; of 10, ε = 5.")
 
 
 def test_what_a_person_is_promised():
-    assert promise(EVER, 1.0, 1e-6, "All") == "All is (ε = 1, δ = 1e-06) for a person, who has one user id."
+    assert (
+        promise(EVER, 1.0, 1e-6, "All")
+        == "All is (ε = 1, δ = 1e-06) for a person, who has one user id."
+    )
     week = promise(WEEK, 1.0, 1e-6)
     assert week.startswith(
         "This release is (ε = 1, δ = 1e-06) for one unit: a user's week. A person who wrote k of them"
@@ -70,13 +75,17 @@ def test_a_ledger_counts_in_the_unit_of_its_first_entry(tmp_path):
     ledger.reserve(SOME, {"unit": "A user's  week"})
     before = hashlib.sha256(ledger.path.read_bytes()).digest()
     for ask in (ledger.reserve, ledger.check):
-        with pytest.raises(UsageError, match=r"counts in another unit, .a user's week.* Nothing was reserved"):
+        with pytest.raises(
+            UsageError, match=r"counts in another unit, .a user's week.* Nothing was reserved"
+        ):
             ask(SOME, {"unit": THESE_DATA})
     with pytest.raises(UsageError, match="another unit"):
         ledger.check_unit("a post")
     assert hashlib.sha256(ledger.path.read_bytes()).digest() == before
     assert ledger.read().unit == WEEK
-    assert ledger.read().promise.startswith("Everything charged to this ledger together is (ε = 1, δ = 1e-06) for one")
+    assert ledger.read().promise.startswith(
+        "Everything charged to this ledger together is (ε = 1, δ = 1e-06) for one"
+    )
 
 
 def test_a_check_refuses_what_reserve_refuses_and_charges_nothing(tmp_path):

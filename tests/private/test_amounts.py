@@ -5,12 +5,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.private.clipping import UNITS, Coordinates
-from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, TOTAL_UNITS, USER_UNITS, Bins, amounts
-from elsewhere import Elsewhere
-from exploring import examples
-from strategies import matrices
+from bayesgram.private.norm_histogram import (
+    FIRST_WORD_UNITS,
+    KIND_UNITS,
+    TOTAL_UNITS,
+    USER_UNITS,
+    Bins,
+    amounts,
+)
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
+from helpers.remote_counts import Elsewhere
+from helpers.strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
 LARGEST = np.array([1.0, 2.0, 4.0, 16.0, 256.0, 2.0**20])
@@ -21,7 +28,7 @@ HALF_OCTAVES = 2.0 ** np.arange(-2, 12.5, 0.5)
 def powers(size, order):
     """Shapes that are powers of two: nothing is rounded on the way to a bin."""
     shape = 2.0 ** (np.arange(size + (3 if order else 0)) % 5 - 2)
-    return Coordinates(shape, reference.words_of(size, order, size))
+    return Coordinates(shape, reference_paper.words_of(size, order, size))
 
 
 def kinds_of(size, first, number):
@@ -71,9 +78,13 @@ def test_the_units_of_a_user_and_of_their_text_are_together_within_the_bound():
 def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number, first_words):
     """In fractions; `first` may be anywhere, so that shorter n-grams count for the norm alone."""
     measured = powers(matrix.shape[1], order)
-    bins = bins_of(EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, first_words, GROUPS)
-    expected = reference.amounts(matrix, measured, bins)
-    assert asked(reference.user_counts(matrix), measured, first, number, first_words) == expected
+    bins = bins_of(
+        EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, first_words, GROUPS
+    )
+    expected = reference_paper.amounts(matrix, measured, bins)
+    assert (
+        asked(reference_paper.user_counts(matrix), measured, first, number, first_words) == expected
+    )
 
 
 hostile = st.lists(
@@ -93,8 +104,10 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     counts, shape = np.array([[c for c, _ in row]], np.int64), np.array([s for _, s in row])
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     size = HALF_OCTAVES.size + 1
-    bins = bins_of(HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, first_words)
-    moved = amounts(reference.user_counts(counts), measured, bins)
+    bins = bins_of(
+        HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, first_words
+    )
+    moved = amounts(reference_paper.user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
     users, totals, kinds, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
@@ -116,12 +129,16 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     st.integers(0, 6),
     st.randoms(),
 )
-def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(matrix, order, first, numbers, cut, random):
+def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(
+    matrix, order, first, numbers, cut, random
+):
     """Σ over users of what each adds alone, exactly, whoever comes before or after, and in whatever blocks."""
-    measured = reference.measured_of(matrix.shape[1], order)
-    alone = [asked(reference.user_counts(row[None]), measured, first, *numbers) for row in matrix]
+    measured = reference_paper.measured_of(matrix.shape[1], order)
+    alone = [
+        asked(reference_paper.user_counts(row[None]), measured, first, *numbers) for row in matrix
+    ]
     shuffled = random.sample(range(len(matrix)), len(matrix))
-    counts = reference.user_counts(matrix[shuffled])
+    counts = reference_paper.user_counts(matrix[shuffled])
     together = np.sum(alone, axis=0).tolist()
     assert asked(counts, measured, first, *numbers) == together
     assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first, *numbers) == together
@@ -131,38 +148,82 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     edges, largest = np.array([1.0, 2.0, 4.0]), np.full(4, 2.0)
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
     bins = bins_of(edges, largest, np.zeros(1, np.int32), 0)
-    found = [amounts(reference.user_counts(np.array([[n]])), measured, bins) for n in (0, 1, 2, 3, 4, 5)]
+    found = [
+        amounts(reference_paper.user_counts(np.array([[n]])), measured, bins)
+        for n in (0, 1, 2, 3, 4, 5)
+    ]
     assert [np.flatnonzero(each[:4]).tolist() for each in found] == [[0], [1], [2], [2], [3], [3]]
     half, all_of_it = TOTAL_UNITS // 2, TOTAL_UNITS
-    assert [each[4:].max() for each in found] == [0, half, all_of_it, all_of_it, all_of_it, all_of_it]
+    assert [each[4:].max() for each in found] == [
+        0,
+        half,
+        all_of_it,
+        all_of_it,
+        all_of_it,
+        all_of_it,
+    ]
 
 
 @pytest.mark.parametrize(("first", "expected"), [(0, 1.0), (1, 0.75), (2, 0.25), (3, 0.0)])
 def test_only_the_longest_ngrams_are_written(first, expected):
-    counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
+    counts, measured = (
+        reference_paper.user_counts(np.array([[1, 2, 1]])),
+        Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
+    )
     bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
-    assert amounts(counts, measured, bins).tolist() == [0, USER_UNITS, 0, int(TOTAL_UNITS * expected)]
+    assert amounts(counts, measured, bins).tolist() == [
+        0,
+        USER_UNITS,
+        0,
+        int(TOTAL_UNITS * expected),
+    ]
 
 
 def test_what_is_written_is_shared_out_among_kinds():
     """Also for somebody who wrote nothing that counts."""
-    counts, measured = reference.user_counts(np.array([[1, 2, 1]])), Coordinates(np.ones(3), np.zeros((3, 0), np.int32))
-    for kinds, expected in (([0, 1, 0], [0.5, 0.5, 0]), ([-1, 2, 2], [0, 0, 1]), ([-1, -1, -1], [0, 0, 0])):
+    counts, measured = (
+        reference_paper.user_counts(np.array([[1, 2, 1]])),
+        Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
+    )
+    for kinds, expected in (
+        ([0, 1, 0], [0.5, 0.5, 0]),
+        ([-1, 2, 2], [0, 0, 1]),
+        ([-1, -1, -1], [0, 0, 0]),
+    ):
         bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), np.array(kinds, np.int32), 3)
-        assert amounts(counts, measured, bins)[4:].tolist() == [int(KIND_UNITS * each) for each in expected]
+        assert amounts(counts, measured, bins)[4:].tolist() == [
+            int(KIND_UNITS * each) for each in expected
+        ]
 
 
 def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     """Norms of 1, 4 and 9: the first is in the first two bins, which are a group, the others in the next."""
-    edges, largest, nothing = np.array([2.0, 3.0, 8.0]), np.full(4, 16.0), np.zeros((3, 0), np.int32)
+    edges, largest, nothing = (
+        np.array([2.0, 3.0, 8.0]),
+        np.full(4, 16.0),
+        np.zeros((3, 0), np.int32),
+    )
     first_words = np.array([0, 1, 1], np.int32)
-    bins = Bins(edges, largest, np.array([0, 0, 0], np.int32), 0, np.array([0, 0, 1, 1], np.int32), first_words, 2)
+    bins = Bins(
+        edges,
+        largest,
+        np.array([0, 0, 0], np.int32),
+        0,
+        np.array([0, 0, 1, 1], np.int32),
+        first_words,
+        2,
+    )
     rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
     for row in rows:
-        moved = amounts(reference.user_counts(np.array([row])), Coordinates(np.ones(3), nothing), bins)
+        moved = amounts(
+            reference_paper.user_counts(np.array([row])), Coordinates(np.ones(3), nothing), bins
+        )
         found.append(bins.split(moved.astype(float))[3].tolist())
         assert bins.split(moved.astype(float))[0].sum() == 1
-    third, rest = int(FIRST_WORD_UNITS * (2 / 6)) / FIRST_WORD_UNITS, int(FIRST_WORD_UNITS * (4 / 6)) / FIRST_WORD_UNITS
+    third, rest = (
+        int(FIRST_WORD_UNITS * (2 / 6)) / FIRST_WORD_UNITS,
+        int(FIRST_WORD_UNITS * (4 / 6)) / FIRST_WORD_UNITS,
+    )
     assert found == [[[1, 0], [0, 0]], [[0, 0], [third, rest]], [[0, 0], [0, 1]], [[0, 0], [0, 0]]]
 
 
@@ -177,5 +238,5 @@ def test_what_does_not_count_as_text_has_no_first_word():
         2,
     )
     measured = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
-    moved = amounts(reference.user_counts(np.array([[1, 1]])), measured, bins)
+    moved = amounts(reference_paper.user_counts(np.array([[1, 1]])), measured, bins)
     assert bins.split(moved.astype(float))[3].tolist() == [[0, 0]]

@@ -20,7 +20,7 @@ from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
-from discovering import candidates_of, sums_of, users_of
+from helpers.discovery_data import candidates_of, sums_of, users_of
 
 FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
@@ -32,7 +32,9 @@ def read(table):
 
 @pytest.fixture(scope="module")
 def vocabulary():
-    return Vocabulary.from_public(pa.table({"text": ["w1 w2 w3 w4 w1 w2"]}), order=[1, 2, 3], size=50)
+    return Vocabulary.from_public(
+        pa.table({"text": ["w1 w2 w3 w4 w1 w2"]}), order=[1, 2, 3], size=50
+    )
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,9 @@ def private():
     """A thousand people, and one who writes more than all of them."""
     rng = np.random.default_rng(3)
     users = np.append(rng.integers(0, 1000, 3000), np.full(2000, 1000))
-    texts = [" ".join(f"w{word}" for word in rng.zipf(1.3, rng.integers(1, 15)) % 5000) for _ in users]
+    texts = [
+        " ".join(f"w{word}" for word in rng.zipf(1.3, rng.integers(1, 15)) % 5000) for _ in users
+    ]
     return pa.table({"user": users.astype(str), "text": texts})
 
 
@@ -60,7 +64,9 @@ def crowded(monkeypatch):
     monkeypatch.setattr(streaming, "SMALLEST", 2000)
     monkeypatch.setattr(streaming, "PIECE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
-    monkeypatch.setattr(streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill))
+    monkeypatch.setattr(
+        streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill)
+    )
     monkeypatch.setattr(candidates, "spill", counting("sums", ngrams.spill))
     return spilled
 
@@ -72,7 +78,10 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
     there = sum_candidates(read(private), public, ORDERS, FOUND, memory=1)
     assert min(crowded.values()) > 3
     assert len(here.sums) > 1000
-    assert (there.ngrams.to_pylist(), there.sums.tolist()) == (here.ngrams.to_pylist(), here.sums.tolist())
+    assert (there.ngrams.to_pylist(), there.sums.tolist()) == (
+        here.ngrams.to_pylist(),
+        here.sums.tolist(),
+    )
     above = sum_candidates(read(private), public, ORDERS, Bound(20, UNITS // 50, UNITS), memory=1)
     kept = np.flatnonzero(here.sums >= UNITS)
     assert 0 < kept.size < len(here.sums)
@@ -109,7 +118,9 @@ def many_blocks(monkeypatch):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.4, 0.95])
-def test_lists_that_memory_does_not_hold_are_the_same_on_disk(private, vocabulary, many_blocks, share):
+def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
+    private, vocabulary, many_blocks, share
+):
     """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
     public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
@@ -136,9 +147,13 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(private, vocabular
             assert sums[0].any()
             assert (sums[0] == sums[1]).all()
             assert not sums[0][weights == 0].any()
-            weights = np.where(rng.random(weights.size) < 0.4, 0.0, weights * rng.random(weights.size))
+            weights = np.where(
+                rng.random(weights.size) < 0.4, 0.0, weights * rng.random(weights.size)
+            )
         everything = np.ones(len(here))
-        assert (sums_of(there, everything) == sums_of(here, everything)).all()  # others may begin again
+        assert (
+            sums_of(there, everything) == sums_of(here, everything)
+        ).all()  # others may begin again
 
 
 class Noted(SeededNoise):
@@ -159,8 +174,12 @@ def test_a_discovery_finds_the_same_on_disk_with_the_same_noise_for_each_candida
     found = []
     for memory in (1 << 30, 1):
         noise = Noted()
-        monkeypatch.setattr(Randomness, "make", classmethod(lambda cls, _seed, noise=noise: cls(noise, 5)))
-        discovery = discover(private, vocabulary, Budget(8.0, 1e-3), rounds=4, memory=memory, open=True)
+        monkeypatch.setattr(
+            Randomness, "make", classmethod(lambda cls, _seed, noise=noise: cls(noise, 5))
+        )
+        discovery = discover(
+            private, vocabulary, Budget(8.0, 1e-3), rounds=4, memory=memory, open=True
+        )
         found.append((noise.asked, discovery.ngrams.to_pylist(), discovery.weights.tolist()))
     assert len(found[0][1]) > 20
     assert found[0] == found[1]
@@ -169,14 +188,18 @@ def test_a_discovery_finds_the_same_on_disk_with_the_same_noise_for_each_candida
 def test_lists_that_memory_does_not_hold_are_no_reason_to_refuse(private, vocabulary, tmp_path):
     """A refusal would say how much people wrote that nobody has published."""
     book = Ledger.create(tmp_path / "book", population="people", budget=Budget(8.0, 1e-3))
-    discover(private, vocabulary, Budget(1.0, 1e-5), memory=1, ledger=book, output=tmp_path / "found")
+    discover(
+        private, vocabulary, Budget(1.0, 1e-5), memory=1, ledger=book, output=tmp_path / "found"
+    )
     assert len(book.read().spends) == 1
 
 
 def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for memory in (1 << 30, 1):
-        with list_candidates(read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory) as lists:
+        with list_candidates(
+            read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory
+        ) as lists:
             sums_of(lists, np.ones(len(lists)))
             assert list(tmp_path.iterdir())
         assert not list(tmp_path.iterdir())
@@ -184,7 +207,9 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
 
 def test_two_windows_with_the_same_hash_stay_two(private, vocabulary, many_blocks, monkeypatch):
     """Windows are compared token by token: a hash says in which order they are numbered, and no more."""
-    monkeypatch.setattr(candidates, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64))
+    monkeypatch.setattr(
+        candidates, "hash_windows", lambda rows, _hashes: np.zeros(len(rows), np.uint64)
+    )
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
         here = all_of(lists)
@@ -201,10 +226,14 @@ class Far(Column):
         self.size = 1 << 32
 
 
-def test_there_may_be_more_candidates_than_32_bits_can_number(private, vocabulary, many_blocks, monkeypatch):
+def test_there_may_be_more_candidates_than_32_bits_can_number(
+    private, vocabulary, many_blocks, monkeypatch
+):
     """None gets another's number, in the table of windows and in users' lists."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ngram_tables, "with_capacity", lambda slots, _entries: slots)  # no room for those before
+        patch.setattr(
+            ngram_tables, "with_capacity", lambda slots, _entries: slots
+        )  # no room for those before
         numbers = ngram_tables.WindowNumbers(2, tokens=100)
         numbers._size = 1 << 32
         added = numbers.add(np.array([[1, 2], [3, 4], [1, 2]], np.int32))

@@ -24,11 +24,19 @@ from bayesgram.private.candidates import (
 )
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights as public_weights
-from bayesgram.public.candidate_weights import EXPONENT, LIKELY, Spelling, least, log_weights, sums_up_to, weigh
+from bayesgram.public.candidate_weights import (
+    EXPONENT,
+    LIKELY,
+    Spelling,
+    least,
+    log_weights,
+    sums_up_to,
+    weigh,
+)
 from bayesgram.text import tokenizer as tokens_of_text
 from bayesgram.text.tokenizer import buffers
-from discovering import PUBLIC, candidates_of, records, users_of
-from exploring import examples
+from helpers.discovery_data import PUBLIC, candidates_of, records, users_of
+from helpers.hypothesis_profiles import examples
 
 WORDS = 6
 HASHES = np.random.default_rng(3).integers(0, 2**64, WORDS, np.uint64)
@@ -68,7 +76,10 @@ def expected(user, orders, table, most):
         windows = {tuple(user[at : at + order]) for at in range(len(user) - order + 1)}
         kept = [window for window in windows if table.get(window, -math.inf) > -math.inf]
         rows = np.array(kept, np.int32).reshape(-1, order)
-        found += [(level(table[w]), int(h) >> 32, w) for w, h in zip(kept, hash_windows(rows, HASHES), strict=True)]
+        found += [
+            (level(table[w]), int(h) >> 32, w)
+            for w, h in zip(kept, hash_windows(rows, HASHES), strict=True)
+        ]
     return [window for *_, window in sorted(found, reverse=True)][:most]
 
 
@@ -81,7 +92,9 @@ def test_of_each_user_the_heaviest_windows_are_kept_each_once(stream, most):
     assert edges[-1] == which.size == ends.size
     for user, text in enumerate(users):
         mine = range(edges[user], edges[user + 1])
-        kept = [tuple(tokens[ends[at] - orders[which[at]] + 1 : ends[at] + 1].tolist()) for at in mine]
+        kept = [
+            tuple(tokens[ends[at] - orders[which[at]] + 1 : ends[at] + 1].tolist()) for at in mine
+        ]
         assert kept == expected(text, orders, table, most)
         assert all(starts[user] <= ends[at] < starts[user + 1] for at in mine)
 
@@ -101,7 +114,9 @@ def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, o
     _, ends, sizes = heaviest(
         np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
     )
-    heavy = sorted(words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True)
+    heavy = sorted(
+        words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True
+    )
     assert [user[end] for end in ends] == heavy[:most]
     assert sizes.tolist() == [most]
 
@@ -121,7 +136,10 @@ def ordered(sizes, values):
 @st.composite
 def lists_of_logs(draw):
     sizes = draw(st.lists(st.sampled_from([0, 1, 2, 3, 17, 100]), max_size=4))
-    rng, width = np.random.default_rng(draw(st.integers(0, 2**32))), draw(st.sampled_from([0.0, 1e-9, 0.5, 7.0, 500.0]))
+    rng, width = (
+        np.random.default_rng(draw(st.integers(0, 2**32))),
+        draw(st.sampled_from([0.0, 1e-9, 0.5, 7.0, 500.0])),
+    )
     return np.array(sizes, np.int64), ordered(sizes, rng.random(sum(sizes)) * width - width)
 
 
@@ -144,7 +162,10 @@ def test_in_one_round_nobody_gives_more_than_b_nor_less_than_the_smallest(given_
         norm = math.sqrt((shares[:kept] ** 2).sum())
         assert np.abs(np.array(z[:kept]) - shares[:kept] / norm * UNITS).max() <= 2
         if kept < size:  # one more would be too small
-            assert shares[kept] / math.sqrt((shares[: kept + 1] ** 2).sum()) * UNITS <= 1.0001 * SMALLEST
+            assert (
+                shares[kept] / math.sqrt((shares[: kept + 1] ** 2).sum()) * UNITS
+                <= 1.0001 * SMALLEST
+            )
 
 
 @st.composite
@@ -152,7 +173,9 @@ def rounds(draw):
     """Users' lists of candidates and weights of these: 0, equal, tiny, of very different sizes."""
     size = draw(st.integers(1, 60))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    lists = [rng.permutation(size)[: rng.integers(0, size + 1)] for _ in range(draw(st.integers(0, 5)))]
+    lists = [
+        rng.permutation(size)[: rng.integers(0, size + 1)] for _ in range(draw(st.integers(0, 5)))
+    ]
     weights = draw(
         st.sampled_from(
             [
@@ -203,7 +226,9 @@ def test_what_users_give_does_not_depend_on_candidates_that_were_dropped(round_o
 @given(st.lists(st.integers(1, UNITS), min_size=1, max_size=40))
 def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
     norm = math.isqrt(sum(value**2 for value in values))
-    units = np.array([value * UNITS // norm + 1 for value in sorted(values)], np.int64)  # a little too much
+    units = np.array(
+        [value * UNITS // norm + 1 for value in sorted(values)], np.int64
+    )  # a little too much
     before = units.copy()
     enforce_bound(units)
     assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
@@ -216,9 +241,14 @@ def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
 
 
 ORDERS = [1, 2, 3]
-SAID = st.sampled_from(["the", "red", "fish", "zog", "blip", "xqzw9", "it", ".", "!", "ünï", "swims"])
+SAID = st.sampled_from(
+    ["the", "red", "fish", "zog", "blip", "xqzw9", "it", ".", "!", "ünï", "swims"]
+)
 rows = st.lists(
-    st.tuples(st.sampled_from(["ann", "bob", "cy", "dee"]), st.lists(SAID, max_size=30).map(" ".join)), max_size=12
+    st.tuples(
+        st.sampled_from(["ann", "bob", "cy", "dee"]), st.lists(SAID, max_size=30).map(" ".join)
+    ),
+    max_size=12,
 )
 
 
@@ -241,7 +271,9 @@ def windows(said):
     for text in said:
         for sentence in text.replace("!", ".").split("."):
             words = sentence.split()
-            found |= {" ".join(words[at : at + n]) for n in ORDERS for at in range(len(words) - n + 1)}
+            found |= {
+                " ".join(words[at : at + n]) for n in ORDERS for at in range(len(words) - n + 1)
+            }
     return found - known
 
 
@@ -260,14 +292,23 @@ def test_lists_are_those_of_plain_python(said):
     }
     for ngram, weight in weights.items():
         assert weight == pytest.approx(public_weight[ngram], rel=1e-6)
-    expected_lists = [sorted(own, key=public_weight.get, reverse=True)[:20] for own in users.values() if own]
+    expected_lists = [
+        sorted(own, key=public_weight.get, reverse=True)[:20] for own in users.values() if own
+    ]
     got = sorted(sorted(round(public_weight[ngram], 5) for ngram in own) for own in lists if own)
-    assert got == sorted(sorted(round(public_weight[ngram], 5) for ngram in own) for own in expected_lists)
+    assert got == sorted(
+        sorted(round(public_weight[ngram], 5) for ngram in own) for own in expected_lists
+    )
     assert all(len(set(own)) == len(own) for own in lists)
 
 
 @examples(40)
-@given(rows, st.lists(st.lists(SAID, max_size=30).map(" ".join), max_size=3), st.integers(0, 12), st.integers(1, 30))
+@given(
+    rows,
+    st.lists(st.lists(SAID, max_size=30).map(" ".join), max_size=3),
+    st.integers(0, 12),
+    st.integers(1, 30),
+)
 def test_a_user_who_is_added_changes_the_sums_by_what_that_user_adds_alone(said, texts, at, most):
     """In the first round by the sums of everybody, in later ones by any weights of candidates' texts."""
     mine = [("eve", text) for text in texts]
@@ -279,7 +320,9 @@ def test_a_user_who_is_added_changes_the_sums_by_what_that_user_adds_alone(said,
     weights_with, lists_with = listed(more, most)
     weights, lists = listed(said, most)
     assert weights == {text: weight for text, weight in weights_with.items() if text in weights}
-    assert sorted(filter(None, lists_with)) == sorted(filter(None, [*lists, *listed(mine, most)[1]]))
+    assert sorted(filter(None, lists_with)) == sorted(
+        filter(None, [*lists, *listed(mine, most)[1]])
+    )
 
 
 @examples(25)
@@ -295,7 +338,9 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
         patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
         assert added(shuffled, memory=0) == before[0]
         assert sorted(listed(shuffled, memory=0)[1]) == before[1]
-        assert list(listed(shuffled, memory=0)[0].items()) == list(listed(said)[0].items())  # in the same order, too
+        assert list(listed(shuffled, memory=0)[0].items()) == list(
+            listed(said)[0].items()
+        )  # in the same order, too
 
 
 @given(rows)
@@ -305,7 +350,9 @@ def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said)
     for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
         with list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28) as ours:
             assert list(texts) == ours.ngrams(np.arange(len(ours))).to_pylist()
-    assert list(added(said, most=10**6)) == sorted(added(said, most=10**6), key=lambda text: (text.count(" "), text))
+    assert list(added(said, most=10**6)) == sorted(
+        added(said, most=10**6), key=lambda text: (text.count(" "), text)
+    )
 
 
 def test_a_candidate_counts_once_however_often_it_is_written():
@@ -326,13 +373,20 @@ def test_who_writes_the_same_again_after_much_else_moves_no_sum_by_more(most):
 
 def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
     said = [(f"user {i}", "zog") for i in range(3)] + [("ann", "blip")]
-    for floor, found in ((UNITS, {"zog": 3 * UNITS, "blip": UNITS}), (UNITS + 1, {"zog": 3 * UNITS})):
-        kept = sum_candidates(records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28)
+    for floor, found in (
+        (UNITS, {"zog": 3 * UNITS, "blip": UNITS}),
+        (UNITS + 1, {"zog": 3 * UNITS}),
+    ):
+        kept = sum_candidates(
+            records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28
+        )
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
 def test_private_things_don_t_show_themselves():
-    found = sum_candidates(records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28)
+    found = sum_candidates(
+        records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28
+    )
     assert repr(found) == "Candidates(private)"
     with list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
         assert repr(lists) == "CandidateLists(private)"
@@ -343,7 +397,8 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
     """Of two candidates that are alike in all else the first may be kept: so it must not move for what others wrote."""
     edges = np.append(0, np.cumsum(sizes)).astype(np.int32)
     parts = [
-        (np.zeros(last - first, np.int32), np.arange(first, last, dtype=np.int32)) for first, last in pairwise(edges)
+        (np.zeros(last - first, np.int32), np.arange(first, last, dtype=np.int32))
+        for first, last in pairwise(edges)
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CORES", cores)
@@ -354,7 +409,9 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
 # Public weights are functions of the text, to the last bit
 
 
-@given(st.lists(st.floats(-1e6, 0), max_size=60), st.lists(st.floats(-1e6, 0), min_size=1, max_size=9))
+@given(
+    st.lists(st.floats(-1e6, 0), max_size=60), st.lists(st.floats(-1e6, 0), min_size=1, max_size=9)
+)
 def test_what_is_added_up_for_a_word_has_nothing_of_the_words_before(before, own):
     values = np.array(before + own)
     ends = np.array([len(before), len(values)])
@@ -395,7 +452,9 @@ def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeyp
 
 def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     rng = np.random.default_rng(5)
-    words = np.array([*(f"zog{at}" for at in range(40)), "the", "red", "fish", "in", "cold", "it", "."])
+    words = np.array(
+        [*(f"zog{at}" for at in range(40)), "the", "red", "fish", "in", "cold", "it", "."]
+    )
     said = [(f"user {at % 50}", " ".join(rng.choice(words, 20))) for at in range(200)]
     before = listed(said), added(said)
     for module, name, size in (
@@ -414,9 +473,14 @@ def test_how_likely_a_spelling_is_does_not_depend_on_other_words():
     rng = np.random.default_rng(1)
 
     def made(size, letters):
-        return [b"qu" + bytes(rng.choice(list(letters), rng.integers(1, 12)).astype(np.uint8)) for _ in range(size)]
+        return [
+            b"qu" + bytes(rng.choice(list(letters), rng.integers(1, 12)).astype(np.uint8))
+            for _ in range(size)
+        ]
 
-    spelling = Spelling.of(pa.array(sorted(set(made(40_000, b"aeioubcdfghlmnprstvwxyz"))), pa.large_binary()))
+    spelling = Spelling.of(
+        pa.array(sorted(set(made(40_000, b"aeioubcdfghlmnprstvwxyz"))), pa.large_binary())
+    )
     words = made(25_000, b"abcdefghijkl")
     whole = spelling.logs(pa.array(words, pa.large_binary()))
     assert (whole[1:] == spelling.logs(pa.array(words[1:], pa.large_binary()))).all()
@@ -427,7 +491,9 @@ def test_exponentials_don_t_depend_on_their_place_in_an_array():
     logs = np.random.default_rng(2).uniform(-300, 1, 1000)
     for first in range(17):
         for last in range(17):
-            assert (np.exp(logs[first : logs.size - last]) == np.exp(logs)[first : logs.size - last]).all()
+            assert (
+                np.exp(logs[first : logs.size - last]) == np.exp(logs)[first : logs.size - last]
+            ).all()
     assert (np.array([np.exp(np.array([log]))[0] for log in logs]) == np.exp(logs)).all()
 
 
@@ -437,7 +503,16 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
 
     def weights(some):
         found = np.zeros(some.shape[1])
-        weigh(np.ascontiguousarray(some), 1, np.zeros(some.shape[1], np.bool_), found, 0, LIKELY, EXPONENT, least(1))
+        weigh(
+            np.ascontiguousarray(some),
+            1,
+            np.zeros(some.shape[1], np.bool_),
+            found,
+            0,
+            LIKELY,
+            EXPONENT,
+            least(1),
+        )
         return found
 
     together = weights(steps)
@@ -445,9 +520,15 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
     for first in range(17):
         assert weights(steps[:, first:]).tolist() == together[first:].tolist()
         assert weights(steps[:, : 400 - first]).tolist() == together[: 400 - first].tolist()
-    lists = [np.sort(together[first : first + size])[::-1] for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))]
+    lists = [
+        np.sort(together[first : first + size])[::-1]
+        for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))
+    ]
     alone = [one_round(np.array([some.size]), some.copy(), 1) for some in lists]
     for order in permutations(range(4)):
-        sizes, logs = np.array([lists[user].size for user in order]), np.concatenate([lists[user] for user in order])
+        sizes, logs = (
+            np.array([lists[user].size for user in order]),
+            np.concatenate([lists[user] for user in order]),
+        )
         expected = np.concatenate([alone[user] for user in order])
         assert one_round(sizes, logs, 1).tolist() == expected.tolist()

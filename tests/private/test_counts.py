@@ -9,17 +9,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.errors import UsageError
 from bayesgram.private import counts as module
-from bayesgram.private.counts import MAX_COUNT, UserCounts, count, user_counts, with_users, without_user
+from bayesgram.private.counts import (
+    MAX_COUNT,
+    UserCounts,
+    count,
+    user_counts,
+    with_users,
+    without_user,
+)
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from strategies import matrices
+from helpers import reference_paper
+from helpers.strategies import matrices
 
 WORDS = ["a", "b", "c", "d", "zürich"]
 VOCABULARY = Vocabulary(
-    pa.array(["a b", "b c", "c a", "zürich a", "d d"], pa.large_string()), np.array([5, 4, 3, 2, 1]), 2, Tokenizer()
+    pa.array(["a b", "b c", "c a", "zürich a", "d d"], pa.large_string()),
+    np.array([5, 4, 3, 2, 1]),
+    2,
+    Tokenizer(),
 )
 
 messages = st.lists(
@@ -53,7 +63,9 @@ def expected(rows):
 
 
 def table(rows):
-    return pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]}, schema=SCHEMA)
+    return pa.table(
+        {"user": [user for user, _ in rows], "text": [text for _, text in rows]}, schema=SCHEMA
+    )
 
 
 SCHEMA = pa.schema({"user": pa.string(), "text": pa.string()})
@@ -95,7 +107,12 @@ def test_rows_are_ascending_and_nobody_is_empty():
     assert counts.users_per_ngram.tolist() == [1, 1, 1, 0, 1]
 
 
-@given(st.lists(st.tuples(st.binary(min_size=1, max_size=3), st.integers(0, 3)), unique_by=lambda pair: pair[0]))
+@given(
+    st.lists(
+        st.tuples(st.binary(min_size=1, max_size=3), st.integers(0, 3)),
+        unique_by=lambda pair: pair[0],
+    )
+)
 def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
     """Hashes that are equal are made up here; nobody has seen two ids with the same."""
     names = pa.array([name for name, _ in pairs], pa.large_binary())
@@ -103,17 +120,27 @@ def test_users_are_in_order_of_their_hashes_and_then_of_their_ids(pairs):
     assert [pairs[at] for at in order] == sorted(pairs, key=lambda pair: (pair[1], pair[0]))
 
 
-@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 200, 256, 257, 65_536, 70_000, 2**31 - 1]), st.integers(1, 300))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from([1, 200, 256, 257, 65_536, 70_000, 2**31 - 1]),
+    st.integers(1, 300),
+)
 def test_long_rows_are_sorted_and_merged(seed, vocabulary_size, most):
     random = np.random.default_rng(seed)
-    owners = random.permutation(np.repeat(np.arange(3, dtype=np.int32), random.integers(0, most + 1, 3)))
+    owners = random.permutation(
+        np.repeat(np.arange(3, dtype=np.int32), random.integers(0, most + 1, 3))
+    )
     ngrams = random.integers(0, vocabulary_size, owners.size).astype(np.int32)
     numbers = random.integers(1, 4, owners.size).astype(np.int32)
     sums = Counter()
-    for owner, ngram, number in zip(owners.tolist(), ngrams.tolist(), numbers.tolist(), strict=True):
+    for owner, ngram, number in zip(
+        owners.tolist(), ngrams.tolist(), numbers.tolist(), strict=True
+    ):
         sums[f"u{owner}", ngram] += number
     names = pa.array([b"u0", b"u1", b"u2"], pa.large_binary())
-    assert as_dict(user_counts(names, owners, ngrams, numbers, vocabulary_size=vocabulary_size)) == dict(sums)
+    assert as_dict(
+        user_counts(names, owners, ngrams, numbers, vocabulary_size=vocabulary_size)
+    ) == dict(sums)
 
 
 def test_absurd_counts_stay_at_the_limit():
@@ -133,7 +160,11 @@ def test_tables_of_other_libraries(as_frame):
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
     rows = [("a", "A b."), ("b", "b C!"), ("a", "a b")]
-    make = {"polars": polars.from_arrow, "pandas": lambda t: pandas.DataFrame(t.to_pydict()), "arrow": lambda t: t}
+    make = {
+        "polars": polars.from_arrow,
+        "pandas": lambda t: pandas.DataFrame(t.to_pydict()),
+        "arrow": lambda t: t,
+    }
     counts = count(make[as_frame](table(rows)), VOCABULARY)
     assert as_dict(counts) == {("a", 0): 2, ("b", 1): 1}
 
@@ -141,7 +172,10 @@ def test_tables_of_other_libraries(as_frame):
 def test_rows_that_are_not_one_a_user_are_refused():
     names = pa.array([b"a", b"a"], pa.large_binary())
     good = (np.array([0, 1, 2]), np.array([0, 0], np.int32), np.array([1, 1], np.int32))
-    with pytest.raises(UsageError, match=r"^these are not counts per user; make them with count\(\), load_counts\(\)"):
+    with pytest.raises(
+        UsageError,
+        match=r"^these are not counts per user; make them with count\(\), load_counts\(\)",
+    ):
         UserCounts(names, *good, 1, None)
     distinct = pa.array([b"a", b"b"], pa.large_binary())
     UserCounts(distinct, *good, 1, None)
@@ -155,7 +189,14 @@ def test_rows_that_are_not_one_a_user_are_refused():
         ([0, 3, 2], [0, 0], [1, 1]),  # rows that end after the last
     ):
         with pytest.raises(UsageError):
-            UserCounts(distinct, np.array(starts), np.array(ngrams, np.int32), np.array(numbers, np.int32), 2, None)
+            UserCounts(
+                distinct,
+                np.array(starts),
+                np.array(ngrams, np.int32),
+                np.array(numbers, np.int32),
+                2,
+                None,
+            )
 
 
 def test_counts_do_not_show_themselves():
@@ -166,22 +207,26 @@ def test_counts_do_not_show_themselves():
 @given(matrices(users=(1, 6)), st.data())
 def test_a_neighbour_lacks_one_user_and_nothing_else(matrix, data):
     user = data.draw(st.integers(0, len(matrix) - 1))
-    without = without_user(reference.user_counts(matrix), user)
-    expected = reference.user_counts(np.delete(matrix, user, axis=0))
+    without = without_user(reference_paper.user_counts(matrix), user)
+    expected = reference_paper.user_counts(np.delete(matrix, user, axis=0))
     assert (without.starts.tolist(), without.ngrams.tolist(), without.counts.tolist()) == (
         expected.starts.tolist(),
         expected.ngrams.tolist(),
         expected.counts.tolist(),
     )
-    assert without.users.to_pylist() == [f"u{at}".encode() for at in range(len(matrix)) if at != user]
+    assert without.users.to_pylist() == [
+        f"u{at}".encode() for at in range(len(matrix)) if at != user
+    ]
 
 
 @given(matrices(users=(0, 6)), matrices(users=(0, 3)))
 def test_new_users_come_last_under_ids_that_nobody_has(matrix, more):
-    more = np.resize(more, (len(more), matrix.shape[1])) + np.eye(len(more), matrix.shape[1], dtype=np.int64)
+    more = np.resize(more, (len(more), matrix.shape[1])) + np.eye(
+        len(more), matrix.shape[1], dtype=np.int64
+    )
     rows = [(np.flatnonzero(row).astype(np.int32), row[row > 0].astype(np.int32)) for row in more]
-    both = with_users(reference.user_counts(matrix), rows)
-    expected = reference.user_counts(np.concatenate([matrix, more]))
+    both = with_users(reference_paper.user_counts(matrix), rows)
+    expected = reference_paper.user_counts(np.concatenate([matrix, more]))
     assert (both.starts.tolist(), both.ngrams.tolist(), both.counts.tolist()) == (
         expected.starts.tolist(),
         expected.ngrams.tolist(),

@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.errors import UsageError
-from bayesgram.private.clipping import UNITS, Coordinates, LostWords, _lost_sum, clipped_sum, lost_sum
-from elsewhere import Elsewhere
-from exploring import examples
-from strategies import matrices
+from bayesgram.private.clipping import (
+    UNITS,
+    Coordinates,
+    LostWords,
+    _lost_sum,
+    clipped_sum,
+    lost_sum,
+)
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
+from helpers.remote_counts import Elsewhere
+from helpers.strategies import matrices
 
 norms = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 2.0, 5.0, 1e9]))
 lost_norms = st.one_of(st.floats(0.05, 50), st.sampled_from([1e-6, 1e9]))
@@ -21,23 +28,28 @@ lost_norms = st.one_of(st.floats(0.05, 50), st.sampled_from([1e-6, 1e9]))
 
 def asked_of(size, lost_norm, order=3):
     """Three words and the total of the n-grams but for the first, whose words nobody asks for."""
-    words = np.column_stack([reference.words_of(size, order, 0), np.full(size, 3)])
+    words = np.column_stack([reference_paper.words_of(size, order, 0), np.full(size, 3)])
     words[0] = -1
     return LostWords(np.geomspace(0.3, 3, 4), words.astype(np.int32), lost_norm)
 
 
 @settings(deadline=None)
 @given(
-    st.sampled_from([9, 2**31 - 1]).flatmap(lambda most: matrices(users=(1, 1), ngrams=(2, 6), largest=most)),
+    st.sampled_from([9, 2**31 - 1]).flatmap(
+        lambda most: matrices(users=(1, 1), ngrams=(2, 6), largest=most)
+    ),
     norms,
     lost_norms,
     st.sampled_from([0, 3]),
 )
 def test_the_lost_words_are_those_of_exact_arithmetic(matrix, clip_norm, lost_norm, order):
     """Truncated toward zero; a float loses digits where hardly anything is lost."""
-    measured, asked = reference.measured_of(matrix.shape[1], order), asked_of(matrix.shape[1], lost_norm)
-    found = lost_sum(reference.user_counts(matrix), measured, asked, clip_norm=clip_norm)
-    exact, part = reference.lost(matrix[0], measured, asked, clip_norm)
+    measured, asked = (
+        reference_paper.measured_of(matrix.shape[1], order),
+        asked_of(matrix.shape[1], lost_norm),
+    )
+    found = lost_sum(reference_paper.user_counts(matrix), measured, asked, clip_norm=clip_norm)
+    exact, part = reference_paper.lost(matrix[0], measured, asked, clip_norm)
     doubt = 1e-13 / max(float(part), 1e-13)
     for unit, z in zip(found, exact, strict=True):
         assert float(z) * (1 - doubt) - 1 < unit <= float(z) * (1 + doubt)
@@ -56,19 +68,28 @@ hostile = st.lists(
 
 
 @examples(300)
-@given(hostile, st.sampled_from([1e-6, 1.0, 5.0, 1e9]), st.sampled_from([1e-6, 0.25, 1.0, 5.0, 1e9]))
+@given(
+    hostile, st.sampled_from([1e-6, 1.0, 5.0, 1e9]), st.sampled_from([1e-6, 0.25, 1.0, 5.0, 1e9])
+)
 def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, lost_norm):
     counts, shape, lost_shape, words = (np.array(column) for column in zip(*row, strict=True))
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
-    asked = LostWords(lost_shape, np.minimum(words, words.size - 1).astype(np.int32)[:, None], lost_norm)
-    moved = lost_sum(reference.user_counts(counts[None]), measured, asked, clip_norm=clip_norm)
+    asked = LostWords(
+        lost_shape, np.minimum(words, words.size - 1).astype(np.int32)[:, None], lost_norm
+    )
+    moved = lost_sum(
+        reference_paper.user_counts(counts[None]), measured, asked, clip_norm=clip_norm
+    )
     assert (moved >= 0).all()
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
 
 
 def test_somebody_who_loses_more_than_the_norm_of_lost_words_moves_them_by_nearly_the_bound():
     """The bound is no larger than it has to be."""
-    counts, measured = reference.user_counts(np.array([[0, 900, 30, 7]])), reference.measured_of(4, 3)
+    counts, measured = (
+        reference_paper.user_counts(np.array([[0, 900, 30, 7]])),
+        reference_paper.measured_of(4, 3),
+    )
     moved = lost_sum(counts, measured, asked_of(4, 0.5), clip_norm=2.0)
     assert sum(int(k) ** 2 for k in moved) > (1 - 1e-8) * UNITS**2
 
@@ -76,28 +97,41 @@ def test_somebody_who_loses_more_than_the_norm_of_lost_words_moves_them_by_nearl
 @settings(deadline=None)
 @given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.sampled_from([0, 3]), lost_norms)
 def test_who_is_within_the_clip_norm_loses_nothing(matrix, order, lost_norm):
-    measured, asked = reference.measured_of(matrix.shape[1], order), asked_of(matrix.shape[1], lost_norm)
-    lengths = np.linalg.norm(reference.expanded(matrix, measured) / measured.shape, axis=1)
+    measured, asked = (
+        reference_paper.measured_of(matrix.shape[1], order),
+        asked_of(matrix.shape[1], lost_norm),
+    )
+    lengths = np.linalg.norm(reference_paper.expanded(matrix, measured) / measured.shape, axis=1)
     largest = max(float(lengths.max()) * (1 + 1e-12), 1e-6)
-    assert not lost_sum(reference.user_counts(matrix), measured, asked, clip_norm=largest).any()
+    assert not lost_sum(
+        reference_paper.user_counts(matrix), measured, asked, clip_norm=largest
+    ).any()
 
 
 def test_a_norm_that_is_the_clip_norm_is_within_it():
     plain = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
     asked = LostWords(np.ones(1), np.zeros((2, 1), np.int32), 100.0)
-    counts = reference.user_counts(np.array([[3, 4]]))
+    counts = reference_paper.user_counts(np.array([[3, 4]]))
     assert lost_sum(counts, plain, asked, clip_norm=5.0).tolist() == [0]
     assert lost_sum(counts, plain, asked, clip_norm=2.5).tolist() == [int(7 * 0.5 / 100 * UNITS)]
 
 
 @settings(deadline=None)
-@given(matrices(users=(2, 6), ngrams=(3, 6), largest=50), st.sampled_from([0.5, 2.0, 20.0]), lost_norms, st.data())
+@given(
+    matrices(users=(2, 6), ngrams=(3, 6), largest=50),
+    st.sampled_from([0.5, 2.0, 20.0]),
+    lost_norms,
+    st.data(),
+)
 def test_what_a_user_loses_depends_on_nobody_else(matrix, clip_norm, lost_norm, data):
     """Σ over users of what each loses alone, exactly, whoever comes before or after, and in whatever blocks."""
-    measured = reference.measured_of(matrix.shape[1], data.draw(st.sampled_from([0, 3])))
+    measured = reference_paper.measured_of(matrix.shape[1], data.draw(st.sampled_from([0, 3])))
     public = (measured, asked_of(matrix.shape[1], lost_norm))
-    alone = [lost_sum(reference.user_counts(row[None]), *public, clip_norm=clip_norm).tolist() for row in matrix]
-    counts = reference.user_counts(matrix[data.draw(st.permutations(range(len(matrix))))])
+    alone = [
+        lost_sum(reference_paper.user_counts(row[None]), *public, clip_norm=clip_norm).tolist()
+        for row in matrix
+    ]
+    counts = reference_paper.user_counts(matrix[data.draw(st.permutations(range(len(matrix))))])
     cut = data.draw(st.integers(0, len(matrix)))
     together = np.sum(alone, axis=0).tolist()
     assert lost_sum(counts, *public, clip_norm=clip_norm).tolist() == together
@@ -109,11 +143,16 @@ def test_what_a_user_loses_depends_on_nobody_else(matrix, clip_norm, lost_norm, 
 def test_what_is_kept_and_what_is_lost_are_together_what_people_wrote(matrix, clip_norm):
     """Where the norm of lost words is never reached: the total of the n-grams whose words are asked for."""
     size = matrix.shape[1]
-    measured, asked = reference.measured_of(size, 3), replace(asked_of(size, 1e6), shape=np.ones(4))
-    counts = reference.user_counts(matrix)
+    measured, asked = (
+        reference_paper.measured_of(size, 3),
+        replace(asked_of(size, 1e6), shape=np.ones(4)),
+    )
+    counts = reference_paper.user_counts(matrix)
     kept = clipped_sum(counts, measured, clip_norm=clip_norm) * measured.shape * (clip_norm / UNITS)
     lost = lost_sum(counts, measured, asked, clip_norm=clip_norm) * (asked.clip_norm / UNITS)
-    assert kept[1:size].sum() + lost[3] == pytest.approx(matrix[:, 1:].sum(), abs=1e-3 * len(matrix) + 1e-6)
+    assert kept[1:size].sum() + lost[3] == pytest.approx(
+        matrix[:, 1:].sum(), abs=1e-3 * len(matrix) + 1e-6
+    )
 
 
 @settings(deadline=None)
@@ -141,11 +180,15 @@ def test_rounding_does_go_over_the_bound_there():
 
 @pytest.mark.parametrize("value", [1e-308, 0.0, -1.0, math.nan, math.inf, 1e-31, 1e31])
 def test_a_shape_of_lost_words_whose_squares_would_overflow_is_refused(value):
-    with pytest.raises(UsageError, match=r"^shape: holds a number that is not in 1e-30 … 1e\+30; squares of counts"):
+    with pytest.raises(
+        UsageError, match=r"^shape: holds a number that is not in 1e-30 … 1e\+30; squares of counts"
+    ):
         LostWords(np.array([1.0, value]), np.zeros((2, 1), np.int32), 1.0)
 
 
 @pytest.mark.parametrize("lost_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
 def test_a_norm_of_lost_words_that_is_none_is_refused(lost_norm):
-    with pytest.raises(UsageError, match=rf"^clip_norm={lost_norm}: give a public number from 1e-6 to 1e9;"):
+    with pytest.raises(
+        UsageError, match=rf"^clip_norm={lost_norm}: give a public number from 1e-6 to 1e9;"
+    ):
         LostWords(np.ones(1), np.zeros((2, 1), np.int32), lost_norm)

@@ -28,7 +28,9 @@ SALTS = range(20)
 
 def sentences(first, last):
     """Rows of nine words, all different."""
-    return [f"this is row {number} of the text that somebody wrote" for number in range(first, last)]
+    return [
+        f"this is row {number} of the text that somebody wrote" for number in range(first, last)
+    ]
 
 
 def vocabulary_of(rows, **options):
@@ -69,7 +71,9 @@ def share_of(public_rows, private_rows, salt):
 
 
 @given(
-    st.lists(st.lists(st.integers(0, 60).map(lambda number: number << 57) | st.integers(0, ALL - 1))),
+    st.lists(
+        st.lists(st.integers(0, 60).map(lambda number: number << 57) | st.integers(0, ALL - 1))
+    ),
     st.integers(1, 12),
 )
 def test_a_sample_is_the_smallest_hashes_and_its_limit_the_next_one(pieces, capacity):
@@ -110,7 +114,10 @@ def test_each_byte_of_a_long_row_counts_and_neighbours_do_not():
 
 
 def test_where_tokens_are_characters_a_row_has_forty_of_them():
-    assert vocabulary_of(["abc"], tokenizer=Tokenizer("characters")).public_rows.least == LONG_ROW_OF_CHARACTERS
+    assert (
+        vocabulary_of(["abc"], tokenizer=Tokenizer("characters")).public_rows.least
+        == LONG_ROW_OF_CHARACTERS
+    )
     assert vocabulary_of(["abc"], tokenizer=Tokenizer("messages")).public_rows.least == 8
 
 
@@ -118,7 +125,11 @@ def test_where_tokens_are_characters_a_row_has_forty_of_them():
 def test_a_share_of_five_percent_is_noticed_and_one_of_a_thousandth_is_not(public):
     for salt in SALTS:
         for share, is_noticed in ((0.05, True), (0.001, False), (1.0, True)):
-            private = np.arange(200_000 if share < 1 else 20_000) + public - int(200_000 * min(share, 0.1))
+            private = (
+                np.arange(200_000 if share < 1 else 20_000)
+                + public
+                - int(200_000 * min(share, 0.1))
+            )
             found = share_of(np.arange(public), private, salt)
             assert found.is_noticeable == is_noticed
             if share < 1:
@@ -156,8 +167,13 @@ def test_an_error_says_the_share_to_one_digit_what_it_means_and_what_to_do():
     with pytest.raises(UsageError) as caught:
         PublicRowShare(1000, 437, 1.0).refuse(allow_public=False)
     message = str(caught.value)
-    assert message.startswith("about 40% of the private rows of eight words or more were rows of the public text")
-    assert "If private text was used as public text, no release with this vocabulary is private" in message
+    assert message.startswith(
+        "about 40% of the private rows of eight words or more were rows of the public text"
+    )
+    assert (
+        "If private text was used as public text, no release with this vocabulary is private"
+        in message
+    )
     assert message.endswith("go on with allow_public=True.")
     assert "437" not in message
     assert "about 100% of" in PublicRowShare(1000, 1000, 1.0).message
@@ -239,7 +255,9 @@ def test_a_sample_is_stored_with_its_limit(tmp_path, monkeypatch):
 
 def test_the_rows_of_another_vocabulary_are_not_taken(tmp_path):
     vocabulary_of(sentences(0, 300)).save(tmp_path / "one.parquet")
-    Vocabulary.from_public(pa.table({"text": sentences(0, 9)}), order=2).save(tmp_path / "two.parquet")
+    Vocabulary.from_public(pa.table({"text": sentences(0, 9)}), order=2).save(
+        tmp_path / "two.parquet"
+    )
     rows_path(tmp_path / "one.parquet").replace(rows_path(tmp_path / "two.parquet"))
     assert Vocabulary.load(tmp_path / "two.parquet").public_rows is None
 
@@ -271,7 +289,10 @@ def _changed(path, **metadata):
 @pytest.mark.parametrize(
     ("metadata", "error"),
     [
-        ({"rows": b"2"}, (UsageError, "is a file of public rows of format 2; this bayesgram reads 1")),
+        (
+            {"rows": b"2"},
+            (UsageError, "is a file of public rows of format 2; this bayesgram reads 1"),
+        ),
         ({"rows": b"x"}, (BayesgramError, "the file of public rows is damaged")),
         ({"salt": b"g"}, (BayesgramError, "the file of public rows is damaged")),
         ({"limit": b"1" * 17}, (BayesgramError, "the file of public rows is damaged")),
@@ -285,14 +306,18 @@ def test_a_damaged_file_of_rows_is_refused(tmp_path, metadata, error):
         _ = Vocabulary.load(tmp_path / "v.parquet").public_rows
 
 
-@pytest.mark.parametrize("content", [b"", b"PAR1 and nothing else", pa.array([1.0, 2.0]), pa.array([None, "x"])])
+@pytest.mark.parametrize(
+    "content", [b"", b"PAR1 and nothing else", pa.array([1.0, 2.0]), pa.array([None, "x"])]
+)
 def test_so_is_one_with_other_content(tmp_path, content):
     vocabulary_of(sentences(0, 300)).save(tmp_path / "v.parquet")
     path = rows_path(tmp_path / "v.parquet")
     if isinstance(content, bytes):
         path.write_bytes(content)
     else:
-        pq.write_table(pa.table({"hash": content}).replace_schema_metadata(pq.read_schema(path).metadata), path)
+        pq.write_table(
+            pa.table({"hash": content}).replace_schema_metadata(pq.read_schema(path).metadata), path
+        )
     with pytest.raises(BayesgramError, match="the file of public rows is damaged"):
         _ = Vocabulary.load(tmp_path / "v.parquet").public_rows
 
@@ -325,7 +350,9 @@ def test_nothing_that_is_published_holds_the_rows(tmp_path):
     hashes = [int(value).to_bytes(8, "little") for value in vocabulary.public_rows.hashes[:20]]
     assert salt in rows_path(tmp_path / "v.parquet").read_bytes()
     assert all(value in rows_path(tmp_path / "v.parquet").read_bytes() for value in hashes)
-    written = [path for name in ("found", "out") for path in (tmp_path / name).rglob("*") if path.is_file()]
+    written = [
+        path for name in ("found", "out") for path in (tmp_path / name).rglob("*") if path.is_file()
+    ]
     assert len(written) > 5
     for path in written:
         assert not path.name.endswith(public_rows.ENDING)
@@ -339,7 +366,9 @@ def test_a_discovery_warns_and_goes_on(caplog):
     vocabulary = Vocabulary.from_public(pa.table({"text": rows}), order=[1, 2], size=50)
     found = bg.discover(people(rows), vocabulary, bg.Budget(8, 1e-6), rounds=2)
     messages = [record.getMessage() for record in caplog.records]
-    assert any(message.startswith("warning: about 100% of the private rows") for message in messages)
+    assert any(
+        message.startswith("warning: about 100% of the private rows") for message in messages
+    )
     assert found.card.guarantee
     caplog.clear()
     bg.discover(people(sentences(1000, 1300)), vocabulary, bg.Budget(8, 1e-6), rounds=1)
@@ -350,7 +379,9 @@ def test_a_discovery_reads_the_same_records_whatever_they_are_compared_with():
     records = read_records(people(sentences(0, 9)), text_column="text", user_column="user")
     public = type("Public", (), {"vocabulary": vocabulary_of(sentences(0, 9))})
     passed = list(LocalText(records, 1 << 20)._compared(public))
-    assert [batch.text.to_pylist() for batch in passed] == [batch.text.to_pylist() for batch in records]
+    assert [batch.text.to_pylist() for batch in passed] == [
+        batch.text.to_pylist() for batch in records
+    ]
 
 
 def test_the_capacity_is_what_the_documentation_says():

@@ -20,7 +20,7 @@ from bayesgram.private import counts as counting
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.counts_io import load_counts, load_user_counts, save_counts, segments_of
 from bayesgram.private.streaming import count_to_folder
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 SECRET = "zanzibar"
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
@@ -107,7 +107,9 @@ WRITERS = {
     "rows.tsv": lambda rows, path: pyarrow.csv.write_csv(
         rows, path, pyarrow.csv.WriteOptions(delimiter="\t", quoting_style="needed")
     ),
-    "rows.jsonl": lambda rows, path: path.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist())),
+    "rows.jsonl": lambda rows, path: path.write_text(
+        "".join(json.dumps(row) + "\n" for row in rows.to_pylist())
+    ),
 }
 
 
@@ -115,20 +117,32 @@ WRITERS = {
 @pytest.mark.parametrize("name", WRITERS)
 def test_every_format_gives_the_same_counts(name, numbers, tmp_path):
     values = {"de": 7, "fr": 8} if numbers else {"de": "de", "fr": "fr"}
-    rows = [(user, text, values.get(country, 9 if numbers else country)) for user, text, country in ROWS]
+    rows = [
+        (user, text, values.get(country, 9 if numbers else country)) for user, text, country in ROWS
+    ]
     WRITERS[name](table(rows), tmp_path / name)
     counts = bg.count(
-        tmp_path / name, VOCABULARY, by="country", segments=[str(value) for value in values.values()], other=True
+        tmp_path / name,
+        VOCABULARY,
+        by="country",
+        segments=[str(value) for value in values.values()],
+        other=True,
     )
     assert rows_of(counts) == literal(ROWS, ["de", "fr"], other=True)
 
 
 def test_lines_that_arrow_refuses_mean_the_same(tmp_path):
     """A block in which one line is broken is read line by line."""
-    lines = [json.dumps({"user": user, "text": text, "country": country}) for user, text, country in ROWS]
-    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{broken", '{"user": "x", "text": "y", "country": 1.5}']))
+    lines = [
+        json.dumps({"user": user, "text": text, "country": country}) for user, text, country in ROWS
+    ]
+    (tmp_path / "a.jsonl").write_text(
+        "\n".join([*lines, "{broken", '{"user": "x", "text": "y", "country": 1.5}'])
+    )
     told = {"by": "country", "segments": ["de", "fr"], "skip_bad_rows": True}
-    assert rows_of(bg.count(tmp_path / "a.jsonl", VOCABULARY, **told)) == literal(ROWS, ["de", "fr"], other=False)
+    assert rows_of(bg.count(tmp_path / "a.jsonl", VOCABULARY, **told)) == literal(
+        ROWS, ["de", "fr"], other=False
+    )
     reader = read_records(
         tmp_path / "a.jsonl",
         text_column="text",
@@ -138,13 +152,20 @@ def test_lines_that_arrow_refuses_mean_the_same(tmp_path):
     )
     assert sum(map(len, reader)) == 5
     assert reader.bad_rows.by_reason["the segment is neither a string nor a whole number"] == 1
-    assert reader.bad_rows.by_reason["'country' is none of the segments (de, fr), and `other` is not set"] == 2
+    assert (
+        reader.bad_rows.by_reason[
+            "'country' is none of the segments (de, fr), and `other` is not set"
+        ]
+        == 2
+    )
 
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.csv", "rows.jsonl"])
 def test_an_unlisted_value_stops_the_run_without_being_shown(name, tmp_path):
     WRITERS[name](table(ROWS), tmp_path / name)
-    with pytest.raises(BayesgramError, match=r"row 5: 'country' is none of the segments \(de, fr\)") as caught:
+    with pytest.raises(
+        BayesgramError, match=r"row 5: 'country' is none of the segments \(de, fr\)"
+    ) as caught:
         bg.count(tmp_path / name, VOCABULARY, by="country", segments=["de", "fr"])
     assert SECRET not in str(caught.value)
 
@@ -152,7 +173,14 @@ def test_an_unlisted_value_stops_the_run_without_being_shown(name, tmp_path):
 def test_a_quoted_segment_of_several_lines_stops_the_whole_file(tmp_path):
     (tmp_path / "a.csv").write_text('user,text,country\nann,the red fish,"de\n"\n')
     with pytest.raises(BayesgramError, match="row 1: a segment of several lines"):
-        bg.count(tmp_path / "a.csv", VOCABULARY, by="country", segments=["de"], other=True, skip_bad_rows=True)
+        bg.count(
+            tmp_path / "a.csv",
+            VOCABULARY,
+            by="country",
+            segments=["de"],
+            other=True,
+            skip_bad_rows=True,
+        )
 
 
 def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
@@ -160,7 +188,11 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
 
     rng = np.random.default_rng(1)
     rows = [
-        (f"u{rng.integers(40)}", str(rng.choice(["the red fish", "blue fish sleeps"])), str(rng.choice(["de", "fr"])))
+        (
+            f"u{rng.integers(40)}",
+            str(rng.choice(["the red fish", "blue fish sleeps"])),
+            str(rng.choice(["de", "fr"])),
+        )
         for _ in range(500)
     ]
     listed = Segments("country", ("fr", "de"))
@@ -174,16 +206,25 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     streamed = load_counts(tmp_path / "streamed", vocabulary_size=len(VOCABULARY))
     assert streamed.segments == listed == segments_of(tmp_path / "whole")
     assert (
-        rows_of(streamed) == rows_of(whole) == rows_of(load_counts(tmp_path / "whole", vocabulary_size=len(VOCABULARY)))
+        rows_of(streamed)
+        == rows_of(whole)
+        == rows_of(load_counts(tmp_path / "whole", vocabulary_size=len(VOCABULARY)))
     )
-    assert rows_of(bg.count(table(rows), VOCABULARY, by="country", segments=listed.names)) == rows_of(whole)
+    assert rows_of(
+        bg.count(table(rows), VOCABULARY, by="country", segments=listed.names)
+    ) == rows_of(whole)
     with pytest.raises(UsageError, match="counts by 'country', which `bayesgram release`"):
         load_user_counts(tmp_path / "whole", vocabulary_size=len(VOCABULARY))
 
 
 @pytest.mark.parametrize(
     "segments",
-    [{"by": "c", "names": ["de", "de"], "other": False}, {"by": "c", "names": 7, "other": False}, None, "absent"],
+    [
+        {"by": "c", "names": ["de", "de"], "other": False},
+        {"by": "c", "names": 7, "other": False},
+        None,
+        "absent",
+    ],
     ids=str,
 )
 def test_damaged_segments_of_a_counts_folder_are_refused(segments, tmp_path):
@@ -204,7 +245,10 @@ WRONG = {
     "twice": (["de", "fr", "de"], "'de' is there twice"),
     "case alone": (["de", "DE"], "'DE' is there beside 'de', which differs by case alone"),
     "all": (["de", "all"], "'all' is kept for all people; leave it out, or rename"),
-    "other": (["de", "Other"], "'Other' is kept for values outside the list; leave it out, and say other=True"),
+    "other": (
+        ["de", "Other"],
+        "'Other' is kept for values outside the list; leave it out, and say other=True",
+    ),
     "a path": (["../de"], "can't be the name of a folder"),
     "hidden": ([".de"], "can't be the name of a folder"),
     "a line end": (["d\ne"], "can't be the name of a folder"),
@@ -234,8 +278,12 @@ def test_a_column_and_a_list_belong_together():
     twice = table(ROWS).append_column("country", table(ROWS)["country"])
     with pytest.raises(UsageError, match="2 columns are called 'country'"):
         bg.count(twice, VOCABULARY, by="country", segments=["de"])
-    with pytest.raises(UsageError, match="the segment column 'country' holds double; segments must be text"):
-        bg.count(table([(*row[:2], 0.5) for row in ROWS]), VOCABULARY, by="country", segments=["de"])
+    with pytest.raises(
+        UsageError, match="the segment column 'country' holds double; segments must be text"
+    ):
+        bg.count(
+            table([(*row[:2], 0.5) for row in ROWS]), VOCABULARY, by="country", segments=["de"]
+        )
 
 
 def test_more_segments_than_numbers_can_be_counted_are_refused(monkeypatch):

@@ -10,19 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.private import counts_io
 from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.counts_on_disk import open_counts
-from exploring import examples
-from strategies import matrices
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
+from helpers.strategies import matrices
 
 
 def same(first, second):
     return (
         first.users.to_pylist() == second.users.to_pylist()
-        and all(getattr(first, n).tolist() == getattr(second, n).tolist() for n in ("starts", "ngrams", "counts"))
+        and all(
+            getattr(first, n).tolist() == getattr(second, n).tolist()
+            for n in ("starts", "ngrams", "counts")
+        )
         and first.vocabulary_fingerprint == second.vocabulary_fingerprint
     )
 
@@ -31,8 +34,8 @@ def same(first, second):
 @given(matrices(users=(1, 6)), st.integers(1, 7))
 def test_round_trip(tmp_path_factory, matrix, rows_at_once):
     matrix = matrix[matrix.sum(axis=1) > 0]
-    vocabulary = reference.vocabulary(range(matrix.shape[1]))
-    counts = reference.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    vocabulary = reference_paper.vocabulary(range(matrix.shape[1]))
+    counts = reference_paper.user_counts(matrix, fingerprint=vocabulary.fingerprint)
     folder = tmp_path_factory.mktemp("counts") / "c"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_io, "ROWS_AT_ONCE", rows_at_once)
@@ -41,13 +44,20 @@ def test_round_trip(tmp_path_factory, matrix, rows_at_once):
 
 
 def test_the_folder_is_private(tmp_path):
-    vocabulary = reference.vocabulary([1, 2])
-    save_counts(reference.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    vocabulary = reference_paper.vocabulary([1, 2])
+    save_counts(reference_paper.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
     assert stat.S_IMODE((tmp_path / "counts").stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
-    "user_type", [pa.uint32(), pa.int64(), pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+    "user_type",
+    [
+        pa.uint32(),
+        pa.int64(),
+        pa.string(),
+        pa.large_string(),
+        pa.dictionary(pa.int32(), pa.string()),
+    ],
 )
 def test_a_file_made_elsewhere_is_merged_whatever_its_order(tmp_path, user_type):
     rows = [("7", 1, 2), ("8", 0, 1), ("7", 0, 1), ("8", 0, 5), ("7", 1, 1)]
@@ -57,7 +67,11 @@ def test_a_file_made_elsewhere_is_merged_whatever_its_order(tmp_path, user_type)
         else pa.array([r[0] for r in rows]).dictionary_encode()
     )
     table = pa.table(
-        {"count": pa.array([r[2] for r in rows], pa.uint16()), "ngram": [r[1] for r in rows], "user": user}
+        {
+            "count": pa.array([r[2] for r in rows], pa.uint16()),
+            "ngram": [r[1] for r in rows],
+            "user": user,
+        }
     )
     pq.write_table(table, tmp_path / "c.parquet", row_group_size=2)
     counts = load_counts(tmp_path / "c.parquet", vocabulary_size=2)
@@ -70,7 +84,9 @@ def test_a_file_made_elsewhere_is_merged_whatever_its_order(tmp_path, user_type)
 
 def write(path, **columns):
     table = {"user": [1, 2, 3], "ngram": [0, 1, 0], "count": [1, 1, 1]} | columns
-    pq.write_table(pa.table({name: value for name, value in table.items() if value is not None}), path)
+    pq.write_table(
+        pa.table({name: value for name, value in table.items() if value is not None}), path
+    )
     return path
 
 
@@ -82,9 +98,21 @@ def write(path, **columns):
             UsageError,
             "no column 'user'; counts have the columns 'user', 'ngram', 'count', this file has 'ngram', 'count'.",
         ),
-        ({"user": [1, None, 3]}, BayesgramError, "row 2: no user id. Every row of counts needs one."),
-        ({"user": ["a", "", "b"]}, BayesgramError, "row 2: no user id. Every row of counts needs one."),
-        ({"user": [1.5, 2.5, 3.5]}, UsageError, "the column 'user' is double; ids must be text or whole numbers."),
+        (
+            {"user": [1, None, 3]},
+            BayesgramError,
+            "row 2: no user id. Every row of counts needs one.",
+        ),
+        (
+            {"user": ["a", "", "b"]},
+            BayesgramError,
+            "row 2: no user id. Every row of counts needs one.",
+        ),
+        (
+            {"user": [1.5, 2.5, 3.5]},
+            UsageError,
+            "the column 'user' is double; ids must be text or whole numbers.",
+        ),
         (
             {"ngram": [0, 1, 9]},
             BayesgramError,
@@ -115,7 +143,11 @@ def write(path, **columns):
             BayesgramError,
             "row 1: count is not in 1 … 2147483647; a count is a whole number. Is it the right file?",
         ),
-        ({"count": [0.5, 1, 1]}, UsageError, "the column 'count' is double; a count is a whole number."),
+        (
+            {"count": [0.5, 1, 1]},
+            UsageError,
+            "the column 'count' is double; a count is a whole number.",
+        ),
     ],
 )
 @pytest.mark.parametrize("read", [load_counts, open_counts])
@@ -138,12 +170,13 @@ def test_missing_and_foreign_folders(tmp_path):
 
 
 def test_a_damaged_or_later_meta_is_refused(tmp_path):
-    vocabulary = reference.vocabulary([1, 2])
-    save_counts(reference.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    vocabulary = reference_paper.vocabulary([1, 2])
+    save_counts(reference_paper.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
     meta = tmp_path / "counts" / "meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 99}))
     with pytest.raises(
-        UsageError, match=r"is a counts folder of format 99; this bayesgram reads 2\. Use a newer one\.$"
+        UsageError,
+        match=r"is a counts folder of format 99; this bayesgram reads 2\. Use a newer one\.$",
     ):
         load_counts(tmp_path / "counts", vocabulary_size=2)
     meta.write_text("{")
@@ -152,14 +185,18 @@ def test_a_damaged_or_later_meta_is_refused(tmp_path):
 
 
 def test_another_vocabulary_size_is_refused(tmp_path):
-    save_counts(reference.user_counts(np.eye(2, dtype=int)), reference.vocabulary([1, 2]), tmp_path / "counts")
+    save_counts(
+        reference_paper.user_counts(np.eye(2, dtype=int)),
+        reference_paper.vocabulary([1, 2]),
+        tmp_path / "counts",
+    )
     with pytest.raises(UsageError, match=r"counts over 2 n-grams, but the vocabulary has 3;"):
         load_counts(tmp_path / "counts", vocabulary_size=3)
 
 
 def part_files(folder, matrix, vocabulary, parts, random):
     """A counts folder of several part files, as a cluster writes them, with each user's rows dealt out over all of them."""
-    counts = reference.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    counts = reference_paper.user_counts(matrix, fingerprint=vocabulary.fingerprint)
     save_counts(counts, vocabulary, folder)
     (folder / "counts.parquet").unlink()
     (folder / "counts.parquet").mkdir()
@@ -172,15 +209,23 @@ def part_files(folder, matrix, vocabulary, parts, random):
         columns = {"user": [f"u{row[0]}" for row in some], "ngram": [row[1] for row in some]}
         types = {"user": pa.string(), "ngram": pa.int32(), "count": pa.int32()}
         table = pa.table({**columns, "count": [row[2] for row in some]}, schema=pa.schema(types))
-        pq.write_table(table, folder / "counts.parquet" / f"part-{number}.parquet", row_group_size=3)
+        pq.write_table(
+            table, folder / "counts.parquet" / f"part-{number}.parquet", row_group_size=3
+        )
     return rows
 
 
 @examples(40)
-@given(matrices(users=(2, 6), ngrams=(2, 6), largest=9), st.integers(2, 5), st.randoms(use_true_random=False))
-def test_users_are_merged_across_the_part_files_of_a_folder(tmp_path_factory, matrix, parts, random):
+@given(
+    matrices(users=(2, 6), ngrams=(2, 6), largest=9),
+    st.integers(2, 5),
+    st.randoms(use_true_random=False),
+)
+def test_users_are_merged_across_the_part_files_of_a_folder(
+    tmp_path_factory, matrix, parts, random
+):
     """Else one person would be clipped once for each file: k files, k times the contribution."""
-    vocabulary = reference.vocabulary(range(matrix.shape[1]))
+    vocabulary = reference_paper.vocabulary(range(matrix.shape[1]))
     folder = tmp_path_factory.mktemp("counts") / "c"
     rows = part_files(folder, matrix, vocabulary, parts, random)
     expected = np.zeros_like(matrix)

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from bayesgram import Budget, Gaussian, KAnonymity, Laplace, LaplacePublic, Paper, Posterior
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.paper.algorithm_2 import TunedPaper
@@ -24,10 +23,20 @@ from bayesgram.private.counts_on_disk import StoredCounts, open_counts, whole_us
 from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
-from exploring import examples
+from helpers import reference_paper
+from helpers.hypothesis_profiles import examples
 
 SIZE = 4
-NAMES = ["a", "b", "7", "77", "ß", "user-12", "user-0000000000000000000001", "user-0000000000000000000002"]
+NAMES = [
+    "a",
+    "b",
+    "7",
+    "77",
+    "ß",
+    "user-12",
+    "user-0000000000000000000001",
+    "user-0000000000000000000002",
+]
 ORDERS = ["by hash", "together", "parts by hash", "scattered"]
 COUNT = st.sampled_from([1, 1, 2, 9, MAX_COUNT])
 ROWS = st.lists(st.tuples(st.integers(0, SIZE - 1), COUNT), min_size=1, max_size=9)
@@ -62,21 +71,41 @@ def row_files(draw):
 
 def write(folder, files, row_group):
     """A counts folder of several part files."""
-    save_counts(reference.user_counts(np.eye(SIZE, dtype=int)), reference.vocabulary(range(SIZE)), folder)
+    save_counts(
+        reference_paper.user_counts(np.eye(SIZE, dtype=int)),
+        reference_paper.vocabulary(range(SIZE)),
+        folder,
+    )
     (folder / "counts.parquet").unlink()
     (folder / "counts.parquet").mkdir()
     for number, rows in enumerate(files):
-        columns = dict(zip(("user", "ngram", "count"), zip(*rows, strict=True) if rows else ((), (), ()), strict=True))
+        columns = dict(
+            zip(
+                ("user", "ngram", "count"),
+                zip(*rows, strict=True) if rows else ((), (), ()),
+                strict=True,
+            )
+        )
         types = pa.schema({"user": pa.string(), "ngram": pa.int32(), "count": pa.int32()})
         table = pa.table({name: list(values) for name, values in columns.items()}, schema=types)
-        pq.write_table(table, folder / "counts.parquet" / f"part-{number}.parquet", row_group_size=row_group)
+        pq.write_table(
+            table, folder / "counts.parquet" / f"part-{number}.parquet", row_group_size=row_group
+        )
     return folder
 
 
-MEASURED = reference.measured_of(SIZE, 2)
-LOST = LostWords(np.array([0.5, 1.0, 2.0]), reference.words_of(SIZE, 2, 0), 1.5)
+MEASURED = reference_paper.measured_of(SIZE, 2)
+LOST = LostWords(np.array([0.5, 1.0, 2.0]), reference_paper.words_of(SIZE, 2, 0), 1.5)
 KINDS = np.array([0, 1, -1, 0], np.int32)
-BINS = Bins(np.array([1.0, 8.0]), np.array([1.0, 5.0, 50.0]), KINDS, 2, np.array([0, 0, 1], np.int32), KINDS, 2)
+BINS = Bins(
+    np.array([1.0, 8.0]),
+    np.array([1.0, 5.0, 50.0]),
+    KINDS,
+    2,
+    np.array([0, 0, 1], np.int32),
+    KINDS,
+    2,
+)
 
 
 def largest_of(rows):
@@ -105,14 +134,18 @@ def small(monkeypatch):
 
 @examples(60)
 @given(row_files(), st.integers(1, 7), st.integers(1, 7), st.integers(1, 5))
-def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(tmp_path_factory, made, group, batch, block):
+def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(
+    tmp_path_factory, made, group, batch, block
+):
     files, together = made
     folder = write(tmp_path_factory.mktemp("counts") / "c", files, group)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_io, "ROWS_READ", batch)
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         here, there = load_counts(folder), open_counts(folder)
-        assert isinstance(there, StoredCounts) == together  # a user who is not together is never streamed
+        assert (
+            isinstance(there, StoredCounts) == together
+        )  # a user who is not together is never streamed
         for name, ask in QUESTIONS.items():
             expected, found = ask(here), ask(there)
             assert found.dtype == expected.dtype, name
@@ -124,46 +157,73 @@ def test_sums_over_stored_users_are_those_in_memory_bit_for_bit(tmp_path_factory
 def test_every_user_is_in_one_block(runs, block):
     """Whose rows are together; ids that come twice in a dictionary are one user."""
     ids = pa.array([b"a", b"b", b"c", b"d"] * 2, pa.large_binary())
-    batches = [Batch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3) for own in runs]
+    batches = [
+        Batch(ids, *(np.array(sorted(own, key=lambda code: code % 4), np.int32),) * 3)
+        for own in runs
+    ]
     flat = [code % 4 for batch in batches for code in batch.codes.tolist()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_on_disk, "BLOCK_ROWS", block)
         blocks = list(whole_users(batches))
     expected = [at for at in range(len(flat)) if not at or flat[at] != flat[at - 1]]
     firsts = np.cumsum([0, *(some.ngrams.size for some in blocks)]).tolist()
-    found = [first + start for some, first in zip(blocks, firsts, strict=False) for start in some.starts[:-1].tolist()]
+    found = [
+        first + start
+        for some, first in zip(blocks, firsts, strict=False)
+        for start in some.starts[:-1].tolist()
+    ]
     assert found == expected
-    assert [name for some in blocks for name in some.users.to_pylist()] == [b"abcd"[flat[at] :][:1] for at in expected]
+    assert [name for some in blocks for name in some.users.to_pylist()] == [
+        b"abcd"[flat[at] :][:1] for at in expected
+    ]
     assert [ngram % 4 for some in blocks for ngram in some.ngrams.tolist()] == flat
     assert all(some.starts[-1] == some.ngrams.size == some.counts.size for some in blocks)
 
 
 def test_a_block_is_no_larger_than_it_must_be():
-    one = Batch(pa.array([b"a", b"b"], pa.large_binary()), *(np.repeat(np.array([0, 1], np.int32), 2),) * 3)
-    other = Batch(pa.array([b"c"], pa.large_binary()), *(np.zeros(4, np.int32),) * 3)  # a batch that is one user
+    one = Batch(
+        pa.array([b"a", b"b"], pa.large_binary()), *(np.repeat(np.array([0, 1], np.int32), 2),) * 3
+    )
+    other = Batch(
+        pa.array([b"c"], pa.large_binary()), *(np.zeros(4, np.int32),) * 3
+    )  # a batch that is one user
     assert [block.ngrams.size for block in whole_users([one, other, one, other])] == [2, 2, 6, 2, 4]
 
 
 def crowd(folder, seed=3):
     """60 users over a vocabulary of 40 bigrams, in a counts folder."""
     rng = np.random.default_rng(seed)
-    vocabulary = reference.vocabulary(range(40, 0, -1))
+    vocabulary = reference_paper.vocabulary(range(40, 0, -1))
     matrix = rng.poisson(0.4, (60, 40)) * rng.integers(1, 9, (60, 1))
     matrix[0] += 1
     names = sorted((f"user-{number}" for number in range(60)), key=hash_of)
-    counts = reference.user_counts(matrix[matrix.sum(axis=1) > 0], names[: (matrix.sum(axis=1) > 0).sum()])
+    counts = reference_paper.user_counts(
+        matrix[matrix.sum(axis=1) > 0], names[: (matrix.sum(axis=1) > 0).sum()]
+    )
     save_counts(counts, vocabulary, folder)
     return vocabulary
 
 
 @pytest.mark.parametrize(
     "mechanism",
-    [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(), LaplacePublic(), KAnonymity(k=3), Paper(rho=0.4)],
+    [
+        Posterior(),
+        Posterior(clip_norm=2.0),
+        Gaussian(),
+        Laplace(),
+        LaplacePublic(),
+        KAnonymity(k=3),
+        Paper(rho=0.4),
+    ],
     ids=lambda mechanism: mechanism.name,
 )
 def test_releases_are_the_same(tmp_path, mechanism):
     vocabulary = crowd(tmp_path / "c")
-    budget = None if mechanism.name == "k-anonymity" else Budget(1.0, 0.0 if "laplace" in mechanism.name else 1e-7)
+    budget = (
+        None
+        if mechanism.name == "k-anonymity"
+        else Budget(1.0, 0.0 if "laplace" in mechanism.name else 1e-7)
+    )
     here, there = load_counts(tmp_path / "c"), open_counts(tmp_path / "c", vocabulary_size=40)
     assert isinstance(there, StoredCounts)
     one, other = (mechanism.release(counts, vocabulary, budget, seed=4) for counts in (here, there))
@@ -173,7 +233,9 @@ def test_releases_are_the_same(tmp_path, mechanism):
 
 def test_what_splits_users_says_how_to_read_them(tmp_path):
     vocabulary = crowd(tmp_path / "c")
-    with pytest.raises(UsageError, match=r"^mechanism=paper-tuned: looks at single users.* load_counts\(\)\.$"):
+    with pytest.raises(
+        UsageError, match=r"^mechanism=paper-tuned: looks at single users.* load_counts\(\)\.$"
+    ):
         TunedPaper().release(open_counts(tmp_path / "c"), vocabulary, Budget(1.0, 1e-7))
 
 
@@ -185,7 +247,9 @@ def test_nothing_private_is_shown(tmp_path):
 def test_two_ids_of_one_hash_are_compared_in_memory(tmp_path, monkeypatch):
     crowd(tmp_path / "c")
     expected = load_counts(tmp_path / "c")
-    monkeypatch.setattr(counts_on_disk, "hash_rows", lambda _, offsets: np.zeros(offsets.size - 1, np.uint64))
+    monkeypatch.setattr(
+        counts_on_disk, "hash_rows", lambda _, offsets: np.zeros(offsets.size - 1, np.uint64)
+    )
     found = open_counts(tmp_path / "c")
     assert not isinstance(found, StoredCounts)
     assert found.users_per_ngram.tolist() == expected.users_per_ngram.tolist()
@@ -195,12 +259,14 @@ def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_pa
     """Each user is a block here, so that equal hashes meet at the edges of blocks alone."""
     monkeypatch.setattr(counts_on_disk, "BLOCK_ROWS", 1)
     monkeypatch.setattr(counts_io, "ROWS_READ", 1)
-    monkeypatch.setattr(counts_on_disk, "_hashes", lambda block: np.ones(len(block.users), np.uint64))
+    monkeypatch.setattr(
+        counts_on_disk, "_hashes", lambda block: np.ones(len(block.users), np.uint64)
+    )
     folder = write(tmp_path / "c", [[("a", 0, 9), ("b", 1, 9), ("a", 2, 9)]], 1)
     found = open_counts(folder)
     assert not isinstance(found, StoredCounts)
     assert sorted(found.users.to_pylist()) == [b"a", b"b"]
-    measured, expected = reference.measured_of(SIZE, 0), load_counts(folder)
+    measured, expected = reference_paper.measured_of(SIZE, 0), load_counts(folder)
     assert clipped_sum(found, measured, clip_norm=1.0).tolist() == (
         clipped_sum(expected, measured, clip_norm=1.0).tolist()
     )
@@ -244,7 +310,9 @@ def test_counts_that_change_after_they_were_checked_are_not_used(tmp_path, toget
     write(tmp_path / "d", [[(name, 1, 1) for name in swapped]], 3)
     part.write_bytes(next((tmp_path / "d" / "counts.parquet").iterdir()).read_bytes())
     os.utime(part, ns=(before.st_atime_ns, before.st_mtime_ns + 1))
-    with pytest.raises(BayesgramError, match=r"/c: the counts changed while they were read; run it again\.$"):
+    with pytest.raises(
+        BayesgramError, match=r"/c: the counts changed while they were read; run it again\.$"
+    ):
         _ = counts.users_per_ngram
 
 
@@ -258,11 +326,21 @@ def test_counts_that_vanish_are_said_to(tmp_path):
 
 def test_a_folder_knows_the_size_of_its_vocabulary_and_a_file_does_not(tmp_path):
     crowd(tmp_path / "c")
-    assert load_counts(tmp_path / "c").vocabulary_size == open_counts(tmp_path / "c").vocabulary_size == 40
+    assert (
+        load_counts(tmp_path / "c").vocabulary_size
+        == open_counts(tmp_path / "c").vocabulary_size
+        == 40
+    )
     plain = tmp_path / "plain.parquet"
     plain.write_bytes(Path(tmp_path / "c" / "counts.parquet").read_bytes())
     for read in (load_counts, open_counts):
-        with pytest.raises(UsageError, match=r"plain\.parquet: does not say how large its vocabulary is; give vocab"):
+        with pytest.raises(
+            UsageError,
+            match=r"plain\.parquet: does not say how large its vocabulary is; give vocab",
+        ):
             read(plain)
-    ask = partial(clipped_sum, measured=reference.measured_of(40, 2), clip_norm=2.0)
-    assert ask(open_counts(plain, vocabulary_size=40)).tolist() == ask(load_counts(tmp_path / "c")).tolist()
+    ask = partial(clipped_sum, measured=reference_paper.measured_of(40, 2), clip_norm=2.0)
+    assert (
+        ask(open_counts(plain, vocabulary_size=40)).tolist()
+        == ask(load_counts(tmp_path / "c")).tolist()
+    )

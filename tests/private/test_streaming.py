@@ -7,7 +7,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.demo.population import Population
 from bayesgram.io import read_records
 from bayesgram.private import counts as counting
 from bayesgram.private import streaming
@@ -15,10 +14,13 @@ from bayesgram.private.counts import count
 from bayesgram.private.counts_io import load_counts, save_counts
 from bayesgram.private.streaming import count_to_folder
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.population import Population
 from bayesgram.text import ngrams
 
 PLAIN = pa.schema({"user": pa.string(), "ngram": pa.int32(), "count": pa.int32()})
-PEOPLE = Population(users=300, seed=5, batch_users=40)  # a user's messages are in one batch, users in ten
+PEOPLE = Population(
+    users=300, seed=5, batch_users=40
+)  # a user's messages are in one batch, users in ten
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +50,18 @@ def test_what_waits_on_disk_gives_the_same_counts(
     records = read_records(batches, text_column="text", user_column="user", skip_bad_rows=False)
     save_counts(count(batches, vocabulary), vocabulary, tmp_path / "more")
     told = count_to_folder(records, vocabulary, tmp_path / "streamed", memory=10**9)
-    streamed, whole = (pq.read_table(tmp_path / name / "counts.parquet") for name in ("streamed", "more"))
+    streamed, whole = (
+        pq.read_table(tmp_path / name / "counts.parquet") for name in ("streamed", "more")
+    )
     assert streamed.cast(PLAIN).equals(whole.cast(PLAIN))
     assert (told.users, told.nonzeros) == (300, whole.num_rows)
-    assert load_counts(tmp_path / "streamed", vocabulary_size=len(vocabulary)).vocabulary_fingerprint
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["more", "streamed"]  # no scratch is left
+    assert load_counts(
+        tmp_path / "streamed", vocabulary_size=len(vocabulary)
+    ).vocabulary_fingerprint
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "more",
+        "streamed",
+    ]  # no scratch is left
 
 
 class Growing(list):

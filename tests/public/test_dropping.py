@@ -25,12 +25,16 @@ def strings(ngrams):
 
 def discovery_of(public, found):
     """A discovery, of which only the n-grams and the vocabulary matter here."""
-    public, found = (sorted(ngrams, key=lambda ngram: (len(ngram), ngram)) for ngrams in (public, found))
+    public, found = (
+        sorted(ngrams, key=lambda ngram: (len(ngram), ngram)) for ngrams in (public, found)
+    )
     plain = Vocabulary(strings(public), np.arange(1, len(public) + 1), 3, Tokenizer())
     claim = DiscoveryClaim(1.0, 1e-7, "PROVED")
     logs = np.full(len(found), -3.0)
     weights = np.arange(len(found), dtype=float)
-    return Discovery(strings(found), weights, logs, 1.0, None, extended(plain, strings(found), logs, claim))
+    return Discovery(
+        strings(found), weights, logs, 1.0, None, extended(plain, strings(found), logs, claim)
+    )
 
 
 @given(st.lists(NGRAM), st.lists(NGRAM))
@@ -45,7 +49,9 @@ def test_dropping_takes_what_contains_it_and_leaves_what_was_public(public, foun
     public, found = public | every_order, found - public
     discovery = discovery_of(public, found)
     ngrams = [tuple(ngram.split()) for ngram in discovery.ngrams.to_pylist()]
-    rows = np.array(data.draw(st.lists(st.booleans(), min_size=len(ngrams), max_size=len(ngrams))), bool)
+    rows = np.array(
+        data.draw(st.lists(st.booleans(), min_size=len(ngrams), max_size=len(ngrams))), bool
+    )
     dropped = [ngram for ngram, stays in zip(ngrams, rows, strict=True) if not stays]
     expected = [ngram for ngram in ngrams if not any(contains(ngram, other) for other in dropped)]
     kept = discovery.kept(rows)
@@ -58,7 +64,14 @@ def test_dropping_takes_what_contains_it_and_leaves_what_was_public(public, foun
 
 
 def test_the_example_of_the_documentation():
-    found = [("typos",), ("art",), ("start",), ("fix", "typos"), ("please", "fix", "typos"), ("the", "start")]
+    found = [
+        ("typos",),
+        ("art",),
+        ("start",),
+        ("fix", "typos"),
+        ("please", "fix", "typos"),
+        ("the", "start"),
+    ]
     discovery = discovery_of([("x",), ("public", "typos"), ("x", "x", "x")], found)
     names = discovery.ngrams.to_pylist()
 
@@ -68,5 +81,11 @@ def test_the_example_of_the_documentation():
     assert left("typos").ngrams.to_pylist() == ["art", "start", "the start"]
     assert "public typos" in left("typos").vocabulary.ngrams.to_pylist()
     assert left("fix typos").ngrams.to_pylist() == ["art", "start", "typos", "the start"]
-    assert left("art").ngrams.to_pylist() == ["start", "typos", "fix typos", "the start", "please fix typos"]
+    assert left("art").ngrams.to_pylist() == [
+        "start",
+        "typos",
+        "fix typos",
+        "the start",
+        "please fix typos",
+    ]
     assert left().ngrams.to_pylist() == names

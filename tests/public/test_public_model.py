@@ -35,8 +35,18 @@ def model(vocabulary):
 
 
 def same(ours, theirs):
-    names = ("level_starts", "word", "first_child", "suffix", "log_probability", "log_backoff", "ranked")
-    return all(np.array_equal(getattr(ours.trie, name), getattr(theirs.trie, name)) for name in names)
+    names = (
+        "level_starts",
+        "word",
+        "first_child",
+        "suffix",
+        "log_probability",
+        "log_backoff",
+        "ranked",
+    )
+    return all(
+        np.array_equal(getattr(ours.trie, name), getattr(theirs.trie, name)) for name in names
+    )
 
 
 def test_words_are_the_unigrams_or_else_all_words_of_the_ngrams(vocabulary):
@@ -49,7 +59,10 @@ def test_words_are_the_unigrams_or_else_all_words_of_the_ngrams(vocabulary):
 
 def test_words_that_no_arpa_file_can_hold_are_unknown():
     strange = Vocabulary(
-        pa.array(["a", "<UNK>", "<unk>", "x\0y", "<s>"], pa.large_string()), np.arange(5), 1, Tokenizer("whitespace")
+        pa.array(["a", "<UNK>", "<unk>", "x\0y", "<s>"], pa.large_string()),
+        np.arange(5),
+        1,
+        Tokenizer("whitespace"),
     )
     assert model_words(strange).to_pylist() == [b"</s>", b"<s>", b"<unk>", b"a"]
 
@@ -64,13 +77,17 @@ def test_a_model_of_each_source(vocabulary, model):
         alone = PublicModel.from_public(vocabulary_of(INPUTS[name]), INPUTS[name], order=2)
         assert alone.source_names == ["public"]
         assert alone["public"].perplexity(rows) < 30
-    with pytest.raises(UsageError, match=r"source='news': this public model has wiki, talk; name one\."):
+    with pytest.raises(
+        UsageError, match=r"source='news': this public model has wiki, talk; name one\."
+    ):
         model["news"]
 
 
 def test_a_longer_order_than_any_sentence_has_is_shortened():
     inputs = pa.table({"text": ["a", "b a", "c"]})
-    assert PublicModel.from_public(vocabulary_of(inputs, order=1), inputs, order=6).order == 4  # <s> b a </s>
+    assert (
+        PublicModel.from_public(vocabulary_of(inputs, order=1), inputs, order=6).order == 4
+    )  # <s> b a </s>
 
 
 def test_it_is_the_same_when_it_is_loaded(tmp_path, model):
@@ -100,7 +117,9 @@ def test_a_size_is_kept_by_each_source(vocabulary):
     words = len(model_words(vocabulary))
     small = PublicModel.from_public(vocabulary, INPUTS, size=words + 5)
     assert {sum(sizes) for sizes in small.sizes.values()} == {words + 5}
-    with pytest.raises(UsageError, match=f"model_size={words}: the model keeps all of its {words} words; give"):
+    with pytest.raises(
+        UsageError, match=f"model_size={words}: the model keeps all of its {words} words; give"
+    ):
         PublicModel.from_public(vocabulary, INPUTS, size=words)
 
 
@@ -120,18 +139,25 @@ def test_a_number_of_bytes_is_kept_by_each_source(vocabulary):
 
 @pytest.mark.parametrize("order", [1, 7])
 def test_orders_that_no_model_has(vocabulary, order):
-    with pytest.raises(UsageError, match=r"model_order=.*: the order of a public model is a whole number from 2 to 6"):
+    with pytest.raises(
+        UsageError,
+        match=r"model_order=.*: the order of a public model is a whole number from 2 to 6",
+    ):
         PublicModel.from_public(vocabulary, INPUTS, order=order)
 
 
 @pytest.mark.parametrize("order", [2.0, True])
 def test_orders_that_are_none(vocabulary, order):
-    with pytest.raises(UsageError, match=r"^order: takes a whole number, and a (float|bool) was given\.$"):
+    with pytest.raises(
+        UsageError, match=r"^order: takes a whole number, and a (float|bool) was given\.$"
+    ):
         PublicModel.from_public(vocabulary, INPUTS, order=order)
 
 
 def test_other_sources_than_those_of_the_vocabulary(vocabulary):
-    with pytest.raises(UsageError, match="sources wiki: the vocabulary has wiki, talk; give its own"):
+    with pytest.raises(
+        UsageError, match="sources wiki: the vocabulary has wiki, talk; give its own"
+    ):
         PublicModel.from_public(vocabulary, {"wiki": INPUTS["wiki"]})
 
 
@@ -148,9 +174,13 @@ def test_a_source_without_words(vocabulary):
 
 def test_a_saved_model_is_a_source_by_one_of_its_models(tmp_path, model):
     model.save(tmp_path / "public.model")
-    with pytest.raises(UsageError, match="a public model holds a model of each of its sources; export the one"):
+    with pytest.raises(
+        UsageError, match="a public model holds a model of each of its sources; export the one"
+    ):
         Vocabulary.from_public(tmp_path / "public.model", order=2)
-    with pytest.raises(UsageError, match="a public model, which has a model of each of its sources; write one"):
+    with pytest.raises(
+        UsageError, match="a public model, which has a model of each of its sources; write one"
+    ):
         LanguageModel.open(tmp_path / "public.model")
     made = Vocabulary.from_public(tmp_path / "public.model" / "source-0", order=2)
     assert "red fish" in made.ngrams.to_pylist()
@@ -159,7 +189,9 @@ def test_a_saved_model_is_a_source_by_one_of_its_models(tmp_path, model):
 def test_models_of_different_words_are_no_public_model(model):
     inputs = pa.table({"text": ["other words"]})
     other = PublicModel.from_public(vocabulary_of(inputs), inputs)["public"]
-    with pytest.raises(UsageError, match="source 'b': the models of all sources have the same words"):
+    with pytest.raises(
+        UsageError, match="source 'b': the models of all sources have the same words"
+    ):
         PublicModel({"a": model["wiki"], "b": other}, model.vocabulary)
     with pytest.raises(UsageError, match="has one or more"):
         PublicModel({}, model.vocabulary)
@@ -174,7 +206,9 @@ DAMAGES = {
     "no JSON": lambda folder: (folder / "public.json").write_text('{"format": 1,'),
     "a list": lambda folder: (folder / "public.json").write_text("[1]"),
     "no sources": lambda folder: (folder / "public.json").write_text('{"format": 1}'),
-    "no format": lambda folder: (folder / "public.json").write_text('{"sources": ["wiki", "talk"]}'),
+    "no format": lambda folder: (folder / "public.json").write_text(
+        '{"sources": ["wiki", "talk"]}'
+    ),
     "a strange format": change(ABOUT, format="new"),
     "text for sources": change(ABOUT, sources="ab"),
     "a number for a source": change(ABOUT, sources=["wiki", 1]),

@@ -17,11 +17,18 @@ from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.sources import Listed
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from language_models import release_of
-from source_texts import chosen, several, stored, table, windows, words
+from helpers.hypothesis_profiles import examples
+from helpers.reference_language_models import release_of
+from helpers.source_texts import chosen, several, stored, table, windows, words
 
-TABLE = {("a", "b"): 6.0, ("b", "a"): 3.0, ("b", "<unk>"): 2.0, ("<s>", "a"): 4.0, ("a", "</s>"): 3.0, ("c", "b"): 1.0}
+TABLE = {
+    ("a", "b"): 6.0,
+    ("b", "a"): 3.0,
+    ("b", "<unk>"): 2.0,
+    ("<s>", "a"): 4.0,
+    ("a", "</s>"): 3.0,
+    ("c", "b"): 1.0,
+}
 
 
 def arpa_probabilities(path):
@@ -34,7 +41,9 @@ def arpa_probabilities(path):
             words_ = line.split()[1 : order + 1]
             logs[tuple(words_)] = float(line.split()[0])
     logs["<s>",] = logs["</s>",]
-    return {ngram: 10 ** sum(logs[ngram[:end]] for end in range(1, len(ngram) + 1)) for ngram in logs}
+    return {
+        ngram: 10 ** sum(logs[ngram[:end]] for end in range(1, len(ngram) + 1)) for ngram in logs
+    }
 
 
 @pytest.mark.parametrize("boundaries", [False, True])
@@ -49,12 +58,19 @@ def test_a_model_counts_as_its_joint_probabilities(tmp_path, boundaries, kind):
     wanted = {
         " ".join(ngram): round(probability * 10**8)
         for ngram, probability in arpa_probabilities(tmp_path / "model.arpa").items()
-        if "<unk>" not in ngram and ngram != ("<s>",) and (boundaries or not {"<s>", "</s>"} & set(ngram))
+        if "<unk>" not in ngram
+        and ngram != ("<s>",)
+        and (boundaries or not {"<s>", "</s>"} & set(ngram))
     }
     made = Vocabulary.from_public(
-        {"model": str(tmp_path / kind)}, order=(1, 2), size=99, tokenizer=Tokenizer(boundaries=boundaries)
+        {"model": str(tmp_path / kind)},
+        order=(1, 2),
+        size=99,
+        tokenizer=Tokenizer(boundaries=boundaries),
     )
-    assert dict(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == pytest.approx(wanted, abs=1)
+    assert dict(zip(made.ngrams.to_pylist(), made.counts.tolist(), strict=True)) == pytest.approx(
+        wanted, abs=1
+    )
     assert made.source_names == ["model"]
     assert ("<s> a" in wanted) == boundaries
 
@@ -63,7 +79,11 @@ def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
     release = release_of({("a",): 3.0, ("z",): 1.0, ("a", "z"): 1.0}, tokenizer="words")
     release.save(tmp_path / "out")
     stored(tmp_path / "v.parquet", ngram=["a", "q", "a", "<s> a"], count=[5, 5, 90, 10])
-    given_ = {"text": table([["a", "b"], ["b", "a"]]), "last": tmp_path / "out", "other": str(tmp_path / "v.parquet")}
+    given_ = {
+        "text": table([["a", "b"], ["b", "a"]]),
+        "last": tmp_path / "out",
+        "other": str(tmp_path / "v.parquet"),
+    }
     made = Vocabulary.from_public(given_, order=(1, 2), size=9)
     assert made.ngrams.to_pylist() == ["a", "b", "q", "z", "a z", "a b", "b a"]
     assert made.by_source.tolist() == [
@@ -79,9 +99,17 @@ def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
 
 def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
     release_of({("a",): 1.0}, tokenizer="whitespace").save(tmp_path / "out")
-    Vocabulary.from_public(table([["a"]]), order=1, tokenizer=Tokenizer(boundaries=True)).save(tmp_path / "v.parquet")
-    LanguageModel.from_release(release_of(TABLE, tokenizer="words, case kept")).save(tmp_path / "model")
-    for name, theirs in (("out", "whitespace"), ("v.parquet", "words, boundaries"), ("model", "words, case kept")):
+    Vocabulary.from_public(table([["a"]]), order=1, tokenizer=Tokenizer(boundaries=True)).save(
+        tmp_path / "v.parquet"
+    )
+    LanguageModel.from_release(release_of(TABLE, tokenizer="words, case kept")).save(
+        tmp_path / "model"
+    )
+    for name, theirs in (
+        ("out", "whitespace"),
+        ("v.parquet", "words, boundaries"),
+        ("model", "words, case kept"),
+    ):
         with pytest.raises(UsageError) as caught:
             Vocabulary.from_public({"text": table([["a"]]), "other": str(tmp_path / name)}, order=1)
         assert str(caught.value).startswith(
@@ -91,7 +119,9 @@ def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
 
 def test_text_with_columns_like_a_vocabulary_is_text(tmp_path):
     stored(tmp_path / "v.parquet", ngram=["x"], count=[1], body=["a b"])
-    assert Vocabulary.from_public(tmp_path / "v.parquet", order=1, text_column="body").ngrams.to_pylist() == ["a", "b"]
+    assert Vocabulary.from_public(
+        tmp_path / "v.parquet", order=1, text_column="body"
+    ).ngrams.to_pylist() == ["a", "b"]
     assert Vocabulary.from_public(tmp_path / "v.parquet", order=1).ngrams.to_pylist() == ["x"]
 
 
@@ -115,7 +145,9 @@ def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
         ngrams = pa.array(map(" ".join, own), pa.large_string())
         as_list = data.draw(st.booleans())
         text = read_records(table(sentences), text_column="text", user_column=None)
-        opened[f"s{number}"] = Listed(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
+        opened[f"s{number}"] = (
+            Listed(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
+        )
     made = Vocabulary.from_sources(opened, order=order, size=size, tokenizer=Tokenizer())
     assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
     assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
@@ -154,7 +186,11 @@ def test_lists_in_files_and_vocabularies(tmp_path):
     stored(tmp_path / "list.parquet", ngram=ngrams)
     known = Vocabulary.of_list(ngrams, text, tokenizer=Tokenizer("whitespace"))
     known.save(tmp_path / "v.parquet")
-    lists = [ngrams, pa.array(ngrams), *(tmp_path / f"list.{ending}" for ending in ("txt", "csv", "tsv.gz", "parquet"))]
+    lists = [
+        ngrams,
+        pa.array(ngrams),
+        *(tmp_path / f"list.{ending}" for ending in ("txt", "csv", "tsv.gz", "parquet")),
+    ]
     for listed in [*lists, tmp_path / "v.parquet", known]:
         made = Vocabulary.of_list(listed, {"x": text})
         assert made.ngrams.to_pylist() == ngrams
@@ -162,10 +198,14 @@ def test_lists_in_files_and_vocabularies(tmp_path):
         own = listed is known or listed == tmp_path / "v.parquet"
         assert made.tokenizer == Tokenizer("whitespace" if own else "words")
         assert (made.fingerprint == known.fingerprint) == own
-    looked_up = Vocabulary.of_list(ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace"))
+    looked_up = Vocabulary.of_list(
+        ngrams[1:], {"v": tmp_path / "v.parquet"}, tokenizer=Tokenizer("whitespace")
+    )
     assert looked_up.counts.tolist() == [2, 1]
     assert Vocabulary.of_list(["<s> a"], text).tokenizer.boundaries
-    with pytest.raises(UsageError, match=r"^tokenizer: the vocabulary has its own, 'whitespace'; leave it out\.$"):
+    with pytest.raises(
+        UsageError, match=r"^tokenizer: the vocabulary has its own, 'whitespace'; leave it out\.$"
+    ):
         Vocabulary.of_list(known, text, tokenizer=Tokenizer())
 
 
@@ -187,7 +227,10 @@ def test_bad_lists(listed, message):
 
 def test_bad_list_files(tmp_path):
     (tmp_path / "list.csv").write_text("word\nb\n")
-    with pytest.raises(UsageError, match=r"no column 'ngram'; the columns are 'word'\. A list has its n-grams in the"):
+    with pytest.raises(
+        UsageError,
+        match=r"no column 'ngram'; the columns are 'word'\. A list has its n-grams in the",
+    ):
         Vocabulary.of_list(tmp_path / "list.csv", table([["a"]]))
     with pytest.raises(UsageError, match="no column 'ngram'"):
         Vocabulary.of_list(stored(tmp_path / "list.parquet", word=["a"]), table([["a"]]))

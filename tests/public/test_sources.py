@@ -9,22 +9,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.demo.population import Population
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.public import top_ngrams
 from bayesgram.public.mixture import Source, mixture
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.population import Population
 from bayesgram.text import ngrams as text_ngrams
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
-from source_texts import chosen, mixed, several, stored, table, windows
+from helpers.hypothesis_profiles import examples
+from helpers.source_texts import chosen, mixed, several, stored, table, windows
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 
 
 @examples(60)
-@given(several, st.integers(1, 3), st.integers(1, 12), st.booleans(), st.sampled_from([0, 1000]), st.integers(0, 4))
-def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, boundaries, memory, ties):
+@given(
+    several,
+    st.integers(1, 3),
+    st.integers(1, 12),
+    st.booleans(),
+    st.sampled_from([0, 1000]),
+    st.integers(0, 4),
+)
+def test_the_n_grams_with_the_highest_mean_frequency(
+    sources, order, size, boundaries, memory, ties
+):
     """Exactly, however few candidates are looked up at a time."""
     counted = [windows(sentences, order, boundaries=boundaries) for sentences in sources]
     wanted = chosen(counted, size)
@@ -35,22 +44,31 @@ def test_the_n_grams_with_the_highest_mean_frequency(sources, order, size, bound
         patch.setattr(top_ngrams, "FEWEST_ROWS", 1 if memory == 0 else 1000)
         if lacking:
             with pytest.raises(BayesgramError):
-                Vocabulary.from_public(given_, order=order, size=size, tokenizer=Tokenizer(boundaries=boundaries))
+                Vocabulary.from_public(
+                    given_, order=order, size=size, tokenizer=Tokenizer(boundaries=boundaries)
+                )
             return
         made = Vocabulary.from_public(
-            given_, order=order, size=size, tokenizer=Tokenizer(boundaries=boundaries), memory=memory
+            given_,
+            order=order,
+            size=size,
+            tokenizer=Tokenizer(boundaries=boundaries),
+            memory=memory,
         )
     assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
     assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
     exact = mixed(made.by_source.tolist())
     assert all(
-        abs(count - value) <= Fraction(501, 1000) for count, value in zip(made.counts.tolist(), exact, strict=True)
+        abs(count - value) <= Fraction(501, 1000)
+        for count, value in zip(made.counts.tolist(), exact, strict=True)
     )
 
 
 def test_one_source_is_chosen_from_as_ever():
     text = table([["a", "b", "a"], ["b", "a"]])
-    plain, named = (Vocabulary.from_public(given_, order=(1, 2), size=3) for given_ in (text, {"x": text}))
+    plain, named = (
+        Vocabulary.from_public(given_, order=(1, 2), size=3) for given_ in (text, {"x": text})
+    )
     assert plain.sources == ()
     assert plain.source_names == ["public"]
     assert plain.by_source.tolist() == [plain.counts.tolist()]
@@ -63,7 +81,9 @@ def test_one_source_is_chosen_from_as_ever():
 
 def test_round_trip(tmp_path):
     made = Vocabulary.from_public(
-        {"wiki": table([["a", "b", "c"]] * 9), "talk-1.x_": table([["b", "c"], ["c", "d"]])}, order=(1, 2), size=9
+        {"wiki": table([["a", "b", "c"]] * 9), "talk-1.x_": table([["b", "c"], ["c", "d"]])},
+        order=(1, 2),
+        size=9,
     )
     made.save(tmp_path / "v.parquet")
     read = Vocabulary.load(tmp_path / "v.parquet")
@@ -81,11 +101,19 @@ def test_round_trip(tmp_path):
 
 def test_a_file_made_elsewhere_needs_ngrams_and_a_column_for_each_source(tmp_path):
     """`count` follows from them, whatever the file says."""
-    columns = {"ngram": ["a", "b", "a b"], "count_x": [6, 2, 0], "count_y": pa.array([0, 2, 5], pa.uint16())}
+    columns = {
+        "ngram": ["a", "b", "a b"],
+        "count_x": [6, 2, 0],
+        "count_y": pa.array([0, 2, 5], pa.uint16()),
+    }
     for more in ({}, {"count": [7, 7, 7]}, {"count": ["not", "a", "number"]}):
         read = Vocabulary.load(stored(tmp_path / "v.parquet", **columns, **more))
         assert read.by_source.tolist() == [[6, 2, 0], [0, 2, 5]]
-        assert read.counts.tolist() == [4, 6, 5]  # 10 (6/8 + 0)/2, 10 (2/8 + 1)/2; only y has bigrams
+        assert read.counts.tolist() == [
+            4,
+            6,
+            5,
+        ]  # 10 (6/8 + 0)/2, 10 (2/8 + 1)/2; only y has bigrams
     assert read.tokenizer == Tokenizer()
 
 
@@ -100,10 +128,16 @@ def test_a_single_column_is_a_source_with_a_name(tmp_path):
     [
         ({"count_x": [1.5]}, "the column 'count_x' must hold whole numbers of 0 or more."),
         ({"count_x": [-1]}, "the column 'count_x' must hold whole numbers of 0 or more."),
-        ({"count_x": pa.array([None], pa.int64())}, "the column 'count_x' must hold whole numbers of 0 or more."),
+        (
+            {"count_x": pa.array([None], pa.int64())},
+            "the column 'count_x' must hold whole numbers of 0 or more.",
+        ),
         ({"count_x": [True]}, "the column 'count_x' must hold whole numbers of 0 or more."),
         ({"count_x": ["1"]}, "the column 'count_x' must hold whole numbers of 0 or more."),
-        ({"count_x": [2**53]}, "the column 'count_x' must add up to less than 2^53; divide all counts."),
+        (
+            {"count_x": [2**53]},
+            "the column 'count_x' must add up to less than 2^53; divide all counts.",
+        ),
         (
             {"count_x": pa.array([2**64 - 1], pa.uint64())},
             "the column 'count_x' must add up to less than 2^53; divide all counts.",
@@ -130,7 +164,11 @@ def test_bad_columns(tmp_path, columns, message):
 
 
 def test_columns_that_are_there_twice(tmp_path):
-    for names in (["ngram", "count_x", "count_x"], ["ngram", "ngram", "count_x"], ["ngram", "count_x", "count"] * 2):
+    for names in (
+        ["ngram", "count_x", "count_x"],
+        ["ngram", "ngram", "count_x"],
+        ["ngram", "count_x", "count"] * 2,
+    ):
         columns = [pa.array(["a"]) if name == "ngram" else pa.array([1]) for name in names]
         pq.write_table(pa.table(columns, names=names), tmp_path / "v.parquet")
         with pytest.raises(UsageError, match=r"2 columns are called '\w+'; rename all but one\.$"):
@@ -145,7 +183,10 @@ def test_counts_that_together_are_too_many(tmp_path):
 
 def test_sources_that_do_not_fit():
     words_ = pa.array(["a", "b"], pa.large_string())
-    with pytest.raises(UsageError, match=r"^the counts are not the mixture of the sources; use Vocabulary\.of_sources"):
+    with pytest.raises(
+        UsageError,
+        match=r"^the counts are not the mixture of the sources; use Vocabulary\.of_sources",
+    ):
         Vocabulary(words_, np.array([1, 2]), 1, Tokenizer(), (Source("x", np.array([2, 1])),))
     with pytest.raises(UsageError, match=r"^source 'x': 2 n-grams, 1 counts\.$"):
         Vocabulary.of_sources(words_, [Source("x", np.array([2]))], 1, Tokenizer())
@@ -159,7 +200,9 @@ def test_sources_that_do_not_fit():
 @settings(deadline=None)
 @given(st.data(), st.integers(1, 20), st.integers(1, 9))
 def test_the_mixture_is_its_definition_and_each_order_is_by_itself(data, sources, size):
-    numbers = st.lists(st.sampled_from([0, 0, 1, 2, 7, 10**6, 10**13]), min_size=size, max_size=size)
+    numbers = st.lists(
+        st.sampled_from([0, 0, 1, 2, 7, 10**6, 10**13]), min_size=size, max_size=size
+    )
     counts = np.array([data.draw(numbers) for _ in range(sources)])
     orders = np.sort(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
     found = mixture(counts, orders)
@@ -172,7 +215,9 @@ def test_the_mixture_is_its_definition_and_each_order_is_by_itself(data, sources
 def test_fingerprints_tell_names_and_counts_of_sources_apart():
     def prior(*sources):
         made = [Source(name, np.array(counts)) for name, counts in sources]
-        return Vocabulary.of_sources(pa.array(["a", "b"], pa.large_string()), made, 1, Tokenizer()).prior_fingerprint
+        return Vocabulary.of_sources(
+            pa.array(["a", "b"], pa.large_string()), made, 1, Tokenizer()
+        ).prior_fingerprint
 
     prints = [
         prior(("x", [1, 2])),
@@ -180,7 +225,9 @@ def test_fingerprints_tell_names_and_counts_of_sources_apart():
         prior(("x", [1, 2]), ("y", [1, 2])),
         prior(("y", [1, 2]), ("x", [1, 2])),
         prior(("x", [1, 2]), ("y", [2, 4])),
-        Vocabulary(pa.array(["a", "b"], pa.large_string()), np.array([1, 2]), 1, Tokenizer()).prior_fingerprint,
+        Vocabulary(
+            pa.array(["a", "b"], pa.large_string()), np.array([1, 2]), 1, Tokenizer()
+        ).prior_fingerprint,
     ]
     assert len(set(prints)) == len(prints)
 
@@ -191,7 +238,9 @@ def test_fingerprints_tell_names_and_counts_of_sources_apart():
 def test_a_large_source_does_not_drown_a_small_one():
     """One sentence beside thousands: each of its n-grams is frequent where it is."""
     large = table([["the", f"w{number % 300}", "is"] for number in range(20_000)])
-    made = Vocabulary.from_public({"large": large, "small": table([["so", "it", "is"]])}, order=2, size=3)
+    made = Vocabulary.from_public(
+        {"large": large, "small": table([["so", "it", "is"]])}, order=2, size=3
+    )
     assert made.ngrams.to_pylist() == ["it is", "so it", "the w0"]
     assert made.by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
     assert made.counts.tolist() == [17, 17, 34]  # 69 (0 + 1/2) / 2, and 69 · 1/2
@@ -203,12 +252,19 @@ def test_no_tie_is_decided_by_rounding():
     y = table([["b"]] * 2 + [["d"]] * 8)
     made = Vocabulary.from_public({"x": x, "y": y}, order=1, size=3)
     assert made.ngrams.to_pylist() == ["d", "c", "a"]
-    assert Vocabulary.from_public({"y": y, "x": x}, order=1, size=4).ngrams.to_pylist() == ["d", "c", "a", "b"]
+    assert Vocabulary.from_public({"y": y, "x": x}, order=1, size=4).ngrams.to_pylist() == [
+        "d",
+        "c",
+        "a",
+        "b",
+    ]
 
 
 def test_twenty_sources_and_no_more():
     texts_ = {f"s{number}": table([["a", "b", f"w{number}"]]) for number in range(21)}
-    with pytest.raises(UsageError, match=r"^21 sources: a vocabulary has 1 to 20; join some of them\.$"):
+    with pytest.raises(
+        UsageError, match=r"^21 sources: a vocabulary has 1 to 20; join some of them\.$"
+    ):
         Vocabulary.from_public(texts_, order=1)
     del texts_["s20"]
     made = Vocabulary.from_public(texts_, order=(1, 2), size=100)
@@ -218,17 +274,25 @@ def test_twenty_sources_and_no_more():
 
 def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     """Text and tables are spilled to disk, and candidates are looked up a few at a time."""
-    given_ = {f"s{seed}": list(Population(users=10, seed=seed).public_text(300 * seed)) for seed in (1, 2, 5)}
+    given_ = {
+        f"s{seed}": list(Population(users=10, seed=seed).public_text(300 * seed))
+        for seed in (1, 2, 5)
+    }
     choice = {"order": (1, 2, 3), "size": 500, "tokenizer": Tokenizer(boundaries=True)}
     whole = Vocabulary.from_public(given_, **choice)
     monkeypatch.setattr(text_ngrams, "SMALLEST", 10_000)
     monkeypatch.setattr(top_ngrams, "FEWEST_ROWS", 100)
     less = Vocabulary.from_public(given_, **choice, memory=1)
-    assert (less.fingerprint, less.prior_fingerprint) == (whole.fingerprint, whole.prior_fingerprint)
+    assert (less.fingerprint, less.prior_fingerprint) == (
+        whole.fingerprint,
+        whole.prior_fingerprint,
+    )
 
 
 def test_a_source_that_lacks_an_order_is_left_out_of_it():
-    made = Vocabulary.from_public({"x": table([["a", "b"]] * 3), "y": table([["b"], ["c"]])}, order=(1, 2), size=9)
+    made = Vocabulary.from_public(
+        {"x": table([["a", "b"]] * 3), "y": table([["b"], ["c"]])}, order=(1, 2), size=9
+    )
     assert made.ngrams.to_pylist() == ["b", "a", "c", "a b"]  # 1/2 + 1/2, 1/2, 1/2
     assert made.by_source.tolist() == [[3, 3, 0, 3], [1, 0, 1, 0]]
     assert made.counts.tolist() == [4, 2, 2, 3]
@@ -236,9 +300,14 @@ def test_a_source_that_lacks_an_order_is_left_out_of_it():
 
 def test_a_source_without_an_ngram_is_refused_by_name():
     full = table([["a", "b", "c"]])
-    with pytest.raises(BayesgramError, match=r"^source 'y': has not a single n-gram of order 2, 3; give it more text"):
+    with pytest.raises(
+        BayesgramError,
+        match=r"^source 'y': has not a single n-gram of order 2, 3; give it more text",
+    ):
         Vocabulary.from_public({"x": full, "y": table([["a"], ["b"]])}, order=(2, 3))
-    with pytest.raises(BayesgramError, match=r"^source 'y': has none of the 1 n-grams of the vocabulary; "):
+    with pytest.raises(
+        BayesgramError, match=r"^source 'y': has none of the 1 n-grams of the vocabulary; "
+    ):
         Vocabulary.from_public({"x": full, "y": table([["d", "e", "f", "g"]])}, order=1, size=1)
 
 

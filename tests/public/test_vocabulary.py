@@ -10,20 +10,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayesgram.demo.population import Population
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.public import top_ngrams
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.population import Population
 from bayesgram.text import ngram_tables, ngrams
 from bayesgram.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
-lines = st.lists(st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6)
+lines = st.lists(
+    st.lists(st.sampled_from(["a", "b", "ab", "é", "b'a"]), max_size=9), min_size=1, max_size=6
+)
 
 
 def expected(texts, order, size):
-    found = Counter(tuple(words[i : i + order]) for words in texts for i in range(len(words) - order + 1))
-    ranked = sorted(found.items(), key=lambda item: (-item[1], [token.encode() for token in item[0]]))
+    found = Counter(
+        tuple(words[i : i + order]) for words in texts for i in range(len(words) - order + 1)
+    )
+    ranked = sorted(
+        found.items(), key=lambda item: (-item[1], [token.encode() for token in item[0]])
+    )
     return [(" ".join(ngram), count) for ngram, count in ranked[:size]]
 
 
@@ -33,7 +39,9 @@ def test_the_top_k_with_ties_broken_by_text(texts, order, size):
     table = pa.table({"text": [" ".join(words) for words in texts]})
     wanted = expected(texts, order, size)
     if not wanted:
-        with pytest.raises(BayesgramError, match=f"^the public text has no n-gram of order {order}:"):
+        with pytest.raises(
+            BayesgramError, match=f"^the public text has no n-gram of order {order}:"
+        ):
             Vocabulary.from_public(table, order=order, size=size)
         return
     made = Vocabulary.from_public(table, order=order, size=size)
@@ -42,20 +50,29 @@ def test_the_top_k_with_ties_broken_by_text(texts, order, size):
 
 def test_a_vocabulary_does_not_depend_on_the_order_of_its_text():
     texts = ["the red fish", "the blue fish", "a red fish swims", "the red fish"]
-    made = [Vocabulary.from_public(pa.table({"text": t}), order=2, size=3) for t in (texts, texts[::-1])]
+    made = [
+        Vocabulary.from_public(pa.table({"text": t}), order=2, size=3) for t in (texts, texts[::-1])
+    ]
     assert made[0].ngrams.equals(made[1].ngrams)
     assert made[0].fingerprint == made[1].fingerprint
 
 
 def test_round_trip(tmp_path):
     made = Vocabulary.from_public(
-        pa.table({"text": ["A b A b", "c d"]}), order=2, size=9, tokenizer=Tokenizer("words", lowercase=False)
+        pa.table({"text": ["A b A b", "c d"]}),
+        order=2,
+        size=9,
+        tokenizer=Tokenizer("words", lowercase=False),
     )
     made.save(tmp_path / "v.parquet")
     read = Vocabulary.load(tmp_path / "v.parquet")
     assert read.ngrams.equals(made.ngrams)
     assert read.counts.tolist() == made.counts.tolist()
-    assert (read.order, read.tokenizer, read.fingerprint) == (2, Tokenizer("words", lowercase=False), made.fingerprint)
+    assert (read.order, read.tokenizer, read.fingerprint) == (
+        2,
+        Tokenizer("words", lowercase=False),
+        made.fingerprint,
+    )
 
 
 def test_fingerprints_tell_tokenizers_orders_and_ngrams_apart():
@@ -79,9 +96,13 @@ def test_fingerprints_tell_tokenizers_orders_and_ngrams_apart():
 
 def test_a_vocabulary_made_elsewhere_says_no_tokenizer(tmp_path):
     path = tmp_path / "v.parquet"
-    pq.write_table(pa.table({"ngram": ["a b", "b c"], "count": pa.array([5, 0], pa.uint32())}), path)
+    pq.write_table(
+        pa.table({"ngram": ["a b", "b c"], "count": pa.array([5, 0], pa.uint32())}), path
+    )
     assert Vocabulary.load(path).tokenizer == Tokenizer("words")
-    assert Vocabulary.load(path, tokenizer=Tokenizer("whitespace")).tokenizer == Tokenizer("whitespace")
+    assert Vocabulary.load(path, tokenizer=Tokenizer("whitespace")).tokenizer == Tokenizer(
+        "whitespace"
+    )
     assert Vocabulary.load(path).order == 2
 
 
@@ -103,9 +124,18 @@ def test_a_tokenizer_that_contradicts_the_file_is_refused(tmp_path):
             {"ngram": ["a"]},
             "no column 'count'; a vocabulary has the columns 'ngram' and 'count', this file has 'ngram'.",
         ),
-        ({"ngram": ["a"], "count": [1.5]}, "the column 'count' must hold whole numbers of 0 or more."),
-        ({"ngram": ["a"], "count": [-1]}, "the column 'count' must hold whole numbers of 0 or more."),
-        ({"ngram": ["a", None], "count": [1, 1]}, "the column 'ngram' must hold text without nulls."),
+        (
+            {"ngram": ["a"], "count": [1.5]},
+            "the column 'count' must hold whole numbers of 0 or more.",
+        ),
+        (
+            {"ngram": ["a"], "count": [-1]},
+            "the column 'count' must hold whole numbers of 0 or more.",
+        ),
+        (
+            {"ngram": ["a", None], "count": [1, 1]},
+            "the column 'ngram' must hold text without nulls.",
+        ),
         ({"ngram": [1], "count": [1]}, "the column 'ngram' must hold text without nulls."),
         (
             {"ngram": pa.array([], pa.string()), "count": pa.array([], pa.int64())},
@@ -130,7 +160,9 @@ def test_missing_and_foreign_files(tmp_path):
     with pytest.raises(UsageError, match=r"no such vocabulary; make one with `bayesgram vocab`\.$"):
         Vocabulary.load(tmp_path / "none.parquet")
     (tmp_path / "text").write_text("hello")
-    with pytest.raises(UsageError, match=r"not a Parquet file; make a vocabulary with `bayesgram vocab`\.$"):
+    with pytest.raises(
+        UsageError, match=r"not a Parquet file; make a vocabulary with `bayesgram vocab`\.$"
+    ):
         Vocabulary.load(tmp_path / "text")
 
 
@@ -142,30 +174,50 @@ def test_bad_order(order):
 
 @pytest.mark.parametrize("size", [0, -5, 10**9])
 def test_bad_size(size):
-    with pytest.raises(UsageError, match=rf"^size={size}: a vocabulary has 1 to 100,000,000 n-grams\.$"):
+    with pytest.raises(
+        UsageError, match=rf"^size={size}: a vocabulary has 1 to 100,000,000 n-grams\.$"
+    ):
         Vocabulary.from_public(pa.table({"text": ["a"]}), order=1, size=size)
 
 
 def test_public_counts_that_would_overflow_are_refused():
     ngrams = pa.array(["a", "b"], pa.large_string())
     with pytest.raises(
-        UsageError, match=r"^the public counts must be 0 or more and add up to less than 2\^53; divide them"
+        UsageError,
+        match=r"^the public counts must be 0 or more and add up to less than 2\^53; divide them",
     ):
         Vocabulary(ngrams, np.array([2**62, 2**62]), 1, Tokenizer())
-    with pytest.raises(UsageError, match=r"^2 n-grams, 1 counts: a vocabulary has as many of both\.$"):
+    with pytest.raises(
+        UsageError, match=r"^2 n-grams, 1 counts: a vocabulary has as many of both\.$"
+    ):
         Vocabulary(ngrams, np.array([1]), 1, Tokenizer())
 
 
 def test_capitals_that_are_never_found():
     ngrams = pa.array(["The fish", "the fish", "Ärger mit"], pa.large_string())
     assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer()).unreachable == 2
-    assert Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).unreachable == 0
+    assert (
+        Vocabulary(ngrams, np.ones(3, np.int64), 2, Tokenizer("words", lowercase=False)).unreachable
+        == 0
+    )
 
 
 def test_several_orders_and_boundaries(tmp_path):
     text = pa.table({"text": ["A b. A c. A b."]})
-    made = Vocabulary.from_public(text, order=(2, 1, 3), size=3, tokenizer=Tokenizer(boundaries=True))
-    assert made.ngrams.to_pylist() == ["</s>", "a", "b", "<s> a", "a b", "b </s>", "<s> a b", "a b </s>", "<s> a c"]
+    made = Vocabulary.from_public(
+        text, order=(2, 1, 3), size=3, tokenizer=Tokenizer(boundaries=True)
+    )
+    assert made.ngrams.to_pylist() == [
+        "</s>",
+        "a",
+        "b",
+        "<s> a",
+        "a b",
+        "b </s>",
+        "<s> a b",
+        "a b </s>",
+        "<s> a c",
+    ]
     assert made.counts.tolist() == [3, 3, 2, 3, 2, 2, 2, 2, 1]
     assert (made.order, made.tokenizer.name) == (3, "words, boundaries")
     assert [(place, part.order, len(part)) for place, part in made.parts] == [
@@ -196,16 +248,22 @@ def test_ties_for_the_last_place_go_by_the_order_of_tokens(monkeypatch, ties, sl
     words = [f"{a}{b}" for a in "zyxwvut" for b in "qponmlk"]
     text = [{"text": f"{word} c. {word} c" if word < "u" else f"{word} c"} for word in words]
     made = Vocabulary.from_public(pa.Table.from_pylist(text), order=2, size=20)
-    twice, once = (sorted(f"{word} c" for word in words if (word < "u") == both) for both in (True, False))
+    twice, once = (
+        sorted(f"{word} c" for word in words if (word < "u") == both) for both in (True, False)
+    )
     assert made.ngrams.to_pylist() == [*twice, *once][:20]
     assert made.counts.tolist() == [2] * len(twice) + [1] * (20 - len(twice))
 
 
 def test_little_memory_gives_the_same_vocabulary(monkeypatch):
     text = list(Population(users=10, seed=1).public_text(3_000))
-    whole = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True))
+    whole = Vocabulary.from_public(
+        text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True)
+    )
     monkeypatch.setattr(ngrams, "SMALLEST", 10_000)
-    less = Vocabulary.from_public(text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True), memory=1)
+    less = Vocabulary.from_public(
+        text, order=(1, 2, 3), size=700, tokenizer=Tokenizer(boundaries=True), memory=1
+    )
     assert less.fingerprint == whole.fingerprint
     assert less.counts.tolist() == whole.counts.tolist()
 
@@ -226,7 +284,9 @@ def expected_of_batches(order, size):
     ("cells", "memory", "repeats"),
     [(2, 1, 0), (2, 1, 10**9), (1 << 9, 1 << 30, 3), (1 << 22, 1, 0), (1 << 22, 1, 10**9)],
 )
-def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(monkeypatch, guess, cells, memory, repeats):
+def test_the_top_is_exact_whatever_was_guessed_of_its_last_count(
+    monkeypatch, guess, cells, memory, repeats
+):
     """Guesses that are too high need a second look at the text; bounds of two cells keep nothing away.
 
     With little memory, text that is said to repeat itself is counted as it comes, and other text is spilled to disk.
@@ -261,7 +321,9 @@ def test_what_is_not_utf8_is_refused(tmp_path):
     pq.write_table(pa.table({"ngram": raw, "count": [2, 1]}), tmp_path / "v.parquet")
     with pytest.raises(UsageError, match=r"the column 'ngram' must hold text without nulls\.$"):
         Vocabulary.load(tmp_path / "v.parquet")
-    table = pa.table({"ngram": ["a"], "count": [2]}).replace_schema_metadata({b"bayesgram.tokenizer": b"wo\xb2ds"})
+    table = pa.table({"ngram": ["a"], "count": [2]}).replace_schema_metadata(
+        {b"bayesgram.tokenizer": b"wo\xb2ds"}
+    )
     pq.write_table(table, tmp_path / "v.parquet")
     with pytest.raises(UsageError, match="not known to this bayesgram"):
         Vocabulary.load(tmp_path / "v.parquet")

@@ -7,15 +7,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import catalogues
-import reference
 from bayesgram.errors import BayesgramError
 from bayesgram.lm.arpa import read_arpa, write_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.releases.release import Release
-from language_models import save_format_1
+from helpers import reference_paper, web_catalogue
+from helpers.reference_language_models import save_format_1
 
 EMPTY = {"a": None}
 GOOD = {"wiki": {"weight": 0.5, "deviation": 0.1}, "talk": {"weight": 0.5, "deviation": 0.1}}
@@ -24,7 +23,9 @@ BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
 
 @pytest.fixture(scope="module")
 def card():
-    made = catalogues.with_sources(catalogues.release(catalogues.vocabulary(), 1.0), {"3": catalogues.SOURCES})
+    made = web_catalogue.with_sources(
+        web_catalogue.release(web_catalogue.vocabulary(), 1.0), {"3": web_catalogue.SOURCES}
+    )
     return {"format": 1, **made.card.to_json()}
 
 
@@ -45,8 +46,8 @@ def test_the_card_and_the_columns_are_good_as_they_are(tmp_path, card):
 @pytest.fixture
 def two(tmp_path):
     """Folders of two releases over the same n-grams."""
-    words = reference.vocabulary([9, 4, 2])
-    counts = reference.user_counts(np.ones((5000, 3), np.int64))
+    words = reference_paper.vocabulary([9, 4, 2])
+    counts = reference_paper.user_counts(np.ones((5000, 3), np.int64))
     for name, epsilon in (("one", 1.0), ("other", 2.0)):
         Posterior().release(counts, words, Budget(epsilon, 1e-7)).save(tmp_path / name)
     return tmp_path / "one", tmp_path / "other"
@@ -56,7 +57,10 @@ def two(tmp_path):
 def test_a_file_of_another_release_is_refused_and_named(two, name):
     one, other = two
     (one / name).write_bytes((other / name).read_bytes())
-    with pytest.raises(BayesgramError, match=rf"one/{name}: the release is damaged. Get a copy of it .* budget again"):
+    with pytest.raises(
+        BayesgramError,
+        match=rf"one/{name}: the release is damaged. Get a copy of it .* budget again",
+    ):
         Release.load(one)
 
 
@@ -80,25 +84,64 @@ def test_the_file_that_was_cut_off_is_named(two, name):
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        *((name, value) for name in ("mechanism", "statement", "software") for value in (1, None, ["a"])),
+        *(
+            (name, value)
+            for name in ("mechanism", "statement", "software")
+            for value in (1, None, ["a"])
+        ),
         *(("command", value) for value in (1, ["a"], EMPTY)),
         *(("seeded", value) for value in (0, 1, "no", None)),
         *(("guarantee", value) for value in ("SURE", 1, ["PROVED"], None)),
-        *(("epsilon", value) for value in ("1", [1], True, -1, 101, 1e308, float("nan"), float("inf"), 10**400)),
+        *(
+            ("epsilon", value)
+            for value in ("1", [1], True, -1, 101, 1e308, float("nan"), float("inf"), 10**400)
+        ),
         *(("delta", value) for value in ("1", [1], False, -1e-9, 1.5, float("nan"))),
-        *((name, value) for name in ("settings", "details", "vocabulary", "ledger") for value in ("a", [], 1.5)),
-        *((f"settings.{name}", value) for name in ("clip_norm", "max_count") for value in ("1", [1], float("nan"))),
-        *((f"vocabulary.{name}", value) for name in ("size", "order") for value in ("1", 1.5, True, None, -1)),
-        *((f"vocabulary.{name}", value) for name in ("tokenizer", "fingerprint") for value in (1, None, ["words"])),
+        *(
+            (name, value)
+            for name in ("settings", "details", "vocabulary", "ledger")
+            for value in ("a", [], 1.5)
+        ),
+        *(
+            (f"settings.{name}", value)
+            for name in ("clip_norm", "max_count")
+            for value in ("1", [1], float("nan"))
+        ),
+        *(
+            (f"vocabulary.{name}", value)
+            for name in ("size", "order")
+            for value in ("1", 1.5, True, None, -1)
+        ),
+        *(
+            (f"vocabulary.{name}", value)
+            for name in ("tokenizer", "fingerprint")
+            for value in (1, None, ["words"])
+        ),
         *(("vocabulary.orders", value) for value in (3, "123", [1, "2"])),
-        *(("details.expected_counts", value) for value in (7, [1], {"1": "x"}, {"1": [1]}, {"1": -1}, {"1": 1e308})),
-        *(("details.norm_edges", value) for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])),
+        *(
+            ("details.expected_counts", value)
+            for value in (7, [1], {"1": "x"}, {"1": [1]}, {"1": -1}, {"1": 1e308})
+        ),
+        *(
+            ("details.norm_edges", value)
+            for value in (7, "ab", [1.0], ["a", "b", "c"], [1.0, 2.0, float("inf")])
+        ),
         *(("details.noisy_users_by_norm", value) for value in (7, [1.0], ["a"] * 4, None)),
-        *((f"details.{name}", "1") for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")),
+        *(
+            (f"details.{name}", "1")
+            for name in ("clip_norm_used", "amount_multiplier", "histogram_multiplier")
+        ),
         *(("details.users_noise", value) for value in ("1", -1.0, None)),
-        *(("details.source_weights", value) for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})),
+        *(
+            ("details.source_weights", value)
+            for value in (1, [1], {"0": GOOD}, {"three": GOOD}, {"3": {}}, {"3": [1]})
+        ),
         *(("details.source_weights.3", {name: {}}) for name in ("", "a" * 33, "a\u202eb", "wiki")),
-        *((f"details.source_weights.3.wiki.{name}", value) for name in ("weight", "deviation") for value in BAD),
+        *(
+            (f"details.source_weights.3.wiki.{name}", value)
+            for name in ("weight", "deviation")
+            for value in BAD
+        ),
         ("details.source_weights.3.wiki.weight", 1.01),
         *((("ledger"), value) for value in ({"population": "a"}, {"entry": 1})),
         ("statement", "\ud800"),
@@ -141,7 +184,17 @@ def test_columns_of_other_types_are_damaged(tmp_path, card, columns):
 
 
 def model():
-    table = {"a b c": 3, "b c a": 1, "a b é": 2, "<s> a b": 1, "c a </s>": 1, "a b": 9, "b c": 4, "a": 20, "c": 3}
+    table = {
+        "a b c": 3,
+        "b c a": 1,
+        "a b é": 2,
+        "<s> a b": 1,
+        "c a </s>": 1,
+        "a b": 9,
+        "b c": 4,
+        "a": 20,
+        "c": 3,
+    }
     return LanguageModel.from_counts(pa.array([*table]), [*table.values()])
 
 
@@ -161,7 +214,10 @@ def test_a_number_that_is_no_probability_is_damage(tmp_path, name, value):
     [
         ("word_ends", lambda array: array[:0]),
         ("word_ends", lambda array: np.concatenate([array[:-2], array[-2:] - [1, 0]])),  # within é
-        ("word_bytes", lambda array: np.where(array == ord("c"), ord("a"), array).astype(np.uint8)),  # a word twice
+        (
+            "word_bytes",
+            lambda array: np.where(array == ord("c"), ord("a"), array).astype(np.uint8),
+        ),  # a word twice
         ("ranked", lambda array: array[::-1]),
         ("ranked", lambda array: np.repeat(array[:1], array.size)),
         ("word", lambda array: array.reshape(1, -1)),
@@ -180,7 +236,8 @@ def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
 
 
 @pytest.mark.parametrize(
-    "head", [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("]
+    "head",
+    [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("],
 )
 def test_heads_that_lead_numpy_astray(tmp_path, head):
     save_format_1(model(), tmp_path / "model")
@@ -202,12 +259,19 @@ def test_what_follows_the_end_is_not_lost(tmp_path):
     with pytest.raises(BayesgramError) as caught:
         read_arpa(tmp_path / "x.arpa")
     line = one.count(b"\n") + 1
-    assert str(caught.value) == f"{tmp_path / 'x.arpa'}, line {line}: something follows the end of the model."
+    assert (
+        str(caught.value)
+        == f"{tmp_path / 'x.arpa'}, line {line}: something follows the end of the model."
+    )
 
 
 @pytest.mark.parametrize(
     ("number", "problem"),
-    [("1e39", "'1e39' is too large a number."), ("-1e39", "'-1e39' is too large a number."), ("1e30", "add up to inf")],
+    [
+        ("1e39", "'1e39' is too large a number."),
+        ("-1e39", "'-1e39' is too large a number."),
+        ("1e30", "add up to inf"),
+    ],
 )
 def test_a_back_off_beyond_all_numbers(tmp_path, number, problem):
     lines = [

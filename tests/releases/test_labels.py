@@ -37,11 +37,15 @@ from bayesgram.web.catalogue import Index, Kind, OrderTable, written
 
 TEXT = ["the red fish swims", "the blue fish sleeps", "a red fish sleeps in the cold water"]
 PUBLIC = pa.table({"text": TEXT})
-PRIVATE = pa.table({"user": [f"u{at}" for at in range(400)], "text": ["the blue fish swims in cold water"] * 400})
+PRIVATE = pa.table(
+    {"user": [f"u{at}" for at in range(400)], "text": ["the blue fish swims in cold water"] * 400}
+)
 BUDGET = bg.Budget(1.0, 1e-7)
 RELEASES = {
     "PROVED": lambda counts, vocabulary: bg.release(counts, vocabulary, bg.Posterior(), BUDGET),
-    "NONE": lambda counts, vocabulary: bg.release(counts, vocabulary, bg.Posterior(), BUDGET, seed=1),
+    "NONE": lambda counts, vocabulary: bg.release(
+        counts, vocabulary, bg.Posterior(), BUDGET, seed=1
+    ),
 }
 
 
@@ -69,7 +73,9 @@ def test_the_weakest_label_decides():
 
 def followed(folder, label, public, counts):
     """A release of its own noise that follows."""
-    return bg.release(counts, public, bg.Posterior(), BUDGET, previous=folder / label).card.guarantee.name
+    return bg.release(
+        counts, public, bg.Posterior(), BUDGET, previous=folder / label
+    ).card.guarantee.name
 
 
 def followed_twice(folder, label, public, counts):
@@ -93,7 +99,9 @@ def saved_vocabulary(folder, label, public, counts):
 
 def vocabulary_of_vocabulary(folder, label, public, counts):
     of_source(folder, label).save(folder / f"{label}.parquet", force=True)
-    return Vocabulary.from_public({"text": PUBLIC, "list": folder / f"{label}.parquet"}, order=[1, 2], size=50).label
+    return Vocabulary.from_public(
+        {"text": PUBLIC, "list": folder / f"{label}.parquet"}, order=[1, 2], size=50
+    ).label
 
 
 def release_of_source(folder, label, public, counts):
@@ -108,7 +116,9 @@ def gaussian_of_source(folder, label, public, counts):
 
 def laplace_of_source(folder, label, public, counts):
     mixed = Vocabulary.from_public({"text": PUBLIC, "before": folder / label}, order=2, size=50)
-    return bg.release(bg.count(PRIVATE, mixed), mixed, bg.Laplace(), epsilon=1.0).card.guarantee.name
+    return bg.release(
+        bg.count(PRIVATE, mixed), mixed, bg.Laplace(), epsilon=1.0
+    ).card.guarantee.name
 
 
 def inferred(folder, label, public, counts):
@@ -217,7 +227,9 @@ def adapted(folder, label, public, counts):
 
 
 def adapted_with_model(folder, label, public, counts):
-    return adapt(Uniform(), Release.load(folder / "PROVED"), public, model=LanguageModel.open(folder / label)).label
+    return adapt(
+        Uniform(), Release.load(folder / "PROVED"), public, model=LanguageModel.open(folder / label)
+    ).label
 
 
 def exported(folder, label, public, counts):
@@ -226,9 +238,32 @@ def exported(folder, label, public, counts):
 
 
 MAKERS = [
-    *(followed, followed_twice, vocabulary_source, saved_vocabulary, vocabulary_of_vocabulary, release_of_source),
-    *(gaussian_of_source, laplace_of_source, inferred, inferred_with_source, list_of_release, list_of_vocabulary),
-    *(discovered, discovered_with_model, model, saved_model, pruned_model, model_as_source, interpolated, moved),
+    *(
+        followed,
+        followed_twice,
+        vocabulary_source,
+        saved_vocabulary,
+        vocabulary_of_vocabulary,
+        release_of_source,
+    ),
+    *(
+        gaussian_of_source,
+        laplace_of_source,
+        inferred,
+        inferred_with_source,
+        list_of_release,
+        list_of_vocabulary,
+    ),
+    *(
+        discovered,
+        discovered_with_model,
+        model,
+        saved_model,
+        pruned_model,
+        model_as_source,
+        interpolated,
+        moved,
+    ),
     *(list_of_a_copy, list_of_a_download, adapted_twice, adapted_model, mixture_of_public_models),
     *(public_model_of_list, list_of_export, adapted, adapted_with_model, exported),
 ]
@@ -277,8 +312,18 @@ def test_what_is_not_proved_is_not_charged_to_a_ledger(world, tmp_path):
     before = ledger.path.read_bytes()
     mixed, out = of_source(folder, "NONE"), tmp_path / "out"
     for ask in (
-        lambda: bg.release(counts, public, bg.Posterior(), BUDGET, previous=folder / "NONE", ledger=ledger, output=out),
-        lambda: bg.release(bg.count(PRIVATE, mixed), mixed, bg.Posterior(), BUDGET, ledger=ledger, output=out),
+        lambda: bg.release(
+            counts,
+            public,
+            bg.Posterior(),
+            BUDGET,
+            previous=folder / "NONE",
+            ledger=ledger,
+            output=out,
+        ),
+        lambda: bg.release(
+            bg.count(PRIVATE, mixed), mixed, bg.Posterior(), BUDGET, ledger=ledger, output=out
+        ),
         lambda: bg.discover(PRIVATE, mixed, BUDGET, ledger=ledger, output=out),
     ):
         with pytest.raises(UsageError, match=r"made from NONE .*so no ledger is charged for it"):
@@ -309,13 +354,17 @@ def test_what_was_discovered_stays_named_however_its_words_are_used(tmp_path):
     remade = [
         Vocabulary.of_list(Vocabulary.load(grown), {"text": PUBLIC}),
         Vocabulary.of_list(grown, {"text": PUBLIC}),
-        Vocabulary.of_list(tmp_path / "found" / "ngrams.parquet", {"text": pa.table({"text": ["a zorp fish"]})}),
+        Vocabulary.of_list(
+            tmp_path / "found" / "ngrams.parquet", {"text": pa.table({"text": ["a zorp fish"]})}
+        ),
         Vocabulary.from_public({"text": PUBLIC, "list": grown}, order=[1, 2], size=90),
     ]
     for made in remade:
         assert made.origins.claims == (claim,)
         assert "zorp" in made.ngrams.filter(pa.array(made.origins.discovered)).to_pylist()
-    made = bg.release(bg.count(people, remade[0]), remade[0], bg.Posterior(), BUDGET, unit="a user's week")
+    made = bg.release(
+        bg.count(people, remade[0]), remade[0], bg.Posterior(), BUDGET, unit="a user's week"
+    )
     assert made.card.discoveries == (claim,)
     assert "discovered at ε = 2" in made.card.vocabulary_sentence
     # Measurements keep the discoveries that they were made with, also where they are read with public text alone.
@@ -333,7 +382,9 @@ def test_an_arpa_file_has_no_place_for_a_label(world, tmp_path):
     assert read_arpa(tmp_path / "none.arpa").ingredients == ()
 
 
-@pytest.mark.parametrize("metadata", [b"", b"1", b"[1]", b'[{"name": "a"}]', b'[{"name": "a", "guarantee": "SURE"}]'])
+@pytest.mark.parametrize(
+    "metadata", [b"", b"1", b"[1]", b'[{"name": "a"}]', b'[{"name": "a", "guarantee": "SURE"}]']
+)
 def test_damaged_ingredients_are_refused(world, tmp_path, metadata):
     from pyarrow import parquet
 
@@ -342,23 +393,44 @@ def test_damaged_ingredients_are_refused(world, tmp_path, metadata):
     table = parquet.read_table(tmp_path / "v.parquet")
     stated = {**table.schema.metadata, b"bayesgram.made_from": metadata}
     parquet.write_table(table.replace_schema_metadata(stated), tmp_path / "v.parquet")
-    with pytest.raises(UsageError, match="its metadata names what it was made from, and is damaged"):
+    with pytest.raises(
+        UsageError, match="its metadata names what it was made from, and is damaged"
+    ):
         Vocabulary.load(tmp_path / "v.parquet")
 
 
 def test_only_what_was_published_can_be_followed(world, tmp_path):
     _, public, counts, _ = world
     ledger = bg.Ledger.create(tmp_path / "app.ledger", population="p", budget=bg.Budget(9, 1e-5))
-    first = bg.release(counts, public, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / "week-1")
+    first = bg.release(
+        counts, public, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / "week-1"
+    )
     assert [entry.published for entry in ledger.read().reservations] == [True]
     second = bg.release(
-        counts, public, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / "week-2", previous=first
+        counts,
+        public,
+        bg.Posterior(),
+        BUDGET,
+        ledger=ledger,
+        output=tmp_path / "week-2",
+        previous=first,
     )
-    assert "ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data" in second.card.follows
+    assert (
+        "ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data"
+        in second.card.follows
+    )
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
     lost = replace(second, card=replace(second.card, ledger=ledger.as_charged(number)))
     with pytest.raises(UsageError, match=r"its entry \d+ of .* is not marked as published"):
-        bg.release(counts, public, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / "week-3", previous=lost)
+        bg.release(
+            counts,
+            public,
+            bg.Posterior(),
+            BUDGET,
+            ledger=ledger,
+            output=tmp_path / "week-3",
+            previous=lost,
+        )
     assert len(ledger.read().reservations) == 3
     assert not (tmp_path / "week-3").exists()
     with pytest.raises(UsageError, match="is not marked as published"):
@@ -409,30 +481,50 @@ def test_a_model_remembers_the_discoveries_behind_it(tmp_path):
     found = discovery_of_zorp(tmp_path, "found")
     made = bg.release(bg.count(PRIVATE, found.vocabulary), found.vocabulary, bg.Posterior(), BUDGET)
     LanguageModel.from_release(made).save(tmp_path / "model")
-    mixed = Vocabulary.from_public({"text": PUBLIC, "model": tmp_path / "model"}, order=[1, 2], size=90)
+    mixed = Vocabulary.from_public(
+        {"text": PUBLIC, "model": tmp_path / "model"}, order=[1, 2], size=90
+    )
     assert mixed.origins.claims == found.vocabulary.origins.claims
     ledger = bg.Ledger.create(tmp_path / "a.ledger", population="p", budget=bg.Budget(50, 1e-4))
     counts, previous = bg.count(PRIVATE, mixed), None
     for week in ("week-1", "week-2"):
         previous = bg.release(
-            counts, mixed, bg.Posterior(), BUDGET, ledger=ledger, output=tmp_path / week, previous=previous
+            counts,
+            mixed,
+            bg.Posterior(),
+            BUDGET,
+            ledger=ledger,
+            output=tmp_path / week,
+            previous=previous,
         )
     assert "Not a promise: the 2 releases and 1 discovery have spent" in previous.card.follows
-    assert "What its vocabulary was made from is not counted: a release (ε = 1" in previous.card.follows
+    assert (
+        "What its vocabulary was made from is not counted: a release (ε = 1"
+        in previous.card.follows
+    )
     assert previous.card.is_unreviewed
 
 
 def test_discoveries_of_different_ledgers_and_units_are_different():
     """Two that found nothing have the same fingerprint."""
     one = DiscoveryClaim(0.1, 1e-8, "PROVED", ledger="a", entry=1, fingerprint="0")
-    others = [replace(one, ledger="b"), replace(one, entry=2), replace(one, unit="a post"), replace(one, epsilon=0.2)]
+    others = [
+        replace(one, ledger="b"),
+        replace(one, entry=2),
+        replace(one, unit="a post"),
+        replace(one, epsilon=0.2),
+    ]
     assert len(union_of_claims([[one], *([other] for other in others), [one]])) == 5
 
 
 @pytest.mark.parametrize("reviewed", [(True, False), (False, True), (True, True)])
 def test_a_discovery_counts_as_reviewed_only_if_every_copy_was(reviewed):
-    claims = [DiscoveryClaim(1.0, 1e-7, "PROVED", fingerprint="0", reviewed=each) for each in reviewed]
-    assert [claim.reviewed for claim in union_of_claims([claim] for claim in claims)] == [all(reviewed)]
+    claims = [
+        DiscoveryClaim(1.0, 1e-7, "PROVED", fingerprint="0", reviewed=each) for each in reviewed
+    ]
+    assert [claim.reviewed for claim in union_of_claims([claim] for claim in claims)] == [
+        all(reviewed)
+    ]
 
 
 def test_a_discovery_that_was_not_published_is_no_vocabulary(tmp_path):
@@ -444,9 +536,13 @@ def test_a_discovery_that_was_not_published_is_no_vocabulary(tmp_path):
     lost = replace(found.vocabulary.origins, claims=(replace(claim, entry=number),))
     grown = replace(found.vocabulary, origins=lost)
     out = {"ledger": ledger, "output": tmp_path / "out"}
-    with pytest.raises(UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"):
+    with pytest.raises(
+        UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"
+    ):
         bg.release(bg.count(PRIVATE, grown), grown, bg.Posterior(), BUDGET, **out)
-    with pytest.raises(UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"):
+    with pytest.raises(
+        UsageError, match=rf"a discovery: its entry {number} of .* is not marked as published"
+    ):
         bg.discover(PRIVATE, grown, bg.Budget(1.0, 1e-6), **out)
     assert not (tmp_path / "out").exists()
 

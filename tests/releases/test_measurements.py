@@ -8,10 +8,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import catalogues
 from bayesgram.errors import BayesgramError
-from bayesgram.releases.measurements import FILE, LOST_TOTAL, LOST_WORD, NGRAM, TOTAL, WORD, Block, Measurements
+from bayesgram.releases.measurements import (
+    FILE,
+    LOST_TOTAL,
+    LOST_WORD,
+    NGRAM,
+    TOTAL,
+    WORD,
+    Block,
+    Measurements,
+)
 from bayesgram.releases.release import Release
+from helpers import web_catalogue
 
 
 def strings(*texts):
@@ -22,9 +31,17 @@ def measurements(*, left=None, clipping=(0.25, 0.5)):
     """Two pairs, their words, totals, and what was lost."""
     return Measurements.of_blocks(
         [
-            Block(NGRAM, 2, strings("a b", "b é"), np.array([3.5, -1.25]), np.array([1.0, 0.5]), left),
+            Block(
+                NGRAM, 2, strings("a b", "b é"), np.array([3.5, -1.25]), np.array([1.0, 0.5]), left
+            ),
             Block.single(TOTAL, 2, 2.0, 0.75),
-            Block(WORD, 2, strings("a", "b", "é"), np.array([1.0, 2.0, 3.0]), np.array([0.1, 0.2, 0.3])),
+            Block(
+                WORD,
+                2,
+                strings("a", "b", "é"),
+                np.array([1.0, 2.0, 3.0]),
+                np.array([0.1, 0.2, 0.3]),
+            ),
             Block(LOST_WORD, 2, strings("b"), np.array([9.0]), np.array([2.0])),
             Block.single(LOST_TOTAL, 2, 8.0, 3.0),
         ],
@@ -33,7 +50,7 @@ def measurements(*, left=None, clipping=(0.25, 0.5)):
 
 
 def release(measured):
-    made = catalogues.release(catalogues.vocabulary(), 1.0)
+    made = web_catalogue.release(web_catalogue.vocabulary(), 1.0)
     return replace(made, measured=measured, card=replace(made.card, measured=measured.described))
 
 
@@ -54,7 +71,11 @@ def test_what_is_written_is_read_to_the_last_bit(left, clipping, tmp_path):
 def test_views_are_by_kind_and_order():
     made = measurements(left=np.array([0.5, 1.0]))
     texts, counts, noise = made.ngrams(2)
-    assert (texts.to_pylist(), counts.tolist(), noise.tolist()) == (["a b", "b é"], [3.5, -1.25], [1.0, 0.5])
+    assert (texts.to_pylist(), counts.tolist(), noise.tolist()) == (
+        ["a b", "b é"],
+        [3.5, -1.25],
+        [1.0, 0.5],
+    )
     assert made.total(2) == (2.0, 0.75)
     assert made.block(WORD, 2).texts.to_pylist() == ["a", "b", "é"]
     assert made.block(WORD, 3) is None
@@ -105,10 +126,16 @@ DAMAGES = {
     "nothing is left": lambda table: column(table, "left", pa.array([0.0] + [1.0] * 7)),
     "more than all is left": lambda table: column(table, "left", pa.array([1.5] + [1.0] * 7)),
     "one number is another": lambda table: column(table, "count", pa.array([1.0] * 8)),
-    "clipping is a text": lambda table: table.replace_schema_metadata({"bayesgram.clipping": '"x"'}),
+    "clipping is a text": lambda table: table.replace_schema_metadata(
+        {"bayesgram.clipping": '"x"'}
+    ),
     "clipping is no JSON": lambda table: table.replace_schema_metadata({"bayesgram.clipping": "{"}),
-    "clipping takes everything": lambda table: table.replace_schema_metadata({"bayesgram.clipping": "[1.0, 0.5]"}),
-    "clipping is NaN": lambda table: table.replace_schema_metadata({"bayesgram.clipping": "[NaN, 0.5]"}),
+    "clipping takes everything": lambda table: table.replace_schema_metadata(
+        {"bayesgram.clipping": "[1.0, 0.5]"}
+    ),
+    "clipping is NaN": lambda table: table.replace_schema_metadata(
+        {"bayesgram.clipping": "[NaN, 0.5]"}
+    ),
     "clipping is gone": lambda table: table.replace_schema_metadata({}),
 }
 

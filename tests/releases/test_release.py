@@ -8,7 +8,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import reference
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import atomic
 from bayesgram.io.atomic import write_file_atomically, write_folder_atomically
@@ -22,12 +21,23 @@ from bayesgram.public.vocabulary import public_distribution
 from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
 from bayesgram.reports.views import largest_changes
+from helpers import reference_paper
 
-MECHANISMS = [Laplace(), LaplacePublic(), Gaussian(), Paper(), TunedPaper(grid=Grid((0.1,), (0.5,))), KAnonymity(2)]
+MECHANISMS = [
+    Laplace(),
+    LaplacePublic(),
+    Gaussian(),
+    Paper(),
+    TunedPaper(grid=Grid((0.1,), (0.5,))),
+    KAnonymity(2),
+]
 
 
 def make(mechanism=None):
-    counts, vocabulary = reference.user_counts(np.tile(np.eye(3, dtype=int), (40, 1))), reference.vocabulary([4, 2, 1])
+    counts, vocabulary = (
+        reference_paper.user_counts(np.tile(np.eye(3, dtype=int), (40, 1))),
+        reference_paper.vocabulary([4, 2, 1]),
+    )
     mechanism = mechanism or Gaussian()
     budget = None if isinstance(mechanism, KAnonymity) else Budget(1.0, 1e-6)
     return mechanism.release(counts, vocabulary, budget)
@@ -54,11 +64,15 @@ def test_every_card_says_who_is_protected_by_how_much_and_what_it_is_worth(mecha
     card = make(mechanism).card
     shown = str(card)
     assert card.guarantee.name in shown
-    assert ("everything one user wrote in these data" in shown) == (card.guarantee is Guarantee.PROVED)
+    assert ("everything one user wrote in these data" in shown) == (
+        card.guarantee is Guarantee.PROVED
+    )
     assert ("add up" in shown) == (card.guarantee is Guarantee.PROVED)
     assert card.guarantee.name in card.claim
     assert card.to_json()["software"].startswith("bayesgram ")
-    assert Card.from_json(json.loads(json.dumps(card.to_json()))).to_json() == json.loads(json.dumps(card.to_json()))
+    assert Card.from_json(json.loads(json.dumps(card.to_json()))).to_json() == json.loads(
+        json.dumps(card.to_json())
+    )
 
 
 def test_nothing_is_replaced_without_force(tmp_path):
@@ -66,7 +80,10 @@ def test_nothing_is_replaced_without_force(tmp_path):
     before = (tmp_path / "out" / "distribution.parquet").read_bytes()
     with pytest.raises(UsageError) as caught:
         make().save(tmp_path / "out")
-    assert str(caught.value) == f"{tmp_path}/out: exists already; choose another `path`, or replace it with force=True."
+    assert (
+        str(caught.value)
+        == f"{tmp_path}/out: exists already; choose another `path`, or replace it with force=True."
+    )
     assert (tmp_path / "out" / "distribution.parquet").read_bytes() == before
     make().save(tmp_path / "out", force=True)
     assert (tmp_path / "out" / "distribution.parquet").read_bytes() != before
@@ -143,7 +160,8 @@ def test_a_delta_near_one_is_not_rounded_in_a_claim():
 
 def test_not_a_release(tmp_path):
     with pytest.raises(
-        UsageError, match=r"not a release folder \(no card\.json\); make one with `bayesgram release`\.$"
+        UsageError,
+        match=r"not a release folder \(no card\.json\); make one with `bayesgram release`\.$",
     ):
         Release.load(tmp_path)
 
@@ -157,14 +175,20 @@ def test_damaged_releases(tmp_path, damage):
     elif damage == "table":
         table.write_bytes(table.read_bytes()[:40])
     else:
-        bad = {"sum": [0.5, 0.5, 0.5], "nan": [float("nan"), 0.5, 0.5], "negative": [1.5, -1.0, 0.5]}[damage]
+        bad = {
+            "sum": [0.5, 0.5, 0.5],
+            "nan": [float("nan"), 0.5, 0.5],
+            "negative": [1.5, -1.0, 0.5],
+        }[damage]
         pq.write_table(pa.table({"ngram": ["w0", "w1", "w2"], "probability": bad}), table)
     with pytest.raises(BayesgramError, match=r"damaged"):
         Release.load(tmp_path / "out")
 
 
 def test_most_moved():
-    release = Release(pa.array(["up", "down", "same"], pa.large_string()), np.array([0.7, 0.1, 0.2]), make().card)
+    release = Release(
+        pa.array(["up", "down", "same"], pa.large_string()), np.array([0.7, 0.1, 0.2]), make().card
+    )
     lifted, lowered = largest_changes(release, np.array([0.1, 0.7, 0.2]), how_many=1)
     assert [(m.ngram, m.before, m.after) for m in lifted] == [("up", 0.1, 0.7)]
     assert [(m.ngram, m.before, m.after) for m in lowered] == [("down", 0.7, 0.1)]

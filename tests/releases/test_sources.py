@@ -6,22 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import catalogues
-from bayesgram.releases.card import DETAIL, UNKNOWN, norm_bins, source_weights, sources_sentence, users_doubt
+from bayesgram.releases.card import (
+    DETAIL,
+    UNKNOWN,
+    norm_bins,
+    source_weights,
+    sources_sentence,
+    users_doubt,
+)
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
+from helpers import web_catalogue
 
 UNSURE = (0.5, 0.35)
 
 
 def said(sources, order="3"):
-    return sources_sentence({DETAIL: {order: catalogues.weights(sources)}})
+    return sources_sentence({DETAIL: {order: web_catalogue.weights(sources)}})
 
 
 @pytest.mark.parametrize(
     ("sources", "sentence"),
     [
-        (catalogues.SOURCES, "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."),
+        (web_catalogue.SOURCES, "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."),
         ({"a": (0.97, 0.01), "b": (0.03, 0.01)}, "Your people write like a (97% ± 2), hardly like b (3%)."),
         ({"a": (1.0, 0.0), "b": (0.0, 0.0)}, "Your people write like a (100% ± 1), hardly like b (0%)."),
         ({"a": (0.998, 0.001), "b": (0.002, 0.001)}, "Your people write like a (100% ± 1), hardly like b (<1%)."),
@@ -59,8 +66,14 @@ def test_one_of_many_sources_counts_by_its_share():
 
 def test_the_longest_ngrams_are_spoken_of():
     parts = {"1": 0.8, "3": 0.3}
-    by_order = {n: catalogues.weights({"a": (part, 0.01), "b": (1 - part, 0.01)}) for n, part in parts.items()}
-    assert sources_sentence({DETAIL: by_order}) == "Your people write like b (70% ± 2) and a (30% ± 2)."
+    by_order = {
+        n: web_catalogue.weights({"a": (part, 0.01), "b": (1 - part, 0.01)})
+        for n, part in parts.items()
+    }
+    assert (
+        sources_sentence({DETAIL: by_order})
+        == "Your people write like b (70% ± 2) and a (30% ± 2)."
+    )
     assert [*source_weights({DETAIL: by_order})] == [1, 3]
 
 
@@ -73,30 +86,45 @@ def test_one_source_needs_no_words(details):
 @given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=20))
 def test_every_source_is_spoken_of_once(found):
     total = sum(weight for weight, _ in found) or 1
-    sources = {f"s{n:02}": (weight / total, deviation) for n, (weight, deviation) in enumerate(found)}
+    sources = {
+        f"s{n:02}": (weight / total, deviation) for n, (weight, deviation) in enumerate(found)
+    }
     sentence = said(sources)
     named = sum(sentence.count(name) for name in sources)
     assert sentence == UNKNOWN or named == len(sources) or " others (" in sentence
     assert named <= len(sources)
-    for source in source_weights({DETAIL: {"3": catalogues.weights(sources)}})[3]:
+    for source in source_weights({DETAIL: {"3": web_catalogue.weights(sources)}})[3]:
         assert 0 <= source.ends[0] <= source.weight <= source.ends[1] <= 1
 
 
 def release(by_order):
-    return catalogues.with_sources(catalogues.release(catalogues.vocabulary(), 1.0), by_order)
+    return web_catalogue.with_sources(
+        web_catalogue.release(web_catalogue.vocabulary(), 1.0), by_order
+    )
 
 
 def test_the_card_says_it_in_a_line_of_its_own():
-    card = release({"3": catalogues.SOURCES}).card
+    card = release({"3": web_catalogue.SOURCES}).card
     lines = str(card).splitlines()
-    assert "Sources:    Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)." in lines
+    assert (
+        "Sources:    Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+        in lines
+    )
     assert "source_weights" not in str(card)
-    assert card.to_json()["details"]["source_weights"]["3"]["wiki"] == {"weight": 0.06, "deviation": 0.004}
-    assert "Sources:" not in str(catalogues.release(catalogues.vocabulary(), 1.0).card)
+    assert card.to_json()["details"]["source_weights"]["3"]["wiki"] == {
+        "weight": 0.06,
+        "deviation": 0.004,
+    }
+    assert "Sources:" not in str(web_catalogue.release(web_catalogue.vocabulary(), 1.0).card)
 
 
 def test_the_report_has_the_sentence_and_every_order():
-    made = release({"1": {"wiki": (0.7, 0.01), "talk": (0.3, 0.01)}, "3": {"wiki": (0.2, 0.01), "talk": (0.8, 0.01)}})
+    made = release(
+        {
+            "1": {"wiki": (0.7, 0.01), "talk": (0.3, 0.01)},
+            "3": {"wiki": (0.2, 0.01), "talk": (0.8, 0.01)},
+        }
+    )
     shown = page([ReleaseView("out", made)])
     assert "Your people write like talk (80% ± 2) and wiki (20% ± 2)." in shown
     assert "<tr><td><bdi>talk</bdi></td><td>30% ± 2</td><td>80% ± 2</td></tr>" in shown
@@ -105,7 +133,12 @@ def test_the_report_has_the_sentence_and_every_order():
 
 
 def test_an_order_that_lacks_a_source_has_a_dash():
-    made = release({"1": {"talk": (0.6, 0.01), "more": (0.4, 0.01)}, "3": {"talk": (0.4, 0.01), "wiki": (0.6, 0.01)}})
+    made = release(
+        {
+            "1": {"talk": (0.6, 0.01), "more": (0.4, 0.01)},
+            "3": {"talk": (0.4, 0.01), "wiki": (0.6, 0.01)},
+        }
+    )
     assert ReleaseView("out", made).sources_table == {
         "wiki": ["–", "60% ± 2"],
         "talk": ["60% ± 2", "40% ± 2"],
@@ -114,7 +147,7 @@ def test_an_order_that_lacks_a_source_has_a_dash():
 
 
 def test_one_source_has_no_part_of_the_report():
-    plain = page([ReleaseView("out", catalogues.release(catalogues.vocabulary(), 1.0))])
+    plain = page([ReleaseView("out", web_catalogue.release(web_catalogue.vocabulary(), 1.0))])
     assert "write like" not in plain
     assert "sources" not in plain.lower().split("</style>")[1]
 
@@ -123,7 +156,7 @@ def test_one_source_has_no_part_of_the_report():
 
 
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
-    card = catalogues.release(catalogues.vocabulary(), 1.0).card
+    card = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
     assert users_doubt(replace(card, details={**card.details, "users_noise": 8.5})) == 8.5
     assert users_doubt(card) == pytest.approx(5 / 0.57)
     before = {**card.details, "histogram_multiplier": 7.0}
@@ -133,7 +166,11 @@ def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
 
 
 def test_bins_that_may_be_noise_alone_are_not_shown():
-    card = catalogues.release(catalogues.vocabulary(), 1.0).card
-    for users, seen in (([26.0, 900.0, 300.0, 0.0], 2), ([27.0, 900.0, 300.0, 0.0], 3), ([26.0] * 4, 0)):
+    card = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
+    for users, seen in (
+        ([26.0, 900.0, 300.0, 0.0], 2),
+        ([27.0, 900.0, 300.0, 0.0], 3),
+        ([26.0] * 4, 0),
+    ):
         details = {**card.details, "noisy_users_by_norm": users}
         assert len(norm_bins(replace(card, details=details))) == seen

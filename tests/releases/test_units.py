@@ -6,8 +6,6 @@ from datetime import date
 
 import pytest
 
-import catalogues
-import commands
 from bayesgram.audit.evaluation import comparison_row
 from bayesgram.cli.evaluate import _label
 from bayesgram.lm.language_model import LanguageModel
@@ -20,9 +18,17 @@ from bayesgram.reports.explanation import verdict, what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
 from bayesgram.web.panels import full
+from helpers import commands, web_catalogue
 
-MADE = catalogues.release(catalogues.vocabulary(), 1.0)
-PROVED = replace(MADE.card, seeded=False, guarantee=Guarantee.PROVED, statement="As tested.", epsilon=1.0, delta=1e-7)
+MADE = web_catalogue.release(web_catalogue.vocabulary(), 1.0)
+PROVED = replace(
+    MADE.card,
+    seeded=False,
+    guarantee=Guarantee.PROVED,
+    statement="As tested.",
+    epsilon=1.0,
+    delta=1e-7,
+)
 # What is said to a person whose whole text is one unit, and wrong of anything less.
 OF_A_PERSON = re.compile(
     r"your part|your text|you wrote|you could have|everything (about )?(one|a) user|odds about one user|level of a user"
@@ -52,7 +58,9 @@ def statements(release):
     yield re.sub(r"<[^>]+>", " ", page([view], day=date(2026, 6, 1)))
 
 
-@pytest.mark.parametrize("changes", [{}, {"epsilon": 6.0}, {"delta": 1e-3}, {"ledger": LEDGER}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"epsilon": 6.0}, {"delta": 1e-3}, {"ledger": LEDGER}], ids=str
+)
 def test_no_statement_about_a_post_is_about_a_person(changes):
     for statement in statements(release_of("a post", **changes)):
         found = OF_A_PERSON.search(statement)

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from bayesgram.errors import BayesgramError
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.paper.algorithm_1 import Paper
@@ -32,6 +31,7 @@ from bayesgram.releases.card import (
     worst,
 )
 from bayesgram.releases.release import Release
+from helpers import reference_paper
 
 HOW_TO = Path(__file__).parent.parent.parent / "docs" / "howto" / "choose-epsilon-and-delta.md"
 
@@ -42,7 +42,10 @@ RANK = {None: 0, Grade.WEAK: 1, Grade.WORTHLESS: 2}
 
 
 def card_of(mechanism=None, *, epsilon=1.0, delta=1e-6, seed=None, **changed):
-    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([4, 2, 1])
+    counts, vocabulary = (
+        reference_paper.user_counts(np.eye(3, dtype=int)),
+        reference_paper.vocabulary([4, 2, 1]),
+    )
     mechanism = mechanism or Gaussian()
     budget = None if isinstance(mechanism, KAnonymity) else Budget(epsilon, delta)
     return replace(mechanism.release(counts, vocabulary, budget, seed=seed).card, **changed)
@@ -66,7 +69,10 @@ def test_where_the_lines_are(epsilon, delta, users, grade):
 def test_a_weaker_promise_is_never_graded_better(epsilon, more_epsilon, delta, more_delta, users):
     epsilon, more_epsilon = sorted([epsilon, more_epsilon])
     delta, more_delta = sorted([delta, more_delta])
-    assert RANK[worst(weaknesses(epsilon, delta, users))] <= RANK[worst(weaknesses(more_epsilon, more_delta, users))]
+    assert (
+        RANK[worst(weaknesses(epsilon, delta, users))]
+        <= RANK[worst(weaknesses(more_epsilon, more_delta, users))]
+    )
     assert RANK[worst(weaknesses(epsilon, delta))] <= RANK[worst(weaknesses(epsilon, delta, users))]
 
 
@@ -92,7 +98,9 @@ def test_a_chance_is_never_printed_below_the_truth(delta):
     shown = chance(delta)
     turns = re.fullmatch(r"1 in ([\d,.e+]+)", shown)
     value = 1 / float(turns[1].replace(",", "")) if turns else float(shown.removesuffix("%")) / 100
-    assert delta * (1 - 1e-9) <= value or delta < 1e-12  # below, two digits are shown, to the nearest
+    assert (
+        delta * (1 - 1e-9) <= value or delta < 1e-12
+    )  # below, two digits are shown, to the nearest
     assert delta <= float(two_digits_up(delta)) <= 1.1 * delta
 
 
@@ -136,7 +144,9 @@ def test_a_usual_card_says_nothing_of_it():
     assert card.claim == "ε = 1, δ = 1e-06 (PROVED)"
 
 
-@pytest.mark.parametrize("arguments", [{"mechanism": Paper()}, {"mechanism": KAnonymity(2)}, {"seed": 1}])
+@pytest.mark.parametrize(
+    "arguments", [{"mechanism": Paper()}, {"mechanism": KAnonymity(2)}, {"seed": 1}]
+)
 def test_where_nothing_is_proved_nothing_is_called_weak(arguments):
     card = card_of(epsilon=100.0, delta=0.5, **arguments)
     assert (card.warnings, card.grade) == ([], None)
@@ -162,9 +172,14 @@ def test_words_on_disk_are_not_believed():
     ],
 )  # fmt: skip
 def test_a_card_with_impossible_numbers_is_refused(tmp_path, name, value):
-    counts, vocabulary = reference.user_counts(np.eye(3, dtype=int)), reference.vocabulary([4, 2, 1])
+    counts, vocabulary = (
+        reference_paper.user_counts(np.eye(3, dtype=int)),
+        reference_paper.vocabulary([4, 2, 1]),
+    )
     Gaussian().release(counts, vocabulary, Budget(1.0, 1e-6)).save(tmp_path / "out")
     file = tmp_path / "out" / "card.json"
-    file.write_text(json.dumps(json.loads(file.read_text(encoding="utf-8")) | {name: value}), encoding="utf-8")
+    file.write_text(
+        json.dumps(json.loads(file.read_text(encoding="utf-8")) | {name: value}), encoding="utf-8"
+    )
     with pytest.raises(BayesgramError, match="the release is damaged"):
         Release.load(tmp_path / "out")

@@ -17,7 +17,7 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.reports.explanation import believed, odds_factor, what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
-from reporting import HOSTILE, WARNING, Page, everything_private, release_of, view
+from helpers.report_data import HOSTILE, WARNING, Page, everything_private, release_of, view
 
 
 def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
@@ -34,7 +34,10 @@ def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
 
 
 def test_labels_that_promise_nothing_are_not_given_odds():
-    for mechanism, words in ((Paper(), "is the claim of the paper"), (KAnonymity(2), "No ε is claimed")):
+    for mechanism, words in (
+        (Paper(), "is the claim of the paper"),
+        (KAnonymity(2), "No ε is claimed"),
+    ):
         shown = Page(page([view(mechanism)])).text
         assert words in shown
         assert "nobody for certain" in shown
@@ -77,7 +80,9 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
     tails = 1e-9
     heads = math.exp(epsilon) * (math.exp(epsilon) * tails + delta) + delta
     sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon, delta=delta))[-1]
-    factor, more = re.search(r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence).groups()
+    factor, more = re.search(
+        r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence
+    ).groups()
     bound = float(factor.replace(",", "")) * tails + float(more)
     assert heads <= bound <= 1.1 * heads
     assert heads > math.exp(2 * epsilon) * tails + 1.9 * delta
@@ -95,21 +100,33 @@ def test_what_is_proved_and_worthless_says_so_beside_the_label():
     text = page([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
     shown = Page(text).text
     assert shown.count("PROVED worthless") == 2  # at a glance, and above the release
-    assert "Worthless. ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody." in shown
-    assert "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2" in shown
+    assert (
+        "Worthless. ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."
+        in shown
+    )
+    assert (
+        "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2"
+        in shown
+    )
     assert 'class="grade"' not in page([view()])
 
 
 def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
     release, _ = release_of()
-    told = ReleaseView("out", replace(release, card=replace(release.card, expected_users=1_000_000)))
+    told = ReleaseView(
+        "out", replace(release, card=replace(release.card, expected_users=1_000_000))
+    )
     assert "1 of 1,000,000 users" in Page(page([told])).text
     assert told.card.claim == "ε = 1, δ = 1e-06 (PROVED, weak)"
 
 
 def test_ledger_and_command_are_shown():
     release, _ = release_of()
-    charged = replace(release.card, ledger={"population": "app <users>", "entry": 3}, command="bayesgram release '<b>'")
+    charged = replace(
+        release.card,
+        ledger={"population": "app <users>", "entry": 3},
+        command="bayesgram release '<b>'",
+    )
     text = page([ReleaseView("out", replace(release, card=charged))])
     shown = Page(text).text
     assert "app <users>" in shown
@@ -128,7 +145,9 @@ def test_several_orders_are_told_apart():
     assert "n-grams of order 1, 2, 3" in shown
 
 
-@pytest.mark.parametrize("mechanism", [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(5), KAnonymity(2)])
+@pytest.mark.parametrize(
+    "mechanism", [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(5), KAnonymity(2)]
+)
 def test_clipping_is_told_as_far_as_it_is_known(mechanism):
     told = view(mechanism, epsilon=20).clipping  # 400 users are seen beyond doubt
     if mechanism == Posterior():
@@ -143,14 +162,19 @@ def test_clipping_is_told_as_far_as_it_is_known(mechanism):
 
 def test_noise_that_hides_everything_is_said():
     release, _ = release_of()
-    hidden = {**release.card.details, "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"])}
+    hidden = {
+        **release.card.details,
+        "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"]),
+    }
     told = ReleaseView("out", replace(release, card=replace(release.card, details=hidden))).clipping
     assert told.sentence.startswith("Noise hides how much users write")
 
 
 @pytest.mark.parametrize("public", [True, False])
 def test_public_text_is_compared_with_where_it_is_given(public):
-    moved = Posterior(clip_norm=2.0)  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
+    moved = Posterior(
+        clip_norm=2.0
+    )  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
     shown = Page(page([view(moved, public=public, epsilon=20)])).text
     assert ("Lifted most" in shown) == public
     assert ("give the vocabulary with --vocab" in shown) != public
@@ -160,7 +184,10 @@ def test_a_release_that_is_public_text_says_so():
     release, vocabulary = release_of()
     same = ReleaseView("out", replace(release, probabilities=vocabulary.prior), vocabulary.prior)
     shown = Page(page([same])).text
-    assert "Nothing: the release is what public text says. There was too little signal for this ε." in shown
+    assert (
+        "Nothing: the release is what public text says. There was too little signal for this ε."
+        in shown
+    )
     assert "Lifted most" not in shown
 
 
@@ -177,7 +204,11 @@ def test_hostile_ngrams_and_names_are_text():
 def test_it_stands_alone():
     text = page([view(), view(Paper(), name="paper")], everything_private())
     parsed = Page(text)
-    references = [value for name, value in parsed.attributes if name in {"href", "src", "action", "data", "xlink:href"}]
+    references = [
+        value
+        for name, value in parsed.attributes
+        if name in {"href", "src", "action", "data", "xlink:href"}
+    ]
     assert references
     assert all(value.startswith("#") for value in references)
     ids = {value for name, value in parsed.attributes if name == "id"}
@@ -193,9 +224,9 @@ def test_it_stands_alone():
 def test_it_can_be_read_without_seeing_it():
     parsed = Page(page([view()], everything_private()))
     assert parsed.tags.count("h1") == 1
-    assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count("aria-label") - len(
-        [value for name, value in parsed.attributes if (name, value) == ("role", "region")]
-    )
+    assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count(
+        "aria-label"
+    ) - len([value for name, value in parsed.attributes if (name, value) == ("role", "region")])
     assert ("lang", "en") in parsed.attributes
     headings = [int(tag[1]) for tag in parsed.tags if re.fullmatch(r"h[1-6]", tag)]
     assert all(later - earlier <= 1 for earlier, later in pairwise(headings))
@@ -203,7 +234,9 @@ def test_it_can_be_read_without_seeing_it():
 
 def luminance(colour):
     parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -216,7 +249,8 @@ def test_text_has_enough_contrast():
     style = page([view()])
     for part in (style, style.split("prefers-color-scheme: dark")[1]):
         colours = {
-            name: re.search(rf"--{name}: (#\w+)", part)[1] for name in ("ink", "dim", "paper", "good", "half", "bad")
+            name: re.search(rf"--{name}: (#\w+)", part)[1]
+            for name in ("ink", "dim", "paper", "good", "half", "bad")
         }
         paper = colours.pop("paper")
         paper = paper if len(paper) == 7 else "#" + "".join(2 * digit for digit in paper[1:])
@@ -237,7 +271,13 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
     assert "PRIVATE – release report" in stamped
     shown = Page(stamped).text
     assert shown.count(WARNING) >= 3
-    for words in ("1.2345", "0.9876", "∞", "NOT private", "None of the releases on this page was made by"):
+    for words in (
+        "1.2345",
+        "0.9876",
+        "∞",
+        "NOT private",
+        "None of the releases on this page was made by",
+    ):
         assert words in shown
         assert words not in Page(plain).text
 
@@ -245,7 +285,13 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_in_a_real_browser_nothing_runs(tmp_path):
     (tmp_path / "report.html").write_text(page([view(ngrams=HOSTILE)]), encoding="utf-8")
-    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={tmp_path}/profile"]
+    command = [
+        "chromium",
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}/profile",
+    ]
     done = subprocess.run(
         [*command, "--dump-dom", f"file://{tmp_path}/report.html"],
         capture_output=True,

@@ -13,19 +13,26 @@ from bayesgram.releases.release import Release
 from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
 from bayesgram.reports.report import PrivatePart, Score, page
 from bayesgram.reports.views import largest_changes
-from reporting import WARNING, Page, everything_private, release_of, view
+from helpers.report_data import WARNING, Page, everything_private, release_of, view
 
 
 def test_an_infinite_kl_is_drawn_as_such():
     kls = [None, 0.5, 0.51, 0.52, 3.0]
     scores = [Score(f"r{at}", "posterior", "PROVED", 1.0, 1e-7, 3, kl) for at, kl in enumerate(kls)]
-    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.5), *scores])
+    part = PrivatePart(
+        WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.5), *scores]
+    )
     drawn = str(part.drawing)
     assert "r0: ∞</title>" in drawn
-    heights = {name: float(y) for y, name in re.findall(r'y="([\d.]+)"[^>]*>(r\d|∞|public text alone)</text>', drawn)}
+    heights = {
+        name: float(y)
+        for y, name in re.findall(r'y="([\d.]+)"[^>]*>(r\d|∞|public text alone)</text>', drawn)
+    }
     assert heights["r0"] == heights["∞"] == min(heights.values())
     assert len(heights) == 7
-    assert "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+    assert (
+        "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+    )
 
 
 def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
@@ -35,18 +42,24 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
         Score(name, "made", "PROVED" if epsilon else "NONE", epsilon, None, 3, kl)
         for name, (epsilon, kl) in mechanisms.items()
     ]
-    part = PrivatePart(WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.3938), *scores])
+    part = PrivatePart(
+        WARNING, [Score("public", "no private data", "PROVED", 0.0, 0.0, 3, 0.3938), *scores]
+    )
     drawn = str(part.drawing)
     assert 'class="mute"><title>kanon-inf: ∞</title>' in drawn
     assert ">no ε</text>" in drawn
-    height, end = map(float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="dashed"', drawn).groups())
+    height, end = map(
+        float, re.search(r'y1="([\d.]+)" x2="([\d.]+)"[^>]*class="dashed"', drawn).groups()
+    )
     pattern = r'<text x="([\d.]+)" y="([\d.]+)" text-anchor="(start|end)" class="(?:dimmed )?name">([^<]+)<'
     boxes = []
     for x, y, anchor, name in re.findall(pattern, drawn):
         left = float(x) - (6 * len(name) if anchor == "end" else 0)
         boxes.append((name, left, left + 6 * len(name), float(y) - 4))
     assert len(boxes) == 9
-    assert [name for name, left, _, middle in boxes if left < end and abs(middle - height) < 6] == []
+    assert [
+        name for name, left, _, middle in boxes if left < end and abs(middle - height) < 6
+    ] == []
     for one, other in combinations(boxes, 2):
         apart = one[1] >= other[2] or other[1] >= one[2] or abs(one[3] - other[3]) >= 13
         assert apart, (one, other)
@@ -54,8 +67,12 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
     assert len(set(dots)) == 8
     shown = Page(page([view()], part)).text
     assert "“No ε”: what claims none." in shown
-    perfect = PrivatePart(WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)])
-    assert "Not drawn, as its KL is 0: all of it" in " ".join(Page(page([view()], perfect)).text.split())
+    perfect = PrivatePart(
+        WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)]
+    )
+    assert "Not drawn, as its KL is 0: all of it" in " ".join(
+        Page(page([view()], perfect)).text.split()
+    )
 
 
 def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
@@ -83,7 +100,9 @@ def test_one_release_has_no_curve_of_utility():
 def test_known_within_counts_whole_intervals():
     release, _ = release_of()
     theta = np.array([0.5, 0.3, 0.2])
-    sure = replace(release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0])
+    sure = replace(
+        release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0]
+    )
     known = {found.factor: found for found in known_within(sure, np.ones(3, bool))}
     assert known[1.1].ngrams == pytest.approx(1 / 3)
     assert known[2.0].ngrams == pytest.approx(2 / 3)

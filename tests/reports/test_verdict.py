@@ -5,13 +5,13 @@ from datetime import date
 
 import pytest
 
-import catalogues
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.reports.explanation import CuratorStatements, verdict
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
+from helpers import web_catalogue
 
-CARD = catalogues.release(catalogues.vocabulary(), 1.0).card
+CARD = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
 UNSEEDED = replace(CARD, seeded=False, guarantee=Guarantee.PROVED, epsilon=1.0, delta=1e-7)
 
 
@@ -42,22 +42,31 @@ def measured(card, number):
 
 def test_several_are_sorted_and_add_up():
     weak, seeded = replace(UNSEEDED, epsilon=5.0), replace(UNSEEDED, seeded=True)
-    cards = [measured(card, number) for number, card in enumerate((UNSEEDED, weak, UNSEEDED, seeded))]
+    cards = [
+        measured(card, number) for number, card in enumerate((UNSEEDED, weak, UNSEEDED, seeded))
+    ]
     assert verdict(list(zip("abcd", cards, strict=True))) == (
         f"{FITS}: a, c. Proved, but weak: b. Must not be published: d. ε and δ of releases about the same people add up."
     )
 
 
-SHARED = "Segments of one release, and what was inferred from its measurements again, share one budget."
+SHARED = (
+    "Segments of one release, and what was inferred from its measurements again, share one budget."
+)
 SUM = "ε and δ of releases about the same people add up."
 
 
 def test_segments_of_one_release_share_one_budget():
     """They have the same noisy answers, and so has what was inferred from these again."""
     segments = [replace(measured(UNSEEDED, number), answers="a" * 64) for number in range(3)]
-    assert verdict([(f"s{number}", card) for number, card in enumerate(segments)]) == f"{FITS}: s0, s1, s2. {SHARED}"
+    assert (
+        verdict([(f"s{number}", card) for number, card in enumerate(segments)])
+        == f"{FITS}: s0, s1, s2. {SHARED}"
+    )
     other = measured(UNSEEDED, 9)
-    shown = verdict([*((f"s{number}", card) for number, card in enumerate(segments)), ("other", other)])
+    shown = verdict(
+        [*((f"s{number}", card) for number, card in enumerate(segments)), ("other", other)]
+    )
     assert shown == f"{FITS}: s0, s1, s2, other. {SHARED} {SUM}"
     assert verdict([("first", other), ("again", other)]) == f"{FITS}: first, again. {SHARED}"
 
@@ -73,15 +82,19 @@ def test_a_page_with_private_numbers_says_that_it_must_not_be_published():
 def test_a_discovery_that_nobody_has_reviewed_is_said_to_be_so(reviewed):
     found = replace(UNSEEDED, mechanism="discovery", details={"reviewed": reviewed})
     claim = {"epsilon": 1.0, "delta": 1e-7, "guarantee": "PROVED", "reviewed": reviewed}
-    using = replace(UNSEEDED, vocabulary={**CARD.vocabulary, "discovered": 3, "discoveries": [claim]})
+    using = replace(
+        UNSEEDED, vocabulary={**CARD.vocabulary, "discovered": 3, "discoveries": [claim]}
+    )
     for card in (found, using):
         shown = verdict([("out", card)])
         assert ("Nobody has reviewed the discovered strings yet" in shown) is not reviewed
-        assert shown.startswith(FITS if reviewed else "May be published after a review, if the conditions below hold")
+        assert shown.startswith(
+            FITS if reviewed else "May be published after a review, if the conditions below hold"
+        )
 
 
 def test_the_page_begins_with_it():
-    release = replace(catalogues.release(catalogues.vocabulary(), 1.0), card=UNSEEDED)
+    release = replace(web_catalogue.release(web_catalogue.vocabulary(), 1.0), card=UNSEEDED)
     said = CuratorStatements("<b>app</b> users\u202e", "May 2026")
     shown = page([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]

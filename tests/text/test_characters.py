@@ -5,14 +5,14 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hostile_text import hostile_text
 from hypothesis import given
 from hypothesis import strategies as st
-from reference_tokenizer import APOSTROPHES, class_of, is_assigned
 
 from bayesgram.text import scanners
 from bayesgram.text.scanners import NORMALISE, character_table
-from exploring import examples
+from helpers.hostile_text import hostile_text
+from helpers.hypothesis_profiles import examples
+from helpers.reference_tokenizer import APOSTROPHES, class_of, is_assigned
 
 TABLE = character_table()
 CLASS_BITS = NORMALISE - 1
@@ -48,7 +48,12 @@ def test_code_points_without_a_character_are_separators():
         *range(0xFDD0, 0xFDF0),
         *(plane + end for plane in range(0, 0x110000, 0x10000) for end in (-1, -2)),
     ]
-    for codes in (range(0xD800, 0xE000), noncharacters[2:], range(0xE000, 0xF900), range(0xF0000, 0xFFFFE)):
+    for codes in (
+        range(0xD800, 0xE000),
+        noncharacters[2:],
+        range(0xE000, 0xF900),
+        range(0xF0000, 0xFFFFE),
+    ):
         assert set(TABLE.classes[list(codes)]) == {scanners.SEPARATOR}
 
 
@@ -70,7 +75,8 @@ def test_lower_case_is_that_of_python():
 
 
 @pytest.mark.parametrize(
-    ("upper", "lower"), ["Σσ", "İi", "ßß", "ẞß", "Ⱥⱥ", "Ǆǆ", "ǅǆ", "ıı", "ςς", "ᾼᾳ", "Ⅷⅷ", "\u212ak"]
+    ("upper", "lower"),
+    ["Σσ", "İi", "ßß", "ẞß", "Ⱥⱥ", "Ǆǆ", "ǅǆ", "ıı", "ςς", "ᾼᾳ", "Ⅷⅷ", "\u212ak"],
 )
 def test_lower_case_by_hand(upper, lower):
     assert chr(TABLE.lower[ord(upper)]) == lower
@@ -81,24 +87,34 @@ def test_lower_case_once_is_enough_and_stays_in_its_class():
     codes = np.array([ord(character) for character in ASSIGNED])
     for fold in (TABLE.lower, TABLE.keep):
         assert np.array_equal(fold[fold[codes]], fold[codes])
-        assert np.array_equal(TABLE.classes[fold[codes]] & CLASS_BITS, TABLE.classes[codes] & CLASS_BITS)
+        assert np.array_equal(
+            TABLE.classes[fold[codes]] & CLASS_BITS, TABLE.classes[codes] & CLASS_BITS
+        )
 
 
 def test_a_code_point_that_nfc_changes_is_flagged():
     assert [f"U+{ord(c):04X}" for c in ASSIGNED if nfc(c) != c and not flagged(c)] == []
-    assert not flagged("".join(map(chr, range(0x300))))  # the kernel does not even look below U+0300
+    assert not flagged(
+        "".join(map(chr, range(0x300)))
+    )  # the kernel does not even look below U+0300
 
 
 @cache
 def parts():
     """First and second halves of all canonical decompositions, and all marks that have a place in the order."""
-    firsts, seconds = set(), {character for character in ASSIGNED if unicodedata.combining(character)}
+    firsts, seconds = (
+        set(),
+        {character for character in ASSIGNED if unicodedata.combining(character)},
+    )
     for character in ASSIGNED:
         halves = unicodedata.decomposition(character).split()
         if len(halves) == 2 and not halves[0].startswith("<"):
             firsts.add(chr(int(halves[0], 16)))
             seconds.add(chr(int(halves[1], 16)))
-    jamo = [map(chr, codes) for codes in (range(0x1100, 0x1113), range(0x1161, 0x1176), range(0x11A7, 0x11C3))]
+    jamo = [
+        map(chr, codes)
+        for codes in (range(0x1100, 0x1113), range(0x1161, 0x1176), range(0x11A7, 0x11C3))
+    ]
     return sorted(firsts.union(*jamo, "가각힣")), sorted(seconds.union(*jamo))
 
 
@@ -142,5 +158,13 @@ def test_text_without_a_flagged_code_point_is_unchanged_by_nfc(text):
 
 
 def test_the_flag_is_rare_enough_to_spare_most_text_the_normalisation():
-    for text in ("Größe, naïve café", "Ελληνικά", "Привет", "日本語のテキスト", "한국어", "مرحبا", "สวัสดี"):
+    for text in (
+        "Größe, naïve café",
+        "Ελληνικά",
+        "Привет",
+        "日本語のテキスト",
+        "한국어",
+        "مرحبا",
+        "สวัสดี",
+    ):
         assert not flagged(nfc(text)), text

@@ -6,17 +6,17 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 import pytest
-from hostile_text import CASES, as_rows, hostile_text, plain_text
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference_tokenizer import sentences
 
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import scratch_folder
 from bayesgram.text import ngrams, tokenizer
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokenizer import Tokenizer
-from exploring import examples
+from helpers.hostile_text import CASES, as_rows, hostile_text, plain_text
+from helpers.hypothesis_profiles import examples
+from helpers.reference_tokenizer import sentences
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 ORDERS = range(1, MAX_ORDER + 1)
@@ -36,7 +36,9 @@ def counted(counter, order):
     """n-gram → count."""
     words = [word.decode() for word in counter.tokens.strings().to_pylist()]
     [table] = counter.tables(order)
-    return {" ".join(words[number] for number in row): count for row, count in entries(table).items()}
+    return {
+        " ".join(words[number] for number in row): count for row, count in entries(table).items()
+    }
 
 
 def entries(table):
@@ -70,7 +72,11 @@ def searched(ngrams, texts, order, case):
 
 @pytest.mark.parametrize("order", ORDERS)
 @examples(60)
-@given(batches=st.lists(some_texts, max_size=3), case=st.sampled_from(CASES), limit=st.sampled_from([1, 50, 1 << 20]))
+@given(
+    batches=st.lists(some_texts, max_size=3),
+    case=st.sampled_from(CASES),
+    limit=st.sampled_from([1, 50, 1 << 20]),
+)
 @example(batches=[[":| :\\"]], case=("messages", True), limit=1)  # both were counted as the second
 def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batches, case, limit):
     counter, expected = NgramCounter([order], Tokenizer(*case)), Counter()
@@ -90,7 +96,9 @@ def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     counter = NgramCounter([order], tokenizer)
     counter.add(as_rows(texts))
     lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
-    assert sum(counted(counter, order).values()) == sum(max(0, length - order + 1) for length in lengths)
+    assert sum(counted(counter, order).values()) == sum(
+        max(0, length - order + 1) for length in lengths
+    )
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -125,7 +133,8 @@ def marked(text, order, case):
 @given(texts=some_texts, case=st.sampled_from(CASES), limit=st.sampled_from([1, 30, 1 << 20]))
 def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limit):
     expected = {
-        order: [(row, g) for row, text in enumerate(texts) for g in marked(text, order, case)] for order in ORDERS
+        order: [(row, g) for row, text in enumerate(texts) for g in marked(text, order, case)]
+        for order in ORDERS
     }
     listed = list(dict.fromkeys(gram for found in expected.values() for _, gram in found))
     with pytest.MonkeyPatch.context() as patch:
@@ -134,7 +143,9 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         found = found_by(NgramMatcher(pa.array(listed, pa.large_string()), cut), texts)
         counter = NgramCounter(ORDERS, cut)
         counter.add(as_rows(texts))
-    assert Counter((row, listed[number]) for row, number in found) == Counter(chain(*expected.values()))
+    assert Counter((row, listed[number]) for row, number in found) == Counter(
+        chain(*expected.values())
+    )
     for order in ORDERS:
         starts = sum(bool(s) for text in texts for s in sentences(text, *case)) if order == 1 else 0
         assert sum(counted(counter, order).values()) == len(expected[order]) + starts
@@ -169,7 +180,8 @@ def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
 def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", limit)
     texts = [
-        ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7] for number in range(900)
+        ["", "a b", "x. a", "b a b a b", "...", "cafe\u0301 a b", "A\nB"][number * number % 7]
+        for number in range(900)
     ]
     texts += ["a b " * 200, "", "a b"]
     matcher = NgramMatcher(pa.array(["b a", "a b", "café a"], pa.large_string()), Tokenizer())
@@ -181,7 +193,12 @@ def test_no_ngram_crosses_a_sentence_end(between):
     counter = NgramCounter([2], Tokenizer())
     counter.add(as_rows([f"a b{between}c d"]))
     assert counted(counter, 2) == {"a b": 1, "c d": 1}
-    assert found_by(NgramMatcher(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]) == []
+    assert (
+        found_by(
+            NgramMatcher(pa.array(["b c"], pa.large_string()), Tokenizer()), [f"a b{between}c d"]
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize("kind", ["words", "whitespace", "characters"])
@@ -193,7 +210,11 @@ def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
         counter.add(as_rows(texts))
     assert counted(counter, 2) == {}
     assert (
-        found_by(NgramMatcher(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)), ["a", "b", "", "c"]) == []
+        found_by(
+            NgramMatcher(pa.array(["a b", "b c"], pa.large_string()), Tokenizer(kind)),
+            ["a", "b", "", "c"],
+        )
+        == []
     )
 
 

@@ -15,10 +15,15 @@ from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import tokenizer
 from bayesgram.text.tokenizer import Tokenizer, escaped, unescaped
-from commands import bayesgram, succeed
+from helpers.commands import bayesgram, succeed
 
 REASON = "tokenizers is not installed: pip install 'bayesgram[tokenizers]'"
-TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish", "cats and fish"] * 5
+TEXTS = [
+    "the red fish swims",
+    "the blue fish sleeps",
+    "a red cat sees the fish",
+    "cats and fish",
+] * 5
 
 
 def refused(*arguments):
@@ -66,7 +71,10 @@ def files(tmp_path_factory):
 
 def test_lines_are_sentences_and_pieces_are_escaped(files):
     words = Tokenizer.from_file(files / "words.json")
-    assert words.sentences("the_red fish\n\nfish_cat_a\\\r\n") == [["the", r"red\sfish"], ["fish", "[UNK]", r"a\\"]]
+    assert words.sentences("the_red fish\n\nfish_cat_a\\\r\n") == [
+        ["the", r"red\sfish"],
+        ["fish", "[UNK]", r"a\\"],
+    ]
     assert words.sentences("") == words.sentences("\n\n") == []
     assert words.unfinished("the_red fish\nthe") == ([["the", r"red\sfish"], ["the"]], "")
     assert words.unfinished("the\n") == ([["the"], []], "")
@@ -79,13 +87,18 @@ def test_rows_are_cut_as_the_library_cuts_their_lines(files, rows):
     plain.encode_special_tokens = True
     cut = Tokenizer.from_file(files / "bpe.json")
     together = [[]]
-    for data, offsets, ends in cut.scan(pa.array([row.encode() for row in rows], pa.large_binary())):
+    for data, offsets, ends in cut.scan(
+        pa.array([row.encode() for row in rows], pa.large_binary())
+    ):
         tokens = [data[a:b].tobytes().decode() for a, b in pairwise(offsets)]
         assert ends[-1] == len(tokens)
         for token in tokens:
             together[-1].append(token) if token else together.append([])
     lines = [line for row in rows for line in tokenizer._LINES.split(row)]
-    wanted = [[escaped(piece) for piece in plain.encode(line, add_special_tokens=False).tokens] for line in lines]
+    wanted = [
+        [escaped(piece) for piece in plain.encode(line, add_special_tokens=False).tokens]
+        for line in lines
+    ]
     assert [line for line in together if line] == [line for line in wanted if line]
 
 
@@ -103,7 +116,8 @@ def test_its_name_is_its_hash_and_it_travels_whole(files):
     assert pickle.loads(pickle.dumps(bpe)).sentences("red") == bpe.sentences("red")
     assert named.known_by(bpe).sentences("red") == bpe.sentences("red")
     with pytest.raises(
-        UsageError, match=r"^text is cut by a tokenizer\.json here \(SHA-256 \w{12}…\): say tokenizer=file:PATH"
+        UsageError,
+        match=r"^text is cut by a tokenizer\.json here \(SHA-256 \w{12}…\): say tokenizer=file:PATH",
     ):
         named.known_by(words).sentences("red")
 
@@ -121,7 +135,10 @@ def test_counts_and_models_of_pieces(files):
 
 def test_end_to_end(files, tmp_path):
     pq.write_table(pa.table({"text": TEXTS}), tmp_path / "public.parquet")
-    pq.write_table(pa.table({"user": [str(n % 7) for n in range(20)], "text": TEXTS}), tmp_path / "private.parquet")
+    pq.write_table(
+        pa.table({"user": [str(n % 7) for n in range(20)], "text": TEXTS}),
+        tmp_path / "private.parquet",
+    )
     file = f"file:{files / 'bpe.json'}"
     succeed(
         "vocab",
@@ -138,7 +155,16 @@ def test_end_to_end(files, tmp_path):
         cwd=tmp_path,
     )
     columns = ("--user-column", "user", "--text-column", "text")
-    done = bayesgram("count", "private.parquet", "--vocab", "vocab.parquet", *columns, "-o", "counts", cwd=tmp_path)
+    done = bayesgram(
+        "count",
+        "private.parquet",
+        "--vocab",
+        "vocab.parquet",
+        *columns,
+        "-o",
+        "counts",
+        cwd=tmp_path,
+    )
     assert (done.returncode, "say --tokenizer file:PATH" in done.stderr) == (2, True)
     other = f"file:{files / 'words.json'}"
     done = bayesgram(
@@ -168,36 +194,71 @@ def test_end_to_end(files, tmp_path):
         cwd=tmp_path,
     )
     succeed(
-        "release", "counts", "--vocab", "vocab.parquet", "--epsilon", "8", "--delta", "1e-3", "-o", "out", cwd=tmp_path
+        "release",
+        "counts",
+        "--vocab",
+        "vocab.parquet",
+        "--epsilon",
+        "8",
+        "--delta",
+        "1e-3",
+        "-o",
+        "out",
+        cwd=tmp_path,
     )
-    found = json.loads(succeed("predict", "out", "the red", "--tokenizer", file, "--json", cwd=tmp_path))
+    found = json.loads(
+        succeed("predict", "out", "the red", "--tokenizer", file, "--json", cwd=tmp_path)
+    )
     assert len(found["predictions"]) == 5
     done = bayesgram("predict", "out", "the red", cwd=tmp_path)
     assert done.returncode == 2
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[1]", b"\xff\xfe", b'{"version": "1.0"}', b'{"model": {"type": "None"}}', b"\0" * 100]
+    "content",
+    [
+        b"",
+        b"{}",
+        b"[1]",
+        b"\xff\xfe",
+        b'{"version": "1.0"}',
+        b'{"model": {"type": "None"}}',
+        b"\0" * 100,
+    ],
 )
 def test_files_that_are_no_tokenizers(tmp_path, content):
     pytest.importorskip("tokenizers", reason=REASON)
     (tmp_path / "bad.json").write_bytes(content)
     with pytest.raises(
-        UsageError, match=r"bad\.json: not a tokenizer\.json that the library tokenizers reads; save it again"
+        UsageError,
+        match=r"bad\.json: not a tokenizer\.json that the library tokenizers reads; save it again",
     ):
         Tokenizer.from_file(tmp_path / "bad.json")
 
 
 def test_a_file_that_is_not_there(tmp_path):
-    told = refused("vocab", "x.txt", "--tokenizer", f"file:{tmp_path}/nowhere.json", "-o", tmp_path / "v.parquet")
-    assert told == f"tokenizer=file:{tmp_path}/nowhere.json: no such file; give the path of a tokenizer.json."
+    told = refused(
+        "vocab",
+        "x.txt",
+        "--tokenizer",
+        f"file:{tmp_path}/nowhere.json",
+        "-o",
+        tmp_path / "v.parquet",
+    )
+    assert (
+        told
+        == f"tokenizer=file:{tmp_path}/nowhere.json: no such file; give the path of a tokenizer.json."
+    )
     told = refused("vocab", "x.txt", "--tokenizer", "syllables", "-o", tmp_path / "v.parquet")
-    assert told.startswith("tokenizer='syllables': choose one of words, messages, whitespace, characters; or file:PATH")
+    assert told.startswith(
+        "tokenizer='syllables': choose one of words, messages, whitespace, characters; or file:PATH"
+    )
 
 
 def test_a_text_that_the_file_cannot_cut(files):
     with pytest.raises(
-        BayesgramError, match=r"^the tokenizer file can't cut this text: perhaps it has no piece for"
+        BayesgramError,
+        match=r"^the tokenizer file can't cut this text: perhaps it has no piece for",
     ) as caught:
         Tokenizer.from_file(files / "closed.json").sentences("secret")
     assert "secret" not in str(caught.value)
@@ -215,5 +276,10 @@ def test_without_the_library(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("option", ["--keep-case", "--lower-case"])
 def test_the_file_says_whether_case_matters(tmp_path, option):
-    told = refused("vocab", "x.txt", "--tokenizer", "file:any.json", option, "-o", tmp_path / "v.parquet")
-    assert told == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+    told = refused(
+        "vocab", "x.txt", "--tokenizer", "file:any.json", option, "-o", tmp_path / "v.parquet"
+    )
+    assert (
+        told
+        == "tokenizer=file: the file itself says whether case matters; leave --keep-case and --lower-case out."
+    )

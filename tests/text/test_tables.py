@@ -13,7 +13,7 @@ from bayesgram.text import strings as module
 from bayesgram.text.ngram_tables import NARROW, CountMinSketch, WindowIndex, WindowTable
 from bayesgram.text.strings import EMPTY, UNKNOWN, StringTable, hash_rows
 from bayesgram.text.tokenizer import buffers
-from exploring import examples
+from helpers.hypothesis_profiles import examples
 
 SAME_FNV_HASH = [
     (b"8yn0iYCKYHlIj4-BwPqk", b"GReLUrM4wMqfg9yzV3KQ"),
@@ -22,9 +22,21 @@ SAME_FNV_HASH = [
 
 strings = st.one_of(
     st.binary(max_size=3),
-    st.text("ab", max_size=18).map(str.encode),  # prefixes of one another; 15 bytes are a key, more are hashed
+    st.text("ab", max_size=18).map(
+        str.encode
+    ),  # prefixes of one another; 15 bytes are a key, more are hashed
     st.sampled_from(
-        [b"", b"\0", b"\0\0", b"\0" * 8, b"\0" * 15, b"\0" * 16, b"\0" * 17, b"x" * 5000, *sum(SAME_FNV_HASH, ())]
+        [
+            b"",
+            b"\0",
+            b"\0\0",
+            b"\0" * 8,
+            b"\0" * 15,
+            b"\0" * 16,
+            b"\0" * 17,
+            b"x" * 5000,
+            *sum(SAME_FNV_HASH, ()),
+        ]
     ),
 )
 batches = st.lists(st.tuples(st.booleans(), st.lists(strings, max_size=30)), max_size=8)
@@ -155,7 +167,9 @@ def test_a_string_whose_hash_is_nothing_is_a_string():
 @given(st.binary(max_size=15), st.binary(max_size=15), st.binary(max_size=17))
 def test_short_strings_have_keys_of_their_own(one, other, after):
     assert (key_of(one) == key_of(other)) == (one == other)
-    assert key_of(one, after) == key_of(one)  # read eight bytes at once, or one by one at the end of the array
+    assert key_of(one, after) == key_of(
+        one
+    )  # read eight bytes at once, or one by one at the end of the array
     assert key_of(one)[1] < module.LONG
     assert key_of(one + b"16 bytes or more")[1] == module.LONG
 
@@ -204,7 +218,8 @@ def counted(table, at_least=1):
 few_tokens = st.integers(UNKNOWN, 3) | st.sampled_from([0, (1 << NARROW) - 1])
 many_tokens = few_tokens | st.sampled_from([1 << NARROW, 2**31 - 1])
 streams = st.lists(
-    st.lists(st.lists(few_tokens, max_size=40), max_size=3) | st.lists(st.lists(many_tokens, max_size=40), max_size=3),
+    st.lists(st.lists(few_tokens, max_size=40), max_size=3)
+    | st.lists(st.lists(many_tokens, max_size=40), max_size=3),
     max_size=4,
 )
 
@@ -213,7 +228,9 @@ streams = st.lists(
 @examples(40)
 @given(batches=streams, cores=st.integers(1, 3), again=st.booleans())
 def test_windows_are_counted_like_a_counter(order, batches, cores, again):
-    tokens = max((number for batch in batches for stream in batch for number in stream), default=0) + 1
+    tokens = (
+        max((number for batch in batches for stream in batch for number in stream), default=0) + 1
+    )
     table, counts = WindowTable(order, tokens=tokens, cores=cores), Counter()
     for batch in batches:
         table.add([np.array(stream, np.int32) for stream in batch], CountMinSketch.none())
@@ -238,10 +255,14 @@ def test_windows_are_counted_like_a_counter(order, batches, cores, again):
     cores=st.integers(1, 3),
     at_least=st.integers(1, 300),
 )
-def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, batches, cells, deep, cores, at_least):
+def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(
+    order, batches, cells, deep, cores, at_least
+):
     everything = [np.array(stream, np.int32) for batch in batches for stream in batch] * 60
     tokens = max((int(stream.max(initial=0)) for stream in everything), default=0) + 1
-    counts = Counter(window for stream in everything for window, _ in windows_of(stream.tolist(), order))
+    counts = Counter(
+        window for stream in everything for window, _ in windows_of(stream.tolist(), order)
+    )
     bounds = CountMinSketch(order, tokens=tokens, cells=cells, deep=deep, cores=cores)
     for first in range(0, len(everything), 50):
         bounds.add(everything[first : first + 50])
@@ -260,7 +281,9 @@ def test_a_table_behind_bounds_has_every_window_that_reaches_the_count(order, ba
 def test_windows_of_a_list_are_found_where_they_are(order, data, stream):
     present = [window for window, _ in windows_of(stream, order)]
     windows = st.tuples(*[st.integers(0, 3)] * order)
-    listed = data.draw(st.lists(windows | st.sampled_from(present) if present else windows, max_size=12))
+    listed = data.draw(
+        st.lists(windows | st.sampled_from(present) if present else windows, max_size=12)
+    )
     ends = [*sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5))), len(stream)]
     numbers = 10 * np.arange(len(listed), dtype=np.int32)
     index = WindowIndex(np.array(listed, np.int32).reshape(-1, order), numbers, tokens=2**31)
@@ -326,5 +349,7 @@ def test_more_strings_than_32_bits_can_number_are_refused(monkeypatch):
     table = StringTable()
     monkeypatch.setattr(module, "MOST_STRINGS", 3)
     table.add(*buffers(pa.array([b"a", b"b", b"a", b"c"], pa.large_binary())))
-    with pytest.raises(BayesgramError, match=r"^more than 3 distinct tokens or user ids: cut the input into parts"):
+    with pytest.raises(
+        BayesgramError, match=r"^more than 3 distinct tokens or user ids: cut the input into parts"
+    ):
         table.add(*buffers(pa.array([b"d"], pa.large_binary())))

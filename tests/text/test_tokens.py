@@ -6,16 +6,16 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 import pytest
-from hostile_text import ALPHABETS, CASES, KINDS, as_rows, hostile_text
 from hypothesis import example, given
 from hypothesis import strategies as st
-from reference_tokenizer import class_of, sentences
 
 from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.text import tokenizer
+from bayesgram.text import tokenizer as tokenizer_module
 from bayesgram.text.tokenizer import Tokenizer, buffers
-from exploring import examples
+from helpers.hostile_text import ALPHABETS, CASES, KINDS, as_rows, hostile_text
+from helpers.hypothesis_profiles import examples
+from helpers.reference_tokenizer import class_of, sentences
 
 WORDS = Tokenizer("words")
 
@@ -35,13 +35,19 @@ WORDS = Tokenizer("words")
         ("ΣΑΣ İstanbul Straße STRAẞE Ⅷ Ⅻ²", [["σασ", "istanbul", "straße", "straße", "ⅷ", "ⅻ²"]]),
         ("Ⱥ\u212a\u2126\u212b ǅ", [["ⱥkωå", "ǆ"]]),
         ("cafe\u0301 \u0301a", [["café", "a"]]),
-        ("a'\u0308b", [["a\u0308b"]]),  # a mark forgets the joiner; the word is not normalised again
+        (
+            "a'\u0308b",
+            [["a\u0308b"]],
+        ),  # a mark forgets the joiner; the word is not normalised again
         ("a\u00ad\u0308b", [["a\u0308b"]]),
         ("soft\u00adhyphen \ufeffbom zero\u200bwidth", [["softhyphen", "bom", "zero", "width"]]),
         ("a\u00ad'\u2060b", [["a'b"]]),
         ("क्\u200dष می\u200cخواهم a\u200d b", [["क्\u200dष", "می\u200cخواهم", "a", "b"]]),
         ("राम घर गया। वह॥", [["राम", "घर", "गया"], ["वह"]]),
-        ("我爱你。ねこカタカナ々〇漢a", [["我", "爱", "你"], ["ね", "こ", "カタカナ", "々", "〇", "漢", "a"]]),
+        (
+            "我爱你。ねこカタカナ々〇漢a",
+            [["我", "爱", "你"], ["ね", "こ", "カタカナ", "々", "〇", "漢", "a"]],
+        ),
         ("か\u3099カ\u3099ば\u0301", [["が", "ガ", "ば"]]),
         ("日's 日'日", [["日", "s", "日", "日"]]),
         ("\u1112\u1161\u11ab글", [["한글"]]),
@@ -53,7 +59,10 @@ WORDS = Tokenizer("words")
 )
 def test_words_by_hand(text, expected):
     expected = [
-        [unicodedata.normalize("NFC", token) if "\u0308b" not in token else token for token in sentence]
+        [
+            unicodedata.normalize("NFC", token) if "\u0308b" not in token else token
+            for token in sentence
+        ]
         for sentence in expected
     ]
     assert WORDS.sentences(text) == expected
@@ -65,7 +74,11 @@ def test_words_by_hand(text, expected):
     [
         (Tokenizer("words", False), "Don’t SHOUT", [["Don't", "SHOUT"]]),
         (Tokenizer("words", False), "\u212aelvin e\u0301", [["Kelvin", "é"]]),
-        (Tokenizer("messages"), "hi👍there 👩\u200d👧 ❤\ufe0f", [["hi", "👍", "there", "👩\u200d👧", "❤"]]),
+        (
+            Tokenizer("messages"),
+            "hi👍there 👩\u200d👧 ❤\ufe0f",
+            [["hi", "👍", "there", "👩\u200d👧", "❤"]],
+        ),
         (
             Tokenizer("messages"),
             "3\ufe0f\u20e3 #\u20e3 10\u20e3 🇩🇪🇫🇷🇦 x",
@@ -73,33 +86,57 @@ def test_words_by_hand(text, expected):
         ),
         (Tokenizer("messages"), "👍🏽🏽" + "\u200d" * 3 + "👍\u200d", [["👍🏽", "🏽", "👍"]]),
         (Tokenizer("messages"), "👍\u200d🇩 👍\u200d🇩🇪", [["👍", "👍\u200d🇩🇪"]]),
-        (Tokenizer("messages"), "🏴\U000e0067\U000e007f 🏴\U000e0067", [["🏴\U000e0067\U000e007f", "🏴"]]),
+        (
+            Tokenizer("messages"),
+            "🏴\U000e0067\U000e007f 🏴\U000e0067",
+            [["🏴\U000e0067\U000e007f", "🏴"]],
+        ),
         (
             Tokenizer("messages"),
             "Ha :-))) :’( :p ;D <333 </3 ok",
             [["ha", ":-)", ":'(", ":P", ";D", "<3", "</3", "ok"]],
         ),
         (Tokenizer("messages"), ":| :\\ :/ :-|| :s", [[":|", ":\\", ":/", ":-|", ":S"]]),
-        (Tokenizer("messages"), "^^ ^_^ -__- >.< >:( =] xD", [["^^", "^_^", "-_-", ">.<", ">:(", "=]", "xd"]]),
+        (
+            Tokenizer("messages"),
+            "^^ ^_^ -__- >.< >:( =] xD",
+            [["^^", "^_^", "-_-", ">.<", ">:(", "=]", "xd"]],
+        ),
         (
             Tokenizer("messages"),
             "see http://a.b at 10:30, 3.14 f:(x) 1:3",
             [["see", "http"], ["a"], ["b", "at", "10", "30", "3", "14", "f"], ["x", "1", "3"]],
         ),
         (Tokenizer("messages"), "hello:) C:D :D:D", [["hello", ":)", "c"], ["d", ":D", ":D"]]),
-        (Tokenizer("messages"), "don’t don`t don´t donʼt ‘so’", [["don't", "don't", "don't", "don't", "so"]]),
+        (
+            Tokenizer("messages"),
+            "don’t don`t don´t donʼt ‘so’",
+            [["don't", "don't", "don't", "don't", "so"]],
+        ),
         (Tokenizer("messages", False), "Don’t :d XD", [["Don't", ":D", "XD"]]),
-        (Tokenizer("whitespace"), "A’c e\u0301\u3000\u212a.x!\ty\u200bz", [["A’c", "e\u0301", "\u212a.x!", "y", "z"]]),
+        (
+            Tokenizer("whitespace"),
+            "A’c e\u0301\u3000\u212a.x!\ty\u200bz",
+            [["A’c", "e\u0301", "\u212a.x!", "y", "z"]],
+        ),
         (
             Tokenizer("whitespace"),
             "\ufeffA\u00ad \u200d\r\n\r\n\x0bB\0\x1cC",
             [["\ufeffA\u00ad", "\u200d"], ["B\0\x1cC"]],
         ),
-        (Tokenizer("whitespace", True), "A’C e\u0301 İ\u212a Ⱥ 日Ａ", [["a'c", "e\u0301", "ik", "ⱥ", "日ａ"]]),
+        (
+            Tokenizer("whitespace", True),
+            "A’C e\u0301 İ\u212a Ⱥ 日Ａ",
+            [["a'c", "e\u0301", "ik", "ⱥ", "日ａ"]],
+        ),
         (Tokenizer("characters"), "Hi,  you", [["h", "i", ",", "▁", "y", "o", "u"]]),
         (Tokenizer("characters"), " a. b!? \n c ", [["a", "."], ["b", "!"], ["?"], ["c"]]),
         (Tokenizer("characters"), "a \u00ad b\ufeff\u200b\u20ddc", [["a", "▁", "b", "▁", "c"]]),
-        (Tokenizer("characters"), "e\u0301x\u0301’\u200d日", [["é", "x", "\u0301", "'", "\u200d", "日"]]),
+        (
+            Tokenizer("characters"),
+            "e\u0301x\u0301’\u200d日",
+            [["é", "x", "\u0301", "'", "\u200d", "日"]],
+        ),
         (Tokenizer("characters", False), "Ab▁İ", [["A", "b", "▁", "İ"]]),
         (Tokenizer("characters"), "a \nb", [["a"], ["b"]]),
         (Tokenizer("characters"), "a .b", [["a", "▁", "."], ["b"]]),
@@ -125,8 +162,12 @@ def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lower
     characters = ALPHABETS[alphabet]
     rng = np.random.default_rng(7)
     pairs = [(a, b) for a in characters[:: len(characters) // 15 + 1] for b in characters]
-    text = [f"x{a}{b}y" for a, b in pairs] + ["".join(rng.permutation(list(characters))) for _ in range(3)]
-    assert cut(Tokenizer(kind, lowercase), as_rows(text)) == [sentences(row, kind, lowercase) for row in text]
+    text = [f"x{a}{b}y" for a, b in pairs] + [
+        "".join(rng.permutation(list(characters))) for _ in range(3)
+    ]
+    assert cut(Tokenizer(kind, lowercase), as_rows(text)) == [
+        sentences(row, kind, lowercase) for row in text
+    ]
 
 
 @examples(150)
@@ -182,11 +223,14 @@ def cut(tokenizer, rows):
 
 @pytest.mark.parametrize("limit", [1, 7, 64])
 @examples(60)
-@given(texts=st.lists(st.one_of(st.just(""), st.just("a"), hostile_text), max_size=12), case=st.sampled_from(CASES))
+@given(
+    texts=st.lists(st.one_of(st.just(""), st.just("a"), hostile_text), max_size=12),
+    case=st.sampled_from(CASES),
+)
 def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     tokenizer = Tokenizer(*case)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
+        patch.setattr(tokenizer_module, "CHUNK_BYTES", limit)
         chunks = list(tokenizer.scan(as_rows(texts)))
         found = cut(tokenizer, as_rows(texts))
     assert found == [tokenizer.sentences(text) for text in texts]
@@ -198,8 +242,8 @@ def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
 def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
     rows = pa.array([b"y" * size for size in [start, *sizes]], pa.large_binary())[1:]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tokenizer, "CHUNK_BYTES", limit)
-        chunks = [chunk.to_pylist() for chunk in tokenizer.chunks(rows)]
+        patch.setattr(tokenizer_module, "CHUNK_BYTES", limit)
+        chunks = [chunk.to_pylist() for chunk in tokenizer_module.chunks(rows)]
     assert [row for chunk in chunks for row in chunk] == rows.to_pylist()
     bytes_in = [sum(map(len, chunk)) for chunk in chunks]
     for chunk, size, following in zip(chunks, bytes_in, [*chunks[1:], None], strict=False):
@@ -228,7 +272,9 @@ def test_rows_without_a_byte(kind):
     assert cut(Tokenizer(kind), as_rows(["", "", ""])) == [[], [], []]
     assert cut(Tokenizer(kind), as_rows(["a", "", "b"])[1:2]) == [[]]
     offsets = pa.py_buffer(np.zeros(3, np.int64))
-    no_data = pa.LargeBinaryArray.from_buffers(pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"")])
+    no_data = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"")]
+    )
     assert cut(Tokenizer(kind), no_data) == [[], []]
 
 
@@ -237,12 +283,14 @@ def test_rows_without_a_byte(kind):
 def test_the_output_has_room_for_rows_that_grow(row, kind, lowercase):
     """Lower case, ▁ and sentence ends make the output longer than the text."""
     for texts in ([row] * 200, [row * 200]):
-        assert cut(Tokenizer(kind, lowercase), as_rows(texts)) == [sentences(text, kind, lowercase) for text in texts]
+        assert cut(Tokenizer(kind, lowercase), as_rows(texts)) == [
+            sentences(text, kind, lowercase) for text in texts
+        ]
 
 
 def test_a_row_longer_than_token_ends_can_say_is_refused(monkeypatch):
-    monkeypatch.setattr(tokenizer, "MAX_ROW_BYTES", 10)
-    monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 4)
+    monkeypatch.setattr(tokenizer_module, "MAX_ROW_BYTES", 10)
+    monkeypatch.setattr(tokenizer_module, "CHUNK_BYTES", 4)
     assert cut(WORDS, as_rows(["a b c d ef", "gh"])) == [[["a", "b", "c", "d", "ef"]], [["gh"]]]
     with pytest.raises(BayesgramError, match="a single text of more than") as caught:
         cut(WORDS, as_rows(["a", "secret text"]))
@@ -258,7 +306,11 @@ def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
 
 
 def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_their_kind():
-    assert len({Tokenizer(*case).name for case in CASES}) == len({Tokenizer(*case) for case in CASES}) == 8
+    assert (
+        len({Tokenizer(*case).name for case in CASES})
+        == len({Tokenizer(*case) for case in CASES})
+        == 8
+    )
     assert [Tokenizer(kind).name for kind in KINDS] == list(KINDS)
     assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, True, False, True]
     assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)

@@ -10,10 +10,15 @@ import uvicorn
 
 from bayesgram.web.api import build
 from bayesgram.web.guard import AccessPolicy
-from catalogues import catalogue, many_releases, releases_of_sources, weak_releases
+from helpers.web_catalogue import catalogue, many_releases, releases_of_sources, weak_releases
 
 CHROMIUM = Path("/usr/bin/chromium")
-QUIET = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+QUIET = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 PATIENCE = 60_000  # milliseconds: nothing here is about how fast a busy machine is
 LOST = "Failed to load resource: net::ERR_FAILED"  # what a browser says of a server that is gone
 
@@ -22,7 +27,11 @@ def serve(shown):
     """The page of a catalogue, at an address of its own."""
     listening = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
-        build(shown, AccessPolicy()), log_config=None, log_level="critical", lifespan="off", ws="none"
+        build(shown, AccessPolicy()),
+        log_config=None,
+        log_level="critical",
+        lifespan="off",
+        ws="none",
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
@@ -60,7 +69,9 @@ def browser():
         pytest.skip(f"there is no {CHROMIUM}")
     playwright.expect.set_options(timeout=PATIENCE)
     with playwright.sync_playwright() as started:
-        running = started.chromium.launch(executable_path=CHROMIUM, args=[*QUIET, "--disable-sync", "--no-first-run"])
+        running = started.chromium.launch(
+            executable_path=CHROMIUM, args=[*QUIET, "--disable-sync", "--no-first-run"]
+        )
         yield running
         running.close()
 

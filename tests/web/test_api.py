@@ -17,7 +17,8 @@ from bayesgram.planning import simulation
 from bayesgram.private.clipping import UNITS
 from bayesgram.web.api import SCRIPTS
 from bayesgram.web.guard import HEADERS, AccessPolicy, RateLimiter
-from catalogues import (
+from helpers.hypothesis_profiles import examples
+from helpers.web_catalogue import (
     IMAGE,
     SCRIPT,
     asker,
@@ -27,10 +28,17 @@ from catalogues import (
     releases_of_sources,
     weak_releases,
 )
-from exploring import examples
 
 FREE = RateLimiter(rate=1e9, burst=1e9)
-PLAN = {"users": 1e5, "ngrams_a_user": 5, "unevenness": 1, "difference": 1.5, "epsilon": 1, "delta": 1e-7, "size": 60}
+PLAN = {
+    "users": 1e5,
+    "ngrams_a_user": 5,
+    "unevenness": 1,
+    "difference": 1.5,
+    "epsilon": 1,
+    "delta": 1e-7,
+    "size": 60,
+}
 
 
 cached_catalogue = cache(catalogue)
@@ -70,7 +78,12 @@ def test_promises_that_protect_little_say_so():
 
 def test_predictions_side_by_side_with_intervals(ask):
     told = ask("/api/predict", {"text": "Thank you ", "k": 5}).json()
-    assert [column["name"] for column in told["columns"]] == ["public text", "eps-0.1", "eps-1", f"k {SCRIPT}"]
+    assert [column["name"] for column in told["columns"]] == [
+        "public text",
+        "eps-0.1",
+        "eps-1",
+        f"k {SCRIPT}",
+    ]
     public, strong, weak, unsure = (column["words"] for column in told["columns"])
     assert len(public) == len(strong) == 5
     assert all(word["low"] is None for word in public + unsure)
@@ -82,7 +95,9 @@ def test_predictions_side_by_side_with_intervals(ask):
 
 def test_the_words_of_the_text_count_if_that_is_wished(ask):
     text = "zanzibar zanzibar zanzibar. Thank you "
-    without, after, again = (ask("/api/predict", {"text": text, "cache": wish}).json() for wish in (False, True, False))
+    without, after, again = (
+        ask("/api/predict", {"text": text, "cache": wish}).json() for wish in (False, True, False)
+    )
     assert without == again  # nothing is kept
     for column, before in zip(after["columns"], without["columns"], strict=True):
         assert "zanzibar" in [word["word"] for word in column["words"]]
@@ -102,7 +117,9 @@ def test_the_word_being_typed_narrows_the_words(ask):
 def test_words_have_the_capitals_of_their_place(ask):
     def found(text):
         words = [
-            word for column in ask("/api/predict", {"text": text}).json()["columns"][:2] for word in column["words"]
+            word
+            for column in ask("/api/predict", {"text": text}).json()["columns"][:2]
+            for word in column["words"]
         ]
         return {word["word"]: word["low"] for word in words}
 
@@ -118,7 +135,9 @@ def test_two_releases_are_compared(ask):
     told = ask("/api/changes?first=0&second=1").json()
     assert "false discovery rate" in told["told"].lower()
     assert set(told["tables"]) == {"Rose", "Fell"}
-    assert any("posteriors are compared" in note for note in told["notes"])  # these releases keep no measurements
+    assert any(
+        "posteriors are compared" in note for note in told["notes"]
+    )  # these releases keep no measurements
     rows = [row for table in told["tables"].values() for row in table]
     assert all(set(row) == {"ngram", "before", "after", "change", "fdr"} for row in rows)
     for wrong in ("first=0&second=0", "first=0&second=99", "first=-1&second=0", "first=a&second=1"):
@@ -127,7 +146,10 @@ def test_two_releases_are_compared(ask):
 
 def test_browsing_pages_through_all_ngrams_once(ask):
     seen, page = [], 1
-    while len(seen) < (told := ask(f"/api/ngrams?order=2&sort=alphabet&size=20&page={page}").json())["total"]:
+    while (
+        len(seen)
+        < (told := ask(f"/api/ngrams?order=2&sort=alphabet&size=20&page={page}").json())["total"]
+    ):
         seen += [row["ngram"] for row in told["rows"]]
         page += 1
     assert len(seen) == len(set(seen)) == told["total"] == 66
@@ -201,11 +223,20 @@ def test_card_and_trade_in_plain_words(ask):
 def test_the_weights_of_sources_in_words_and_numbers():
     ask = asker(rates=FREE, made=releases_of_sources)
     known, hidden, one = (ask(f"/api/card?release={at}").json() for at in range(3))
-    assert known["sources"] == "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+    assert (
+        known["sources"]
+        == "Your people write like reviews (60% ± 1) and talk (34% ± 1), hardly like wiki (6%)."
+    )
     assert [found["order"] for found in known["source_weights"]] == [3, 1]
     (longest, _) = known["source_weights"]
     assert [source["name"] for source in longest["weights"]] == ["reviews", "talk", "wiki"]
-    wiki = {"name": "wiki", "weight": 0.06, "ends": [0.052, 0.068], "shown": "6% ± 1", "clear": True}
+    wiki = {
+        "name": "wiki",
+        "weight": 0.06,
+        "ends": [0.052, 0.068],
+        "shown": "6% ± 1",
+        "clear": True,
+    }
     assert longest["weights"][2] == wiki
     assert [source["clear"] for source in hidden["source_weights"][0]["weights"]] == [False, False]
     assert hidden["sources"] == "Too noisy to say which public text your people write like."
@@ -264,7 +295,8 @@ def test_out_of_range_is_one_short_sentence(ask, path):
 
 
 @pytest.mark.parametrize(
-    "body", [{"text": "a" * 1001}, {"text": "a", "k": 11}, {"text": "a", "k": 0}, {"text": 3}, [], "x"]
+    "body",
+    [{"text": "a" * 1001}, {"text": "a", "k": 11}, {"text": "a", "k": 0}, {"text": 3}, [], "x"],
 )
 def test_predictions_have_limits(ask, body):
     answer = ask("/api/predict", body)
@@ -273,7 +305,16 @@ def test_predictions_have_limits(ask, body):
 
 
 @pytest.mark.parametrize(
-    "path", ["/docs", "/redoc", "/openapi.json", "/..%2f..%2fetc/passwd", "/api", "/static/page.js", "/page.py"]
+    "path",
+    [
+        "/docs",
+        "/redoc",
+        "/openapi.json",
+        "/..%2f..%2fetc/passwd",
+        "/api",
+        "/static/page.js",
+        "/page.py",
+    ],
 )
 def test_there_is_nothing_else(ask, path):
     answer = ask(path)
@@ -282,8 +323,17 @@ def test_there_is_nothing_else(ask, path):
 
 def test_wrong_methods_and_bodies(ask):
     assert ask("/api/about", method="DELETE").status_code == 405
-    assert ask("/api/predict", content=b"{not json", headers={"content-type": "application/json"}).status_code == 422
-    lone = ask("/api/predict", content=b'{"text": "thank \\ud800"}', headers={"content-type": "application/json"})
+    assert (
+        ask(
+            "/api/predict", content=b"{not json", headers={"content-type": "application/json"}
+        ).status_code
+        == 422
+    )
+    lone = ask(
+        "/api/predict",
+        content=b'{"text": "thank \\ud800"}',
+        headers={"content-type": "application/json"},
+    )
     assert lone.status_code in {200, 422}
 
 
@@ -291,7 +341,9 @@ def test_wrong_methods_and_bodies(ask):
 @examples(60)
 def test_any_text_is_answered(text, k):
     answer = cached_asker()(
-        "/api/predict", content=json.dumps({"text": text, "k": k}), headers={"content-type": "application/json"}
+        "/api/predict",
+        content=json.dumps({"text": text, "k": k}),
+        headers={"content-type": "application/json"},
     )
     assert answer.status_code in {200, 422}
     if answer.status_code == 200:
@@ -308,7 +360,9 @@ def test_any_search_is_answered(text, sort):
     assert all(not text or text in row.ngram or not text.isprintable() for row in told.rows)
 
 
-@pytest.mark.parametrize("path", ["/", "/page.css", "/page.js", "/dom.js", "/icon.svg", "/api/about", "/nothing"])
+@pytest.mark.parametrize(
+    "path", ["/", "/page.css", "/page.js", "/dom.js", "/icon.svg", "/api/about", "/nothing"]
+)
 def test_every_answer_has_the_security_headers(ask, path):
     answer = ask(path)
     assert {name: answer.headers[name] for name in HEADERS} == HEADERS
@@ -331,7 +385,10 @@ def test_a_failure_inside_is_one_sentence(monkeypatch):
     ask = asker(entry=AccessPolicy())
     monkeypatch.setattr("bayesgram.web.panels.brief", lambda _: 1 / 0)
     answer = ask("/api/about")
-    assert (answer.status_code, answer.json()) == (500, {"error": "something went wrong inside bayesgram."})
+    assert (answer.status_code, answer.json()) == (
+        500,
+        {"error": "something went wrong inside bayesgram."},
+    )
 
 
 def test_the_best_is_proved_protects_and_tells_most(ask):
@@ -351,7 +408,10 @@ def test_only_the_releases_asked_for_suggest(ask):
 
 @pytest.mark.parametrize("sort", ["moved", "probability", "public", "sure", "alphabet"])
 def test_every_order_goes_the_other_way_too(ask, sort):
-    there, back = (ask(f"/api/ngrams?sort={sort}&size=100&reverse={way}").json()["rows"] for way in ("false", "true"))
+    there, back = (
+        ask(f"/api/ngrams?sort={sort}&size=100&reverse={way}").json()["rows"]
+        for way in ("false", "true")
+    )
     assert there == back[::-1]
 
 
@@ -359,7 +419,9 @@ def test_sorted_by_how_sure_it_is_and_by_public_text(ask):
     rows = ask("/api/ngrams?release=1&sort=sure&size=100").json()["rows"]
     doubt = [(row["interval"][1] - row["interval"][0]) / row["after"] for row in rows]
     assert all(first <= second + 1e-12 for first, second in pairwise(doubt))
-    before = [row["before"] for row in ask("/api/ngrams?release=1&sort=public&size=100").json()["rows"]]
+    before = [
+        row["before"] for row in ask("/api/ngrams?release=1&sort=public&size=100").json()["rows"]
+    ]
     assert before == sorted(before, reverse=True)
     told = ask("/api/ngrams?release=2&sort=sure").json()["error"]
     assert told == "sort=sure: this release doesn't say how sure it is."
@@ -369,7 +431,9 @@ def test_sorted_by_how_sure_it_is_and_by_public_text(ask):
 def test_downloads_are_what_is_shown_all_of_it(ask, text):
     wanted = f"release=1&sort=lifted&reverse=true&order=2&text={text}"
     rows = ask(f"/api/ngrams?{wanted}&size=100").json()["rows"]
-    csv, parquet, plain = (ask(f"/api/download?{wanted}&kind={kind}") for kind in ("csv", "parquet", "json"))
+    csv, parquet, plain = (
+        ask(f"/api/download?{wanted}&kind={kind}") for kind in ("csv", "parquet", "json")
+    )
     assert csv.headers["content-disposition"] == 'attachment; filename="eps-1.csv"'
     found = plain.json()
     assert pq.read_table(io.BytesIO(parquet.content)).to_pylist() == found
@@ -377,15 +441,26 @@ def test_downloads_are_what_is_shown_all_of_it(ask, text):
     for row, own in zip(rows, found, strict=True):
         assert (own["public"], own["probability"]) == (row["before"], row["after"])
         assert [own["low"], own["high"]] == row["interval"]
-    assert pq.read_schema(io.BytesIO(parquet.content)).metadata[b"bayesgram.claim"].decode().endswith("(PROVED)")
+    assert (
+        pq.read_schema(io.BytesIO(parquet.content))
+        .metadata[b"bayesgram.claim"]
+        .decode()
+        .endswith("(PROVED)")
+    )
 
 
 def test_downloads_have_what_a_release_knows(ask):
-    assert list(ask("/api/download?release=2&kind=json").json()[0]) == ["ngram", "public", "probability"]
+    assert list(ask("/api/download?release=2&kind=json").json()[0]) == [
+        "ngram",
+        "public",
+        "probability",
+    ]
     grown = asker(rates=FREE, made=grown_releases, public=False)(
         "/api/download?kind=json&sort=discovered&order=1"
     ).json()
     assert [(row["ngram"], row["origin"]) for row in grown] == [("so", "discovered")]
     name = ask("/api/download?release=2&kind=csv").headers["content-disposition"]
     assert name == 'attachment; filename="k-script-alert-1-script.csv"'
-    assert ask("/api/download?kind=exe").json()["error"] == "out of range or of the wrong kind: kind."
+    assert (
+        ask("/api/download?kind=exe").json()["error"] == "out of range or of the wrong kind: kind."
+    )

@@ -75,7 +75,9 @@ def test_browsing_sorts_and_turns_pages(opened):
     page.get_by_label("Sorted by").select_option("alphabet")
     playwright.expect(rows.first).to_contain_text("'quoted'")
     page.get_by_label("Contains").fill("nothing like it")
-    playwright.expect(caption).to_have_text("No n-gram of 1 word in eps-1 contains “nothing like it”.")
+    playwright.expect(caption).to_have_text(
+        "No n-gram of 1 word in eps-1 contains “nothing like it”."
+    )
 
 
 def test_two_releases_are_compared(opened):
@@ -83,11 +85,15 @@ def test_two_releases_are_compared(opened):
     playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")
     playwright.expect(page.locator("#changes-notes")).to_contain_text("posteriors are compared")
     page.locator("#changes-first").select_option(index=2)
-    playwright.expect(page.locator("#changes-told")).to_have_text("Choose two releases that differ.")
+    playwright.expect(page.locator("#changes-told")).to_have_text(
+        "Choose two releases that differ."
+    )
     page.locator("#changes-first").select_option(index=1)
     playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")
     page.locator("#changes-second").select_option(index=0)
-    playwright.expect(page.locator("#changes-told")).to_contain_text("n-grams were tested")  # one at a time is compared
+    playwright.expect(page.locator("#changes-told")).to_contain_text(
+        "n-grams were tested"
+    )  # one at a time is compared
     page.reload()
     playwright.expect(page.locator("#changes-first")).to_have_value("1")
     playwright.expect(page.locator("#changes-second")).to_have_value("0")
@@ -100,7 +106,9 @@ def test_the_trade_off_is_read_by_keyboard(opened):
     dots = page.locator("#trade-figure svg [tabindex]")
     playwright.expect(dots).to_have_count(2)
     dots.first.focus()
-    playwright.expect(page.locator("#trade-readout")).to_contain_text("eps-0.1, ε = 0.1, δ = 1e-07 (PROVED)")
+    playwright.expect(page.locator("#trade-readout")).to_contain_text(
+        "eps-0.1, ε = 0.1, δ = 1e-07 (PROVED)"
+    )
     playwright.expect(page.locator("#card")).to_contain_text("Who is protected")
     page.locator("#card figure svg [tabindex]").last.focus()
     playwright.expect(page.locator("#card .readout")).to_contain_text("scaled down")
@@ -111,8 +119,12 @@ def test_a_plan_is_made(opened):
     playwright.expect(page.get_by_label("N-grams in the vocabulary")).to_have_value("69")
     page.get_by_label("Users", exact=True).fill("many")
     page.get_by_role("button", name="Simulate").click()
-    playwright.expect(page.get_by_role("alert")).to_have_text("Users: give a whole number, such as 10000 (not “many”).")
-    playwright.expect(page.get_by_label("Users", exact=True)).to_have_attribute("aria-invalid", "true")
+    playwright.expect(page.get_by_role("alert")).to_have_text(
+        "Users: give a whole number, such as 10000 (not “many”)."
+    )
+    playwright.expect(page.get_by_label("Users", exact=True)).to_have_attribute(
+        "aria-invalid", "true"
+    )
     page.get_by_label("Users", exact=True).fill("100.000")  # a hundred thousand, and not a hundred
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.locator("[aria-invalid]")).to_have_count(0)
@@ -120,19 +132,26 @@ def test_a_plan_is_made(opened):
     needed, there = page.evaluate(WIDTHS)  # with the button that stops it
     assert needed <= there
     playwright.expect(page.locator("#plan-sentence")).to_contain_text("in 3 simulated releases")
-    playwright.expect(page.locator("#plan-sentence")).to_contain_text("For 100,000 users who write 8 n-grams")
+    playwright.expect(page.locator("#plan-sentence")).to_contain_text(
+        "For 100,000 users who write 8 n-grams"
+    )
     playwright.expect(page.locator("#plan-stop")).to_be_hidden()
     playwright.expect(page.get_by_role("alert")).to_be_hidden()
     page.get_by_label("ε", exact=True).fill("1,500")
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.get_by_role("alert")).to_contain_text("1,500 may be 1.5 or 1500")
-    playwright.expect(page.locator("#plan-figure svg")).to_have_count(0)  # it answered another question
+    playwright.expect(page.locator("#plan-figure svg")).to_have_count(
+        0
+    )  # it answered another question
 
 
 def test_a_plan_asked_for_at_once_waits_until_the_size_of_the_vocabulary_is_known(opened):
     page, held = opened("keyboard"), []
     playwright.expect(page.locator(".column")).to_have_count(4)
-    page.route("**/api/plan", lambda asked: held.append(asked) if asked.request.method == "GET" else asked.continue_())
+    page.route(
+        "**/api/plan",
+        lambda asked: held.append(asked) if asked.request.method == "GET" else asked.continue_(),
+    )
     page.get_by_role("link", name="Plan").click()
     page.get_by_role("button", name="Simulate").click()
     playwright.expect(page.locator("#plan-stop")).to_be_visible()
@@ -181,7 +200,10 @@ def test_numbers_are_read_as_people_type_them(opened):
     )
     assert doubtful == "ε: 1,500 may be 1.5 or 1500; write it without the comma."
     assert all(told.startswith("ε: give a number, such as 0.5 or 1e-7") for told in wrong)
-    assert all(isinstance(told, str) for told in page.evaluate(read, [[text, True] for text in WRONG_WHOLE]))
+    assert all(
+        isinstance(told, str)
+        for told in page.evaluate(read, [[text, True] for text in WRONG_WHOLE])
+    )
 
 
 def test_a_reload_keeps_what_is_shown(opened):
@@ -190,7 +212,9 @@ def test_a_reload_keeps_what_is_shown(opened):
     page.locator("#browse-release").select_option(label="eps-0.1 · ε = 0.1 (PROVED)")
     playwright.expect(caption).to_contain_text("of 69")
     page.get_by_label("Contains").fill("all")
-    fewer = re.compile(r"^1–25 of (?!69 )\d+ n-grams$")  # what is typed is asked for a little later, from page 1 on
+    fewer = re.compile(
+        r"^1–25 of (?!69 )\d+ n-grams$"
+    )  # what is typed is asked for a little later, from page 1 on
     playwright.expect(caption).to_have_text(fewer)
     page.get_by_role("button", name="released").click()
     playwright.expect(page.locator("#ngrams th[aria-sort]")).to_contain_text("released")
@@ -238,10 +262,14 @@ def test_headings_sort_either_way(opened):
 
 def test_rows_are_copied_and_downloaded(opened, address):
     page = opened("browse")
-    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address.rstrip("/"))
+    page.context.grant_permissions(
+        ["clipboard-read", "clipboard-write"], origin=address.rstrip("/")
+    )
     playwright.expect(page.locator("#browse-caption")).to_have_text("1–25 of 69 n-grams")
     page.get_by_role("button", name="Copy these 25 rows").click()
-    playwright.expect(page.locator("#taken")).to_have_text("Copied 25 rows, to be pasted as a table.")
+    playwright.expect(page.locator("#taken")).to_have_text(
+        "Copied 25 rows, to be pasted as a table."
+    )
     head, *rows = page.evaluate("navigator.clipboard.readText()").split("\n")
     assert (head, len(rows)) == ("ngram\tpublic\tprobability\tlow\thigh", 25)
     with page.expect_download() as download:
@@ -271,9 +299,13 @@ def test_a_lost_server_is_said_below_the_text_and_suggests_nothing(opened):
     page.route("**/api/predict", lambda handed: handed.abort())
     page.get_by_label("Your text").fill("thank ")
     alert = page.get_by_role("alert")
-    playwright.expect(alert).to_have_text("The server doesn't answer. Is `bayesgram serve` still running?")
+    playwright.expect(alert).to_have_text(
+        "The server doesn't answer. Is `bayesgram serve` still running?"
+    )
     playwright.expect(words).to_have_count(0)
-    below, above = (page.locator(place).bounding_box()["y"] for place in ("#keyboard-trouble", "#text"))
+    below, above = (
+        page.locator(place).bounding_box()["y"] for place in ("#keyboard-trouble", "#text")
+    )
     assert 0 < below - above < 150
     page.unroute("**/api/predict")
     playwright.expect(words.first).to_be_visible()  # it asks again by itself
@@ -293,7 +325,9 @@ def test_every_part_says_that_the_server_is_lost_and_recovers(opened):
         playwright.expect(page.get_by_role("alert")).to_have_text([LOST_WORDS] * len(places))
         for place in places:
             playwright.expect(page.locator(f"#{place}-trouble")).to_be_visible()
-    card, alert = (page.locator(place).bounding_box()["y"] for place in ("#card-release", "#card-trouble"))
+    card, alert = (
+        page.locator(place).bounding_box()["y"] for place in ("#card-release", "#card-trouble")
+    )
     assert 0 < alert - card < 100
     page.unroute("**/api/**")
     playwright.expect(page.locator("#card")).to_contain_text("Who is protected")

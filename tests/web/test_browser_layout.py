@@ -2,7 +2,7 @@
 
 import pytest
 
-from catalogues import IMAGE, SCRIPT
+from helpers.web_catalogue import IMAGE, SCRIPT
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 WIDTHS = "[document.documentElement.scrollWidth, window.innerWidth]"
@@ -26,7 +26,9 @@ def test_markup_in_ngrams_and_names_is_text(opened):
 def test_the_card_says_which_public_text_people_write_like(opened, sources_address, width):
     page = opened("privacy", at=sources_address, width=width)
     card = page.locator("#card")
-    playwright.expect(card).to_contain_text("Your people write like reviews (60% ± 1) and talk (34% ± 1)")
+    playwright.expect(card).to_contain_text(
+        "Your people write like reviews (60% ± 1) and talk (34% ± 1)"
+    )
     marks = card.get_by_role("group", name="Weights of the public sources").get_by_role("img")
     playwright.expect(marks).to_have_count(6)
     assert [mark.get_attribute("aria-label") for mark in marks.all()][::3] == [
@@ -37,7 +39,9 @@ def test_the_card_says_which_public_text_people_write_like(opened, sources_addre
     seen, room = page.evaluate(WIDTHS)
     assert seen <= room
     page.locator("#card-release").select_option("1")
-    playwright.expect(card).to_contain_text("Too noisy to say which public text your people write like.")
+    playwright.expect(card).to_contain_text(
+        "Too noisy to say which public text your people write like."
+    )
     page.locator("#card-release").select_option("2")
     playwright.expect(card).to_contain_text("How many users were clipped")
     playwright.expect(card).not_to_contain_text("write like")
@@ -56,12 +60,16 @@ def test_a_phone_shows_everything_without_scrolling_sideways(opened, part):
 def test_what_is_proved_and_protects_little_says_so(opened, weak_address, width):
     page = opened("keyboard", at=weak_address, width=width)
     playwright.expect(page.locator(".column .grade")).to_have_text(["weak", "worthless"])
-    playwright.expect(page.locator(".column .claim").nth(2)).to_have_text("posterior · ε = 100, δ = 1e-07")
+    playwright.expect(page.locator(".column .claim").nth(2)).to_have_text(
+        "posterior · ε = 100, δ = 1e-07"
+    )
     page.get_by_role("link", name="Privacy").click()
     playwright.expect(page.locator("#trade-table .grade")).to_have_text(["weak", "worthless"])
     page.locator("#card-release").select_option("1")
     playwright.expect(page.locator("#card .warning")).to_have_text(
-        ["Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."]
+        [
+            "Worthless: ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."
+        ]
     )
     needed, there = page.evaluate(WIDTHS)
     assert needed <= there
@@ -90,7 +98,9 @@ def test_landmarks_and_names(opened):
     page = opened("")
     for role in ("banner", "navigation", "main", "contentinfo"):
         assert page.get_by_role(role).count() == 1
-    playwright.expect(page.get_by_role("link", name="Keyboard")).to_have_attribute("aria-current", "page")
+    playwright.expect(page.get_by_role("link", name="Keyboard")).to_have_attribute(
+        "aria-current", "page"
+    )
     unnamed = "[...document.querySelectorAll('input, select, textarea')].filter(e => !e.labels.length).map(e => e.id)"
     assert page.evaluate(unnamed) == []
     page.keyboard.press("Tab")
@@ -139,13 +149,17 @@ def test_many_releases_have_room(opened, many_address, width):
     )
     assert len({tuple(map(tuple, parts)) for parts in tops}) == len({parts[0][0] for parts in tops})
     page.goto(f"{many_address}#privacy?measure=learnt")
-    playwright.expect(page.locator("#card")).to_contain_text("Who is protected")  # the page has its height, and width
+    playwright.expect(page.locator("#card")).to_contain_text(
+        "Who is protected"
+    )  # the page has its height, and width
     playwright.expect(page.locator("#trade-figure svg .name")).to_have_count(14)
     boxes = [name.bounding_box() for name in page.locator("#trade-figure svg .name").all()]
     assert not [(a, b) for at, a in enumerate(boxes) for b in boxes[:at] if overlap(a, b)]
     needed, there = page.evaluate(WIDTHS)
     assert needed <= there
-    figure, section = (page.locator(place).bounding_box()["width"] for place in ("#trade-figure svg", "#privacy"))
+    figure, section = (
+        page.locator(place).bounding_box()["width"] for place in ("#trade-figure svg", "#privacy")
+    )
     assert figure == section
 
 
@@ -161,7 +175,9 @@ def overlap(one, other):
 def test_intervals_that_leave_the_track_show_it(opened):
     page = opened("keyboard")
     page.get_by_label("Your text").fill("thank you ")
-    playwright.expect(page.locator(".column").nth(1).locator(".word .beyond").first).to_be_attached()
+    playwright.expect(
+        page.locator(".column").nth(1).locator(".word .beyond").first
+    ).to_be_attached()
     assert page.locator(".column.public .beyond").count() == 0
 
 
@@ -189,7 +205,12 @@ CHANGE = {
 
 def test_a_phone_shows_what_changed_without_scrolling(opened):
     page = opened("keyboard", width=390)
-    answer = {"told": "1 changed.", "read": "How to read it.", "notes": [], "tables": {"Rose": [], "Fell": [CHANGE]}}
+    answer = {
+        "told": "1 changed.",
+        "read": "How to read it.",
+        "notes": [],
+        "tables": {"Rose": [], "Fell": [CHANGE]},
+    }
     page.route("**/api/changes*", lambda handed: handed.fulfill(json=answer))
     page.get_by_role("link", name="Changes").click()
     cells = page.locator("#changes-tables tbody td")
@@ -216,9 +237,17 @@ def test_a_long_name_leaves_room_for_the_numbers(opened, address, width):
     page.reload()
     playwright.expect(page.locator("#marked")).to_have_value(LONG)
     assert page.locator("#marked").bounding_box()["width"] <= 256
-    assert len({box["x"] for box in map(box_of, page.locator(".column").all())}) == (2 if width == 390 else 4)
+    assert len({box["x"] for box in map(box_of, page.locator(".column").all())}) == (
+        2 if width == 390 else 4
+    )
     page.get_by_role("link", name="Privacy").click()
-    epsilon = page.locator("#trade-table tbody tr").nth(1).locator("td").nth(3 if width == 390 else 6).bounding_box()
+    epsilon = (
+        page.locator("#trade-table tbody tr")
+        .nth(1)
+        .locator("td")
+        .nth(3 if width == 390 else 6)
+        .bounding_box()
+    )
     assert epsilon["x"] + epsilon["width"] <= width
     assert page.locator("#card-release").bounding_box()["width"] <= 26 * 16
     needed, there = page.evaluate(WIDTHS)
@@ -235,7 +264,9 @@ def test_suggested_words_are_not_split(opened, many_address, width):
     playwright.expect(page.locator(".column")).to_have_count(5)
     word = {"word": "understanding", "probability": 0.123, "low": None, "high": None, "adds": None}
     columns = [{"name": "x", "words": [word]}] * 5
-    page.route("**/api/predict", lambda handed: handed.fulfill(json={"typed": "", "columns": columns}))
+    page.route(
+        "**/api/predict", lambda handed: handed.fulfill(json={"typed": "", "columns": columns})
+    )
     page.get_by_label("Your text").fill("some ")
     playwright.expect(page.locator(".word bdi")).to_have_text(["understanding"] * 5)
     assert {box_of(found)["height"] < 30 for found in page.locator(".word bdi").all()} == {True}

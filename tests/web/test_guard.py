@@ -9,7 +9,7 @@ from bayesgram.web import guard as guards
 from bayesgram.web.api import build
 from bayesgram.web.guard import BURST, MOST_BODY, AccessPolicy, Guard, RateLimiter
 from bayesgram.web.server import open_address
-from catalogues import asker, catalogue
+from helpers.web_catalogue import asker, catalogue
 
 TOKEN = "a-token-for-the-tests"
 
@@ -21,16 +21,29 @@ def ask():
 
 @pytest.fixture(scope="module")
 def ask_with_token():
-    return asker(entry=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9))
+    return asker(
+        entry=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9)
+    )
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "localhost:99", "[::1]", "[::1]:8765", "LOCALHOST:1"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "localhost:99", "[::1]", "[::1]:8765", "LOCALHOST:1"]
+)
 def test_this_machine_by_its_names(ask, host):
     assert ask("/api/about", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8765", "127.0.0.1.evil.example", "", "10.0.0.7", "localhost:x", "a:b:c"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8765",
+        "127.0.0.1.evil.example",
+        "",
+        "10.0.0.7",
+        "localhost:x",
+        "a:b:c",
+    ],
 )
 def test_foreign_names_are_refused(ask, host):
     """DNS rebinding: a name of somebody else that leads here."""
@@ -56,14 +69,25 @@ def test_other_sites_are_refused(ask, headers):
 def test_the_page_itself_and_links_to_it_are_fine(ask):
     own = {"origin": "http://127.0.0.1:8765", "sec-fetch-site": "same-origin"}
     assert ask("/api/predict", {"text": "a"}, headers=own).status_code == 200
-    assert ask("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200
+    assert (
+        ask("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code
+        == 200
+    )
 
 
 def test_a_token_opens_by_bearer_or_cookie(ask_with_token):
     assert ask_with_token("/").status_code == 401
-    assert ask_with_token("/api/about").json() == {"error": "a token is needed; open the address that was printed."}
-    assert ask_with_token("/api/about", headers={"authorization": f"Bearer {TOKEN}"}).status_code == 200
-    assert ask_with_token("/api/about", headers={"cookie": f"bayesgram_token={TOKEN}"}).status_code == 200
+    assert ask_with_token("/api/about").json() == {
+        "error": "a token is needed; open the address that was printed."
+    }
+    assert (
+        ask_with_token("/api/about", headers={"authorization": f"Bearer {TOKEN}"}).status_code
+        == 200
+    )
+    assert (
+        ask_with_token("/api/about", headers={"cookie": f"bayesgram_token={TOKEN}"}).status_code
+        == 200
+    )
     for wrong in (
         {"authorization": "Bearer x"},
         {"cookie": "bayesgram_token=é"},
@@ -77,15 +101,28 @@ def test_a_token_opens_by_bearer_or_cookie(ask_with_token):
 def test_the_printed_address_sets_the_cookie_and_forgets_the_token(ask_with_token):
     answer = ask_with_token(f"/?token={TOKEN}")
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    assert answer.headers["set-cookie"] == f"bayesgram_token={TOKEN}; HttpOnly; Path=/; SameSite=Strict"
+    assert (
+        answer.headers["set-cookie"]
+        == f"bayesgram_token={TOKEN}; HttpOnly; Path=/; SameSite=Strict"
+    )
     assert ask_with_token("/?token=wrong-token-altogether").status_code == 401
     assert ask_with_token(f"/api/about?token={TOKEN}").status_code == 401
 
 
 def test_large_requests_are_refused(ask):
     assert ask("/api/predict", content=b"x" * (MOST_BODY + 1)).status_code == 413
-    assert ask("/api/predict", method="POST", headers={"content-length": "9" * 30}, content=b"").status_code == 413
-    assert ask("/api/predict", method="POST", headers={"content-length": "-1"}, content=b"").status_code == 413
+    assert (
+        ask(
+            "/api/predict", method="POST", headers={"content-length": "9" * 30}, content=b""
+        ).status_code
+        == 413
+    )
+    assert (
+        ask(
+            "/api/predict", method="POST", headers={"content-length": "-1"}, content=b""
+        ).status_code
+        == 413
+    )
     assert ask(f"/api/ngrams?text={'a' * 2100}").status_code == 414
 
 
@@ -176,7 +213,10 @@ def test_beyond_this_machine_a_token_is_made():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("127.0.0.1", 70000, None), "port=70000: give a number from 1 to 65535, or 0 for any free one."),
+        (
+            ("127.0.0.1", 70000, None),
+            "port=70000: give a number from 1 to 65535, or 0 for any free one.",
+        ),
         (
             ("no such host", 0, None),
             "host='no such host': no such address; give 127.0.0.1, or an address of this machine.",
@@ -185,7 +225,10 @@ def test_beyond_this_machine_a_token_is_made():
             ("203.0.113.9", 0, None),
             "host='203.0.113.9': not an address of this machine; give 127.0.0.1, or one of its own.",
         ),
-        (("127.0.0.1", 0, "short"), "token: give 16 to 200 letters, digits, - or _; leave it out to have one made."),
+        (
+            ("127.0.0.1", 0, "short"),
+            "token: give 16 to 200 letters, digits, - or _; leave it out to have one made.",
+        ),
         (("127.0.0.1", 0, "with spaces and such"), "token: give 16 to 200 letters"),
     ],
 )
@@ -198,7 +241,9 @@ def test_a_busy_port_is_one_sentence():
     place = open_address("127.0.0.1", 0, None)
     with place.listening:
         port = place.listening.getsockname()[1]
-        with pytest.raises(BayesgramError, match=f"^port={port}: something else uses it; give another `port`, or 0"):
+        with pytest.raises(
+            BayesgramError, match=f"^port={port}: something else uses it; give another `port`, or 0"
+        ):
             open_address("127.0.0.1", port, None)
 
 

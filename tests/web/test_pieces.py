@@ -12,7 +12,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
 from bayesgram.web.panels import suggest
-from catalogues import release
+from helpers.web_catalogue import release
 
 TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish"] * 5
 DECODERS = ("none", "bytes", "metaspace", "pieces")
@@ -24,14 +24,23 @@ def folder(tmp_path_factory):
     library = pytest.importorskip("tokenizers", reason="tokenizers is not installed")
     path = tmp_path_factory.mktemp("pieces")
     split, decoders = library.pre_tokenizers, library.decoders
-    ways = (split.Whitespace(), None), (split.ByteLevel(add_prefix_space=True), decoders.ByteLevel())
-    ways = (*ways, (split.Metaspace(), decoders.Metaspace()), (split.Whitespace(), decoders.WordPiece()))
+    ways = (
+        (split.Whitespace(), None),
+        (split.ByteLevel(add_prefix_space=True), decoders.ByteLevel()),
+    )
+    ways = (
+        *ways,
+        (split.Metaspace(), decoders.Metaspace()),
+        (split.Whitespace(), decoders.WordPiece()),
+    )
     for name, (pre_tokenizer, decoder) in zip(DECODERS, ways, strict=True):
         made = library.Tokenizer(library.models.BPE())
         made.pre_tokenizer = pre_tokenizer
         if decoder is not None:
             made.decoder = decoder
-        made.train_from_iterator(TEXTS, library.trainers.BpeTrainer(vocab_size=200, show_progress=False))
+        made.train_from_iterator(
+            TEXTS, library.trainers.BpeTrainer(vocab_size=200, show_progress=False)
+        )
         made.save(str(path / f"{name}.json"))
     words = vocabulary(path / "bytes.json")
     words.save(path / "vocab.parquet")
@@ -47,7 +56,9 @@ def vocabulary(file):
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
     words = vocabulary(folder / f"{name}.json")
-    catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).catalogue([("out", release(words, 1.0))])
+    catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).catalogue(
+        [("out", release(words, 1.0))]
+    )
     public, released = suggest(catalogue, "the blue", 1).columns
     assert [each.words[0].adds for each in (public, released)] == [" fish", " fish"]
     assert released.words[0].word == words.tokenizer.sentences("the blue fish")[-1][-1]
@@ -58,7 +69,9 @@ def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
 @pytest.mark.parametrize("vocab", [None, [Path("vocab.parquet")]])
 def test_without_its_file_the_page_says_what_it_needs(folder, monkeypatch, given, vocab):
     monkeypatch.chdir(folder)
-    with pytest.raises(UsageError, match=r"^text is cut by a tokenizer\.json here .*: say tokenizer=file:PATH"):
+    with pytest.raises(
+        UsageError, match=r"^text is cut by a tokenizer\.json here .*: say tokenizer=file:PATH"
+    ):
         serve(["out"], vocab=vocab, port=0, **given)
 
 

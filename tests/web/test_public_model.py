@@ -11,10 +11,12 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
 from bayesgram.web.panels import suggest
-from catalogues import release
-from commands import failing
+from helpers.commands import failing
+from helpers.web_catalogue import release
 
-TEXT = pa.table({"text": ["the red fish swims", "the blue fish swims", "red fish", "the sea", "blue sea"] * 3})
+TEXT = pa.table(
+    {"text": ["the red fish swims", "the blue fish swims", "red fish", "the sea", "blue sea"] * 3}
+)
 
 
 @pytest.fixture(scope="module")
@@ -25,13 +27,17 @@ def public():
 
 def test_releases_move_it(public):
     made = release(public.vocabulary, 1.0)
-    catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).catalogue([("out", made)])
+    catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).catalogue(
+        [("out", made)]
+    )
     answer = suggest(catalogue, "the red ", 2)
     expected = [public.mixture, public.moved_by(made)]
     for column, model in zip(answer.columns, expected, strict=True):
         found = model.suggest("the red ", 2, cache=0.0, capitals=False)
         assert [word.word for word in column.words] == [each.word for each in found]
-        assert [word.probability for word in column.words] == pytest.approx([each.probability for each in found])
+        assert [word.probability for word in column.words] == pytest.approx(
+            [each.probability for each in found]
+        )
 
 
 def test_another_public_model_is_refused(public, tmp_path):
@@ -41,7 +47,19 @@ def test_another_public_model_is_refused(public, tmp_path):
     PublicModel.from_public(other, TEXT).save(tmp_path / "other.model")
     with pytest.raises(UsageError, match="another vocabulary"):
         PublicModel.load(tmp_path / "other.model").moved_by(release(public.vocabulary, 1.0))
-    said = failing("serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0")
+    said = failing(
+        "serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0"
+    )
     assert "was made with another vocabulary" in said
-    said = failing("serve", "out", "--public", "public.model", "--vocab", "v", cwd=tmp_path, code=2, secret="\0")
+    said = failing(
+        "serve",
+        "out",
+        "--public",
+        "public.model",
+        "--vocab",
+        "v",
+        cwd=tmp_path,
+        code=2,
+        secret="\0",
+    )
     assert "leave --vocab out" in said

@@ -15,8 +15,8 @@ import pytest
 from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from catalogues import release as release_with
-from catalogues import releases, vocabulary
+from helpers.web_catalogue import release as release_with
+from helpers.web_catalogue import releases, vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,12 @@ def start(folder, *arguments):
     command = [sys.executable, "-m", "bayesgram", "serve", *arguments]
     environment = {name: value for name, value in os.environ.items() if name != "BAYESGRAM_TOKEN"}
     return subprocess.Popen(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -77,9 +82,15 @@ def test_other_addresses_get_a_token_and_a_warning(folder):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"releases": ["nowhere"]}, "nowhere: no such folder; give one that `bayesgram release` made."),
+        (
+            {"releases": ["nowhere"]},
+            "nowhere: no such folder; give one that `bayesgram release` made.",
+        ),
         ({"port": 99999}, "port=99999: give a number from 1 to 65535, or 0 for any free one."),
-        ({"vocab": "weak/distribution.parquet"}, "weak/distribution.parquet: no column 'count'; a vocabulary has"),
+        (
+            {"vocab": "weak/distribution.parquet"},
+            "weak/distribution.parquet: no column 'count'; a vocabulary has",
+        ),
         (
             {"vocab": "other.parquet"},
             "weak: was made with another vocabulary than other.parquet, which has other n-grams",
@@ -140,7 +151,10 @@ def test_releases_of_several_vocabularies(monkeypatch, folder, capsys):
     plain = served(monkeypatch, folder, "weak", "again/recounted", vocab=paths[:1])
     assert [item.view.public is None for item in plain.items] == [False, True]
     told = " ".join(capsys.readouterr().err.split())
-    assert "recounted: made with another vocabulary, so without public text to compare with; give theirs too" in told
+    assert (
+        "recounted: made with another vocabulary, so without public text to compare with; give theirs too"
+        in told
+    )
     both = served(monkeypatch, folder, "weak", "again/recounted", vocab=paths)
     first, second = (item.view.public for item in both.items)
     assert (first != second).any()

@@ -34,7 +34,10 @@ class Rule:
 
     def rates(self, inside: Floats, outside: Floats) -> Rates:
         """How the rule does on scores (releases × kinds) with and without the user."""
-        hits, alarms = (int((self.sign * side[:, self.score] > self.threshold).sum()) for side in (inside, outside))
+        hits, alarms = (
+            int((self.sign * side[:, self.score] > self.threshold).sum())
+            for side in (inside, outside)
+        )
         return Rates(hits, alarms, len(inside))
 
 
@@ -55,21 +58,29 @@ def attack(
     inside, outside = _scores(target, tried, *logs)
     learn, judged = slice(releases // 4, releases // 2), slice(releases // 2, None)
     claim = target.claim
-    delta, epsilon = proved((inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error)
+    delta, epsilon = proved(
+        (inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error
+    )
     sentence = f"from {releases // 2} releases of each: at least ε = {rounded_down(epsilon)} at δ = {claim.delta:g}"
     caught = delta > claim.delta or epsilon > claim.epsilon
     return [Finding(Attack.BLACK_BOX, tried.label, caught, sentence, delta, epsilon, releases)]
 
 
-def _releases(target: Target, counts: UserCounts, how_many: int, rng: np.random.Generator | None) -> Floats:
+def _releases(
+    target: Target, counts: UserCounts, how_many: int, rng: np.random.Generator | None
+) -> Floats:
     """Log probabilities of many releases; with real noise unless a seed is asked for."""
     seeds = [None if rng is None else int(rng.integers(2**62)) for _ in range(how_many)]
     release = target.mechanism.release
-    made = [release(counts, target.vocabulary, target.budget, seed=seed).probabilities for seed in seeds]
+    made = [
+        release(counts, target.vocabulary, target.budget, seed=seed).probabilities for seed in seeds
+    ]
     return np.log(np.maximum(np.stack(made), 1e-300))
 
 
-def _scores(target: Target, neighbour: Neighbour, inside: Floats, outside: Floats) -> tuple[Floats, Floats]:
+def _scores(
+    target: Target, neighbour: Neighbour, inside: Floats, outside: Floats
+) -> tuple[Floats, Floats]:
     """Three numbers a release; what they need to learn they learn from the first quarter."""
     ngrams, numbers = neighbour.own(target.counts)
     unseen = target.counts.users_per_ngram == 0

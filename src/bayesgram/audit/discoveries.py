@@ -58,12 +58,21 @@ def attack(
     whole_number("writers", canary.writers, 1, 10**6, "people who write the phrase")
     whole_number("runs", runs, 8, 10**6, "discoveries of each dataset")
     inside, outside = (
-        _scores(mechanism, public, canary.planted(people, with_last=there), canary, rng if seeded else None, runs)
+        _scores(
+            mechanism,
+            public,
+            canary.planted(people, with_last=there),
+            canary,
+            rng if seeded else None,
+            runs,
+        )
         for there in (True, False)
     )
     learn, judged = slice(runs // 2), slice(runs // 2, None)
     claim = mechanism.budget
-    delta, epsilon = proved((inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error)
+    delta, epsilon = proved(
+        (inside[learn], outside[learn]), (inside[judged], outside[judged]), claim, error=error
+    )
     seen = [int((side[:, 0] > 0).sum()) for side in (inside, outside)]
     sentence = (
         f"the phrase came out of {seen[0]} of {runs} discoveries with the user and of {seen[1]} without: at least"
@@ -83,7 +92,12 @@ def _scores(
     runs: int,
 ) -> Floats:
     """Three numbers of each discovery (runs × kinds)."""
-    return np.array([_score(_discovered(mechanism, public, table, _noise(rng)), canary.phrase) for _ in range(runs)])
+    return np.array(
+        [
+            _score(_discovered(mechanism, public, table, _noise(rng)), canary.phrase)
+            for _ in range(runs)
+        ]
+    )
 
 
 def _noise(rng: np.random.Generator | None) -> NoiseSource:
@@ -100,5 +114,9 @@ def _discovered(
 
 def _score(found: dict[str, float], phrase: str) -> Sequence[float]:
     words = phrase.split()
-    own = {" ".join(words[first:last]) for first in range(len(words)) for last in range(first + 1, len(words) + 1)}
+    own = {
+        " ".join(words[first:last])
+        for first in range(len(words))
+        for last in range(first + 1, len(words) + 1)
+    }
     return [found.get(phrase, 0.0), sum(found.get(ngram, 0.0) for ngram in own), float(len(found))]

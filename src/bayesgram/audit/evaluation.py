@@ -106,7 +106,9 @@ def totals_for(counts: PrivateCounts | SegmentedCounts, release: Release | None 
     if told is None or told["name"] == ALL:
         return counts.totals()
     if {**counts.segments.to_json(), "name": told["name"]} != told:
-        raise UsageError("the release and the counts have other segments; give the counts that it was made from.")
+        raise UsageError(
+            "the release and the counts have other segments; give the counts that it was made from."
+        )
     return counts.totals(told["name"])
 
 
@@ -134,7 +136,9 @@ class FrequencyQuantiles:
 
     model: LanguageModel  # which words are known
     shares: Floats  # of the running words, of each of its words
-    numbers: tuple[int, ...]  # which fifth each band is, from 1; those that no word has are not there
+    numbers: tuple[
+        int, ...
+    ]  # which fifth each band is, from 1; those that no word has are not there
     least: Floats  # the share of the rarest word of each band, descending
 
     @classmethod
@@ -196,7 +200,9 @@ class Part:
 class Band(Part):
     """The same for words about as frequent; perplexity is of those that the model has, and not of sentence ends."""
 
-    least_share: float | None  # of all words, that the rarest of these words is; two digits; None for unknown words
+    least_share: (
+        float | None
+    )  # of all words, that the rarest of these words is; two digits; None for unknown words
 
 
 @dataclass(frozen=True)
@@ -214,11 +220,17 @@ class TextQuality:
     order: int
     ngrams: int
     by_text: tuple[Part, ...]  # one for each text
-    by_frequency: tuple[Band, ...]  # fifths of the words, the most frequent first; then those that are not known
+    by_frequency: tuple[
+        Band, ...
+    ]  # fifths of the words, the most frequent first; then those that are not known
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        return {**asdict(self), "by_text": _plain(self.by_text), "by_frequency": _plain(self.by_frequency)}
+        return {
+            **asdict(self),
+            "by_text": _plain(self.by_text),
+            "by_frequency": _plain(self.by_frequency),
+        }
 
 
 def _plain(parts: Sequence[Part]) -> list[dict[str, Any]]:
@@ -228,7 +240,7 @@ def _plain(parts: Sequence[Part]) -> list[dict[str, Any]]:
 @checked
 def evaluate_text(
     models: Mapping[str, LanguageModel | str | Path],
-    texts: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files; or several of them with names
+    texts: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or several of them with names
     *,
     text_column: str = "text",
 ) -> dict[str, TextQuality]:
@@ -243,9 +255,13 @@ def evaluate_text(
     (0.167, 0.5, 0.692)
     """
     if not models:
-        raise UsageError("models={}: nothing to judge; give one or more, such as {'ours': 'model.arpa'}.")
+        raise UsageError(
+            "models={}: nothing to judge; give one or more, such as {'ours': 'model.arpa'}."
+        )
     rows = {
-        name: [batch.text for batch in read_records(given, text_column=text_column, user_column=None)]
+        name: [
+            batch.text for batch in read_records(given, text_column=text_column, user_column=None)
+        ]
         for name, given in by_name(texts).items()
     }
     found: dict[str, TextQuality] = {}
@@ -267,7 +283,9 @@ def has_same_words(first: LanguageModel, second: LanguageModel) -> bool:
     """Whether what is <unk> for one model is for the other, so that perplexities compare."""
     ours, theirs = first.trie.words, second.trie.words
     same = np.array_equal(ours.ends, theirs.ends) and np.array_equal(ours.data, theirs.data)
-    return same and replace(first.tokenizer, boundaries=False) == replace(second.tokenizer, boundaries=False)
+    return same and replace(first.tokenizer, boundaries=False) == replace(
+        second.tokenizer, boundaries=False
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,10 +304,17 @@ def encode(model: LanguageModel, texts: Mapping[str, Rows], bands: FrequencyQuan
     for number, given in enumerate(texts.values()):
         for rows in given:
             for data, offsets, _ in model.tokenizer.scan(rows):
-                begun = np.concatenate([[0], np.cumsum((data & 0xC0) != 0x80)])  # each character has one such byte
+                begun = np.concatenate(
+                    [[0], np.cumsum((data & 0xC0) != 0x80)]
+                )  # each character has one such byte
                 letters = np.diff(begun[offsets]).astype(np.int32)
                 stream = model.numbers(data, offsets)
-                found = (stream, letters, np.full(stream.size, number, np.int32), bands.find(data, offsets))
+                found = (
+                    stream,
+                    letters,
+                    np.full(stream.size, number, np.int32),
+                    bands.find(data, offsets),
+                )
                 for column, values in zip(columns, found, strict=True):
                     column.append(values)
     return Encoded(*map(np.concatenate, columns))
@@ -337,7 +362,9 @@ def _check_words(text: Encoded, names: list[str], model: LanguageModel, name: st
     """Refuse a text that has no words, or none that the model knows."""
     words = text.stream != SENTENCE_END
     known = words & (text.stream != model.trie.special[2])
-    has_words, has_known = (np.bincount(text.text[which], minlength=len(names)) for which in (words, known))
+    has_words, has_known = (
+        np.bincount(text.text[which], minlength=len(names)) for which in (words, known)
+    )
     for number, each in enumerate(names):
         called = f"text {each!r}" if each else "the text"
         if not has_words[number]:
@@ -485,7 +512,9 @@ class Family:
         for each in self.members:
             if each.claim.grade:
                 graded.setdefault(each.claim.grade, []).append(f"{each.claim.epsilon:g}")
-        worth = [f"{grade} at ε = {', '.join(dict.fromkeys(found))}" for grade, found in graded.items()]
+        worth = [
+            f"{grade} at ε = {', '.join(dict.fromkeys(found))}" for grade, found in graded.items()
+        ]
         return f"{self.name} ({'; '.join([self.guarantee, *worth])})"
 
 
@@ -550,15 +579,26 @@ def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Any: 
 
     found = families(judged)
     if not found:
-        raise UsageError("`plot`: none of these models says an ε; give a release, or a model folder made of one.")
-    notes = [_of_words(judged, same_words=same_words), _key(judged), f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}."]
+        raise UsageError(
+            "`plot`: none of these models says an ε; give a release, or a model folder made of one."
+        )
+    notes = [
+        _of_words(judged, same_words=same_words),
+        _key(judged),
+        f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}.",
+    ]
     texts = [part.name for part in judged[0].quality.by_text]
     drawn = [
-        _row(judged, found, [replace(measure, text=at) for measure in MEASURES], name) for at, name in enumerate(texts)
+        _row(judged, found, [replace(measure, text=at) for measure in MEASURES], name)
+        for at, name in enumerate(texts)
     ]
     subtitle = [note for note in notes if note]
     title = alt.Title(
-        "Language models on held-out text", subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
+        "Language models on held-out text",
+        subtitle=subtitle,
+        anchor="start",
+        offset=12,
+        subtitleColor="#555",
     )
     return (
         alt.vconcat(*drawn, spacing=28, title=title)
@@ -568,7 +608,12 @@ def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Any: 
     )
 
 
-def _row(judged: Sequence[EvaluatedModel], found: Sequence[Family], measures: Sequence[Measure], name: str) -> Any:  # noqa: ANN401
+def _row(
+    judged: Sequence[EvaluatedModel],
+    found: Sequence[Family],
+    measures: Sequence[Measure],
+    name: str,
+) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     panels = alt.hconcat(*(_panel(measure, judged, found) for measure in measures), spacing=28)
@@ -591,7 +636,9 @@ def _key(judged: Sequence[EvaluatedModel]) -> str:
     claims = [each.claim for each in judged]
     meanings = {
         "Dotted: models that say no ε.": any(claim.epsilon is None for claim in claims),
-        "Dashed: an ε that is not PROVED.": any(claim.guarantee not in ("", "PROVED") for claim in claims),
+        "Dashed: an ε that is not PROVED.": any(
+            claim.guarantee not in ("", "PROVED") for claim in claims
+        ),
         "Rings: an ε that protects little.": any(claim.grade for claim in claims),
     }
     return " ".join(meaning for meaning, there in meanings.items() if there)
@@ -604,7 +651,9 @@ def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[F
     scale = alt.Scale(type="log" if measure.log else "linear", domain=domain, nice=False)
     ticks = alt.Axis(format="~g" if measure.log else ".3~p", tickCount=6, gridOpacity=0.5)
     y = alt.Y("value:Q", title=measure.title, scale=scale, axis=ticks)
-    epsilons = sorted({each.claim.epsilon for family in found for each in family.members if each.claim.epsilon})
+    epsilons = sorted(
+        {each.claim.epsilon for family in found for each in family.members if each.claim.epsilon}
+    )
     ends = _ends(epsilons)
     x = alt.X(
         "epsilon:Q",
@@ -613,7 +662,9 @@ def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[F
         axis=alt.Axis(values=epsilons, format="~g", labelOverlap="greedy", grid=False),
     )
     colours = [LINES[at % len(LINES)] for at in range(len(found))]
-    colour = alt.Color("line:N", scale=alt.Scale(domain=[family.label for family in found], range=colours))
+    colour = alt.Color(
+        "line:N", scale=alt.Scale(domain=[family.label for family in found], range=colours)
+    )
     lines, dots = (
         alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour)
         for values in (_means(measure, found), _points(measure, found))
@@ -624,7 +675,9 @@ def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[F
         lines.transform_filter("datum.proved").mark_line(strokeWidth=2),
         lines.transform_filter("!datum.proved").mark_line(strokeWidth=2, strokeDash=[5, 3]),
         dots.transform_filter("!datum.graded").mark_point(filled=True, size=46, opacity=1),
-        dots.transform_filter("datum.graded").mark_point(size=46, fill="white", strokeWidth=2, opacity=1),
+        dots.transform_filter("datum.graded").mark_point(
+            size=46, fill="white", strokeWidth=2, opacity=1
+        ),
         *names,  # last, so that no line runs through them
     ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
@@ -645,13 +698,21 @@ def _across(
     heights = [(measure.scaled(measure.of(each)) - low) / (high - low) * HEIGHT for each in without]
     places = spread_out([height + LABEL * 0.6 for height in heights], LABEL, HEIGHT)
     named = [
-        {"text": each.name, "value": measure.unscaled(low + place / HEIGHT * (high - low)), "epsilon": left}
+        {
+            "text": each.name,
+            "value": measure.unscaled(low + place / HEIGHT * (high - low)),
+            "epsilon": left,
+        }
         for each, place in zip(without, places, strict=True)
     ]
     if not without:
         return [], []
     values = [{"value": measure.of(each)} for each in without]
-    rules = alt.Chart(alt.InlineData(values=values)).mark_rule(strokeDash=[2, 3], color=GREY).encode(y=y)
+    rules = (
+        alt.Chart(alt.InlineData(values=values))
+        .mark_rule(strokeDash=[2, 3], color=GREY)
+        .encode(y=y)
+    )
     names = alt.Chart(alt.InlineData(values=named)).encode(x="epsilon:Q", y=y, text="text:N")
     how: dict[str, Any] = {"align": "left", "dx": 3, "fontSize": 10.5}
     behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)
@@ -678,8 +739,12 @@ def _means(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:
     for family in found:
         proved = family.guarantee == "PROVED"
         for epsilon in dict.fromkeys(each.claim.epsilon for each in family.members):
-            value = mean(measure.of(each) for each in family.members if each.claim.epsilon == epsilon)
-            values.append({"line": family.label, "epsilon": epsilon, "value": value, "proved": proved})
+            value = mean(
+                measure.of(each) for each in family.members if each.claim.epsilon == epsilon
+            )
+            values.append(
+                {"line": family.label, "epsilon": epsilon, "value": value, "proved": proved}
+            )
     return values
 
 

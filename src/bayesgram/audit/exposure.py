@@ -39,7 +39,12 @@ class Exposure:
 
 
 def exposures(
-    target: Target, rng: np.random.Generator, *, times: Sequence[int] = TIMES, error: float = 0.05, seeded: bool = False
+    target: Target,
+    rng: np.random.Generator,
+    *,
+    times: Sequence[int] = TIMES,
+    error: float = 0.05,
+    seeded: bool = False,
 ) -> list[Exposure]:
     """One release for each number of repetitions."""
     alike = comparable(target)
@@ -48,7 +53,9 @@ def exposures(
         chosen = rng.choice(alike, min(SECRETS, alike.size // 2), replace=False)
         rows = [(np.array([ngram], np.int32), np.array([number], np.int32)) for ngram in chosen]
         seed = int(rng.integers(2**62)) if seeded else None
-        release = target.mechanism.release(with_users(target.counts, rows), target.vocabulary, target.budget, seed=seed)
+        release = target.mechanism.release(
+            with_users(target.counts, rows), target.vocabulary, target.budget, seed=seed
+        )
         lifts = release.probabilities / public_distribution(target.vocabulary.counts)
         bits = math.log2(alike.size) - np.log2(_ranks(lifts[chosen], lifts[alike], rng))
         found.append(Exposure(number, *_interval(bits, error), math.log2(alike.size)))
@@ -81,10 +88,14 @@ def _interval(bits: Floats, error: float) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def attack(target: Target, rng: np.random.Generator, *, error: float, seeded: bool = False) -> list[Finding]:
+def attack(
+    target: Target, rng: np.random.Generator, *, error: float, seeded: bool = False
+) -> list[Finding]:
     """A line for each number of repetitions."""
     epsilon, _ = target.mechanism.check_budget(target.budget)
-    promise = "" if epsilon is None else f", at most {(1 + epsilon) * CHANCE:.2f} if the claim is true"
+    promise = (
+        "" if epsilon is None else f", at most {(1 + epsilon) * CHANCE:.2f} if the claim is true"
+    )
     return [
         Finding(
             Attack.EXPOSURE,

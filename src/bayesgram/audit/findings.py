@@ -56,14 +56,18 @@ def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
     """(ε, δ) as the card will claim it."""
     epsilon, delta = mechanism.check_budget(budget)
     if epsilon is None or delta is None:
-        raise UsageError(f"mechanism={mechanism.name}: claims no ε, so no attack can refute it; try exposure.")
+        raise UsageError(
+            f"mechanism={mechanism.name}: claims no ε, so no attack can refute it; try exposure."
+        )
     return Budget(epsilon, delta)
 
 
 def check_confidence(confidence: float) -> float:
     """The confidence, if it is one."""
     if not 0.5 <= confidence < 1:
-        raise UsageError(f"confidence={confidence}: give a number from 0.5 to below 1; 0.99 is usual.")
+        raise UsageError(
+            f"confidence={confidence}: give a number from 0.5 to below 1; 0.99 is usual."
+        )
     return confidence
 
 
@@ -104,7 +108,9 @@ class Rates:
         return max(0.0, math.log((hit - delta) / alarm)) if hit > delta else 0.0
 
     def _bounds(self, error: float) -> tuple[float, float]:
-        return at_least(self.hits, self.tries, error=error / 2), at_most(self.alarms, self.tries, error=error / 2)
+        return at_least(self.hits, self.tries, error=error / 2), at_most(
+            self.alarms, self.tries, error=error / 2
+        )
 
 
 def mean_at_least(samples: Floats, largest: float, *, error: float) -> float:
@@ -115,7 +121,9 @@ def mean_at_least(samples: Floats, largest: float, *, error: float) -> float:
     """
     size, log = samples.size, math.log(2 / error)
     held = np.minimum(samples, largest)
-    slack = math.sqrt(2 * float(held.var(ddof=1)) * log / size) + 7 * largest * log / (3 * (size - 1))
+    slack = math.sqrt(2 * float(held.var(ddof=1)) * log / size) + 7 * largest * log / (
+        3 * (size - 1)
+    )
     return max(0.0, float(held.mean()) - slack)
 
 
@@ -149,7 +157,9 @@ class Finding:
 
 def without_noise(attack: str) -> Finding:
     """Of a mechanism that never asks the one source of privacy noise."""
-    return Finding(attack, "any user", caught=True, sentence="it asks the source of privacy noise for none")
+    return Finding(
+        attack, "any user", caught=True, sentence="it asks the source of privacy noise for none"
+    )
 
 
 @dataclass(frozen=True)
@@ -177,7 +187,9 @@ class Audit:
     @property
     def drawn(self) -> list[Finding]:
         """The findings worth a curve: the strongest about a user who is there, and about one who could be."""
-        curves = sorted((found for found in self.findings if found.curve), key=_strength, reverse=True)
+        curves = sorted(
+            (found for found in self.findings if found.curve), key=_strength, reverse=True
+        )
         kinds = {found.neighbour.split()[0]: found for found in reversed(curves)}
         return sorted(kinds.values(), key=_strength, reverse=True)
 
@@ -185,7 +197,9 @@ class Audit:
     def line(self) -> str:
         """The verdict."""
         if self.epsilon is None or self.delta is None:
-            return f"{self.mechanism} claims no ε ({self.guarantee.name}): there is nothing to refute"
+            return (
+                f"{self.mechanism} claims no ε ({self.guarantee.name}): there is nothing to refute"
+            )
         claim = f"claimed ε = {self.epsilon:g} at δ = {self.delta:g} ({self.guarantee.name})"
         found = self.strongest
         if found is None or not found.caught:
@@ -199,11 +213,22 @@ class Audit:
 
     def to_json(self) -> dict[str, Any]:
         """For machines; of all curves only those that are drawn."""
-        document = asdict(self) | {"guarantee": self.guarantee.name, "software": f"bayesgram {VERSION}"}
+        document = asdict(self) | {
+            "guarantee": self.guarantee.name,
+            "software": f"bayesgram {VERSION}",
+        }
         for finding in document["findings"]:
             del finding["curve"]
-        curves = {f"{found.attack}, {found.neighbour}": asdict(found)["curve"] for found in self.drawn}
-        return {"verdict": self.line, "caught": self.caught, **document, "trade_offs": curves, "warning": DISCLOSURE}
+        curves = {
+            f"{found.attack}, {found.neighbour}": asdict(found)["curve"] for found in self.drawn
+        }
+        return {
+            "verdict": self.line,
+            "caught": self.caught,
+            **document,
+            "trade_offs": curves,
+            "warning": DISCLOSURE,
+        }
 
 
 def _strength(found: Finding) -> tuple[bool, float, float]:

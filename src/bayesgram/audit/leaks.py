@@ -45,15 +45,23 @@ def attack(
 
 def repeats(first: Transcript, second: Transcript, *, error: float) -> Finding:
     """Whether the noise of two runs on the same input is the same or correlated."""
-    noisy = [(one.noise, other.noise, one) for one, other in zip(first, second, strict=True) if one.scale]
+    noisy = [
+        (one.noise, other.noise, one) for one, other in zip(first, second, strict=True) if one.scale
+    ]
     same = [bool((a == b).all()) and chance_of_repeat(question) < error for a, b, question in noisy]
     limit = float(-ndtri(error / (2 * max(len(noisy), 1))))
     deviations = [correlation(a, b) * math.sqrt(a.size) for a, b, _ in noisy if a.size > 30]
     far = max((abs(value) for value in deviations), default=0.0)
     caught = any(same) or far > limit
-    said = "the same noise twice" if any(same) else f"noise correlated by {far:.1f} standard deviations"
+    said = (
+        "the same noise twice"
+        if any(same)
+        else f"noise correlated by {far:.1f} standard deviations"
+    )
     sentence = f"two runs gave {said}" if caught else "two runs gave unrelated noise"
-    return Finding(Attack.LEAKS, "no change", caught, sentence, samples=sum(a.size for a, _, _ in noisy))
+    return Finding(
+        Attack.LEAKS, "no change", caught, sentence, samples=sum(a.size for a, _, _ in noisy)
+    )
 
 
 def chance_of_repeat(question: Query) -> float:
@@ -70,14 +78,21 @@ def correlation(first: Floats | Integers, second: Floats | Integers) -> float:
 
 def low_bits(question: Query, noise: NoiseSource, *, error: float) -> Finding:
     """Whether the low bits of noisy integers are uniform when all inputs are multiples of 2²⁰ (a χ² test)."""
-    bits = min(8, int(math.log2(max(question.scale, 1)) - 6))  # noise spread over 64 residues and more hides the rest
+    bits = min(
+        8, int(math.log2(max(question.scale, 1)) - 6)
+    )  # noise spread over 64 residues and more hides the rest
     if not question.whole or bits < 1:
         return Finding(
-            Attack.LEAKS, "no change", caught=False, sentence="low bits not looked at: there are none to hide"
+            Attack.LEAKS,
+            "no change",
+            caught=False,
+            sentence="low bits not looked at: there are none to hide",
         )
     grid = np.arange(question.values.size, dtype=np.int64) * GRID_STEP
     draw = noise.discrete_gaussian if question.law == "gaussian" else noise.discrete_laplace
-    residues = np.bincount(draw(grid, scale=question.scale) & ((1 << bits) - 1), minlength=1 << bits)
+    residues = np.bincount(
+        draw(grid, scale=question.scale) & ((1 << bits) - 1), minlength=1 << bits
+    )
     expected = grid.size / residues.size
     p = float(chdtrc(residues.size - 1, float(((residues - expected) ** 2 / expected).sum())))
     caught = p < error and expected >= 5  # below, χ² is not its law
@@ -85,7 +100,9 @@ def low_bits(question: Query, noise: NoiseSource, *, error: float) -> Finding:
     return Finding(Attack.LEAKS, "inputs on a grid of 2²⁰", caught, sentence, samples=grid.size)
 
 
-def timing(target: Target, rng: np.random.Generator, make_noise: Callable[[], NoiseSource], key: int) -> list[Finding]:
+def timing(
+    target: Target, rng: np.random.Generator, make_noise: Callable[[], NoiseSource], key: int
+) -> list[Finding]:
     """How long a run takes with and without the user with the most counts, one right after the other."""
     if target.counts.starts.size == 1:
         return []
@@ -99,9 +116,13 @@ def timing(target: Target, rng: np.random.Generator, make_noise: Callable[[], No
             target.mechanism.measure(datasets[side], target.vocabulary, target.budget, chance)
             clocks[side].append(perf_counter() - start)
     difference, low, high = relative_difference(np.array(clocks[0]), np.array(clocks[1]))
-    sentence = f"time differs by {difference:+.1%} ({low:+.1%} to {high:+.1%}): reported, not judged"
+    sentence = (
+        f"time differs by {difference:+.1%} ({low:+.1%} to {high:+.1%}): reported, not judged"
+    )
     label = "without the user with the most counts"
-    return [Finding(Attack.LEAKS, label, caught=False, sentence=sentence, samples=2 * len(clocks[0]))]
+    return [
+        Finding(Attack.LEAKS, label, caught=False, sentence=sentence, samples=2 * len(clocks[0]))
+    ]
 
 
 def relative_difference(with_user: Floats, without: Floats) -> tuple[float, float, float]:

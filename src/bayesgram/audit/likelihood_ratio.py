@@ -32,7 +32,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.audit.findings import Curve, Finding, Target, mean_at_least, rounded_down, without_noise
+from bayesgram.audit.findings import (
+    Curve,
+    Finding,
+    Target,
+    mean_at_least,
+    rounded_down,
+    without_noise,
+)
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError
 from bayesgram.mechanisms.base import Randomness
@@ -76,21 +83,31 @@ class RecordingNoise(NoiseSource):
 
     def discrete_laplace(self, values: Integers, *, scale: float) -> Integers:
         """Noise on integers."""
-        return self._answer("laplace", values, scale, lambda inner: inner.discrete_laplace(values, scale=scale))
+        return self._answer(
+            "laplace", values, scale, lambda inner: inner.discrete_laplace(values, scale=scale)
+        )
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
         """Noise on integers."""
-        return self._answer("gaussian", values, scale, lambda inner: inner.discrete_gaussian(values, scale=scale))
+        return self._answer(
+            "gaussian", values, scale, lambda inner: inner.discrete_gaussian(values, scale=scale)
+        )
 
     def laplace(self, values: Floats, *, scale: float) -> Floats:
         """Noise on real numbers."""
-        return self._answer("laplace", values, scale, lambda inner: inner.laplace(values, scale=scale))
+        return self._answer(
+            "laplace", values, scale, lambda inner: inner.laplace(values, scale=scale)
+        )
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
         """Noise on real numbers."""
-        return self._answer("gaussian", values, scale, lambda inner: inner.gaussian(values, scale=scale))
+        return self._answer(
+            "gaussian", values, scale, lambda inner: inner.gaussian(values, scale=scale)
+        )
 
-    def _answer(self, law: str, values: Array, scale: float, draw: Callable[[NoiseSource], Array]) -> Array:
+    def _answer(
+        self, law: str, values: Array, scale: float, draw: Callable[[NoiseSource], Array]
+    ) -> Array:
         answer = draw(self._inner) if self._inner else self._replayed(law, values)
         whole = np.issubdtype(values.dtype, np.integer)
         self.recorded.append(Query(law, whole, values.copy(), float(scale), answer.copy()))
@@ -152,7 +169,9 @@ class Neighbour:
         return counts.ngrams[rows], counts.counts[rows]
 
 
-def neighbours(target: Target, *, sample: int, key: int, rng: np.random.Generator) -> list[Neighbour]:
+def neighbours(
+    target: Target, *, sample: int, key: int, rng: np.random.Generator
+) -> list[Neighbour]:
     """The users worth removing, some at random, and outliers worth adding."""
     users = target.counts.starts.size - 1
     removed: dict[int, str] = {}
@@ -233,15 +252,21 @@ class NeighbourPair:
     @property
     def across(self) -> "NeighbourPair":
         """What shows where nothing moved: how much noise there is."""
-        still = self.coordinates - (1 if self.law == "gaussian" else int(np.count_nonzero(self.moved)))
+        still = self.coordinates - (
+            1 if self.law == "gaussian" else int(np.count_nonzero(self.moved))
+        )
         return replace(self, moved=np.zeros(0), coordinates=max(still, 0))
 
     def losses(self, size: int, rng: np.random.Generator) -> Floats:
         """Samples of log p/p′ under p; infinite where p′ could not have given it."""
         if not self.coordinates:
             return np.zeros(size)
-        if not (self.scale and self.other_scale):  # a single look decides, unless there is nothing to see
-            return np.full(size, np.inf if self.scale != self.other_scale or self.moved.any() else 0.0)
+        if not (
+            self.scale and self.other_scale
+        ):  # a single look decides, unless there is nothing to see
+            return np.full(
+                size, np.inf if self.scale != self.other_scale or self.moved.any() else 0.0
+            )
         return self._gaussian(size, rng) if self.law == "gaussian" else self._laplace(size, rng)
 
     def _gaussian(self, size: int, rng: np.random.Generator) -> Floats:
@@ -262,7 +287,9 @@ class NeighbourPair:
         growth = 1 / self.other_scale - 1 / self.scale
         total = np.zeros(size)
         if growth and still > 0:
-            total += still * constant + growth * _absolute_sum(still, self.scale, self.whole, size, rng)
+            total += still * constant + growth * _absolute_sum(
+                still, self.scale, self.whole, size, rng
+            )
         for step in moved[np.argsort(-np.abs(moved))[:MOVED]]:
             n = _laplace_noise(self.scale, self.whole, size, rng)
             total += constant - np.abs(n) / self.scale + np.abs(n + step) / self.other_scale
@@ -281,7 +308,9 @@ def _laplace_noise(scale: float, whole: bool, size: int, rng: np.random.Generato
     return (rng.geometric(p, size) - rng.geometric(p, size)).astype(np.float64)
 
 
-def _absolute_sum(terms: int, scale: float, whole: bool, size: int, rng: np.random.Generator) -> Floats:
+def _absolute_sum(
+    terms: int, scale: float, whole: bool, size: int, rng: np.random.Generator
+) -> Floats:
     """Σ |n|: a sum of exponentials; on integers, of geometric numbers for those that are not 0."""
     if not whole:
         return scale * rng.standard_gamma(terms, size)
@@ -297,7 +326,10 @@ Pair = Sequence[NeighbourPair]
 def paired(target: Target, first: Transcript, second: Transcript) -> Pair:
     """Two transcripts, question by question."""
     hidden = target.mechanism.shift_invariant
-    return [NeighbourPair.of(one, other, shift_invariant=hidden) for one, other in zip(first, second, strict=True)]
+    return [
+        NeighbourPair.of(one, other, shift_invariant=hidden)
+        for one, other in zip(first, second, strict=True)
+    ]
 
 
 def losses(pairs: Sequence[Pair], size: int, rng: np.random.Generator) -> Floats:
@@ -357,13 +389,18 @@ def attack(
     if not told[0]:
         return [without_noise(name) for name in names]
     if len(told[0]) > 1:
-        told += [record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key) for _ in range(rounds - 1)]
+        told += [
+            record(target, target.counts, SeededNoise(int(rng.integers(2**63))), key)
+            for _ in range(rounds - 1)
+        ]
     each = error / (len(tried) * len(names) * 2 * 2)  # two directions, δ and ε
     found = []
     for neighbour in tried:
         dataset = neighbour.dataset(target.counts)
         pairs = [paired(target, one, replay(target, dataset, one, key)) for one in told]
-        found += [judge(pairs, name, neighbour.label, target.claim, rng, samples, each) for name in names]
+        found += [
+            judge(pairs, name, neighbour.label, target.claim, rng, samples, each) for name in names
+        ]
     return found
 
 
@@ -387,16 +424,27 @@ def judge(
     error: float,
 ) -> Finding:
     """What one attacker gets out of one pair of datasets, from the better side."""
-    seen = [[contrast.across if name is Attack.SCALE else contrast for contrast in pair] for pair in pairs]
+    seen = [
+        [contrast.across if name is Attack.SCALE else contrast for contrast in pair]
+        for pair in pairs
+    ]
     drawn = rng, samples, error
-    gain = gaussian_gain(seen, claim) or pure_gain(seen, claim, *drawn) or sampled_gain(seen, claim, *drawn)
+    gain = (
+        gaussian_gain(seen, claim)
+        or pure_gain(seen, claim, *drawn)
+        or sampled_gain(seen, claim, *drawn)
+    )
     sentence = f"{'at least' if gain.samples else 'exactly'} δ = {rounded_down(gain.delta)} at ε = {claim.epsilon:g},"
     sentence += f" ε = {rounded_down(gain.epsilon)} at δ = {claim.delta:g}"
     caught = gain.delta > claim.delta or gain.epsilon > claim.epsilon
-    return Finding(name, neighbour, caught, sentence, gain.delta, gain.epsilon, gain.samples, gain.curve)
+    return Finding(
+        name, neighbour, caught, sentence, gain.delta, gain.epsilon, gain.samples, gain.curve
+    )
 
 
-def sampled_gain(pairs: Sequence[Pair], claim: Budget, rng: np.random.Generator, samples: int, error: float) -> Gain:
+def sampled_gain(
+    pairs: Sequence[Pair], claim: Budget, rng: np.random.Generator, samples: int, error: float
+) -> Gain:
     """Whatever the law: bounds that are wrong with at most this error each."""
     sides = _both_sides(pairs, rng, samples)
     delta = max(delta_at_least(loss, claim.epsilon, error=error) for loss in sides)
@@ -404,7 +452,9 @@ def sampled_gain(pairs: Sequence[Pair], claim: Budget, rng: np.random.Generator,
     return Gain(delta, epsilon, trade_off(*sides), samples)
 
 
-def _both_sides(pairs: Sequence[Pair], rng: np.random.Generator, samples: int) -> tuple[Floats, Floats]:
+def _both_sides(
+    pairs: Sequence[Pair], rng: np.random.Generator, samples: int
+) -> tuple[Floats, Floats]:
     back = [[contrast.swapped for contrast in pair] for pair in pairs]
     return losses(pairs, samples, rng), losses(back, samples, rng)
 
@@ -414,7 +464,10 @@ def gaussian_gain(pairs: Sequence[Pair], claim: Budget) -> Gain | None:
     contrasts = [contrast for pair in pairs for contrast in pair]
     if not all(one.law == "gaussian" and one.scale == one.other_scale > 0 for one in contrasts):
         return None
-    distance = max(math.sqrt(sum(float(one.moved @ one.moved) / one.scale**2 for one in pair)) for pair in pairs)
+    distance = max(
+        math.sqrt(sum(float(one.moved @ one.moved) / one.scale**2 for one in pair))
+        for pair in pairs
+    )
 
     def delta(epsilon: float) -> float:
         return float(gaussian_delta(np.array([epsilon + ROUNDING]), distance)[0])
@@ -431,7 +484,9 @@ def pure_gain(
 ) -> Gain | None:
     """Of Laplace noise that is the same on both sides, where no δ is claimed: the largest L is ‖moved‖₁/b."""
     contrasts = [contrast for pair in pairs for contrast in pair]
-    if claim.delta or not all(one.law == "laplace" and one.scale == one.other_scale > 0 for one in contrasts):
+    if claim.delta or not all(
+        one.law == "laplace" and one.scale == one.other_scale > 0 for one in contrasts
+    ):
         return None
     sums = (sum(float(np.abs(one.moved).sum()) / one.scale for one in pair) for pair in pairs)
     epsilon = max(sums) * (1 - ROUNDING)
@@ -449,4 +504,6 @@ def trade_off(under_first: Floats, under_second: Floats) -> Curve:
     thresholds = np.concatenate([[-np.inf], without[places]])
     alarms = 1 - np.searchsorted(without, thresholds, side="right") / without.size
     misses = np.searchsorted(with_user, thresholds, side="right") / with_user.size
-    return Curve([1.0, *alarms.tolist(), 0.0], [0.0, *misses.tolist(), 1.0])  # always or never crying wolf
+    return Curve(
+        [1.0, *alarms.tolist(), 0.0], [0.0, *misses.tolist(), 1.0]
+    )  # always or never crying wolf

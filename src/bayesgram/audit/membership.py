@@ -45,7 +45,11 @@ class NoisyCounts(Posterior):
     """`posterior` as it leaves the door, before inference, which can only take away."""
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """The noisy counts of the longest n-grams, as a distribution."""
         return Outcome(normalised(self.measure(counts, vocabulary, budget, chance)[0][-1].counts))
@@ -81,11 +85,17 @@ def win_rates(
     rows = slice(counts.starts[user], counts.starts[user + 1])
     own = np.zeros(counts.vocabulary_size, np.int64)
     own[counts.ngrams[rows]] = counts.counts[rows]
-    noise_seed, key = (int(word) for word in np.random.SeedSequence(seed).generate_state(2, np.uint64))
+    noise_seed, key = (
+        int(word) for word in np.random.SeedSequence(seed).generate_state(2, np.uint64)
+    )
     noise = SeededNoise(noise_seed)
-    samplers = [sampler(mechanism, data, vocabulary, key) for data in (counts, without_user(counts, user))]
+    samplers = [
+        sampler(mechanism, data, vocabulary, key) for data in (counts, without_user(counts, user))
+    ]
     return [
-        _win_rate(samplers, own, budget, noise, pairs, error, ceiling(mechanism, vocabulary, budget))
+        _win_rate(
+            samplers, own, budget, noise, pairs, error, ceiling(mechanism, vocabulary, budget)
+        )
         for budget in budgets
     ]
 
@@ -111,12 +121,28 @@ def attack(target: Target, rng: np.random.Generator, *, error: float, pairs: int
     """The attack at the claimed budget. Who always loses has only to say the opposite: that counts as well."""
     claim, seed = target.claim, int(rng.integers(2**62))
     [found] = win_rates(
-        target.counts, target.vocabulary, target.mechanism, [claim], pairs=pairs, seed=seed, error=error
+        target.counts,
+        target.vocabulary,
+        target.mechanism,
+        [claim],
+        pairs=pairs,
+        seed=seed,
+        error=error,
     )
     caught = max(found.low, 1 - found.high) > found.ceiling
     sentence = f"wins {found.rate:.3f} ({found.low:.3f} to {found.high:.3f}) of {pairs:,} pairs;"
-    sentence += f" if the claim is true, at most {found.ceiling:.3f} and at least {1 - found.ceiling:.3f}"
-    return [Finding(Attack.MEMBERSHIP, "without the user with the most counts", caught, sentence, samples=pairs)]
+    sentence += (
+        f" if the claim is true, at most {found.ceiling:.3f} and at least {1 - found.ceiling:.3f}"
+    )
+    return [
+        Finding(
+            Attack.MEMBERSHIP,
+            "without the user with the most counts",
+            caught,
+            sentence,
+            samples=pairs,
+        )
+    ]
 
 
 def most_counts(counts: UserCounts) -> int:
@@ -133,9 +159,15 @@ def ceiling(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget) -> flo
     Gaussian noise at a distance of d standard deviations: Φ(d/√2). Pure ε: randomised response wins e^ε/(1 + e^ε).
     """
     if isinstance(mechanism, Paper):  # as if σ were the same for both datasets
-        return float(ndtr(budget.epsilon / math.sqrt(2 * math.log(1.25 / budget.delta)) / math.sqrt(2)))
+        return float(
+            ndtr(budget.epsilon / math.sqrt(2 * math.log(1.25 / budget.delta)) / math.sqrt(2))
+        )
     spend = mechanism.spend(vocabulary, budget)
-    return float(expit(spend.pure_epsilon) if spend.pure_epsilon else ndtr(math.sqrt(spend.inverse_variance / 2)))
+    return float(
+        expit(spend.pure_epsilon)
+        if spend.pure_epsilon
+        else ndtr(math.sqrt(spend.inverse_variance / 2))
+    )
 
 
 def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, key: int) -> Sampler:
@@ -147,10 +179,14 @@ def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, ke
         return lambda budget, noise: mechanism.sample(totals, vocabulary, budget, noise)
     if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
         return _counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
-    return lambda budget, noise: mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+    return lambda budget, noise: (
+        mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+    )
 
 
-def _counts_sampler(mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float) -> Sampler:
+def _counts_sampler(
+    mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float
+) -> Sampler:
     """The sum is made once: with Λ given, only the noise's scale follows the budget."""
     design = Design.of(vocabulary)
     measured = design.coordinates(Choice.fixed(clip_norm))
@@ -165,12 +201,16 @@ def _counts_sampler(mechanism: NoisyCounts, counts: UserCounts, vocabulary: Voca
 
 
 def _paper_sampler(paper: Paper, counts: UserCounts, vocabulary: Vocabulary, key: int) -> Sampler:
-    statistics = Statistics(clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=key))
+    statistics = Statistics(
+        clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=key)
+    )
     gamma, mean = paper.gamma(statistics), paper.mean(statistics, vocabulary)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
         if paper.rho == 0:  # public text alone, as in `Paper.sample`
             return softmax(mean)
-        return softmax(noise.gaussian(mean, scale=classical_sigma(gamma, rho=paper.rho, budget=budget)))
+        return softmax(
+            noise.gaussian(mean, scale=classical_sigma(gamma, rho=paper.rho, budget=budget))
+        )
 
     return sample

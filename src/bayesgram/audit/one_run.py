@@ -36,11 +36,15 @@ def p_value(canaries: int, guesses: int, right: int, epsilon: float, delta: floa
     if not delta or not right:
         return float(beta)
     steps = np.arange(1, right + 1)
-    below = bdtr(right - 1, guesses, q) - np.where(steps < right, bdtr(right - 1 - steps, guesses, q), 0.0)
+    below = bdtr(right - 1, guesses, q) - np.where(
+        steps < right, bdtr(right - 1 - steps, guesses, q), 0.0
+    )
     return float(min(1.0, beta + 2 * canaries * delta * (below / steps).max()))
 
 
-def epsilon_at_least(canaries: int, guesses: int, right: int, delta: float, *, error: float) -> float:
+def epsilon_at_least(
+    canaries: int, guesses: int, right: int, delta: float, *, error: float
+) -> float:
     """The largest ε that so many right guesses rule out."""
     low, high = 0.0, LARGEST
     if p_value(canaries, guesses, right, low, delta) > error:
@@ -61,15 +65,29 @@ def attack(
     inside = rng.random(size) < 0.5
     rows = [(rarest[at : at + 1], np.array([COUNT], np.int32)) for at in np.flatnonzero(inside)]
     key = int(rng.integers(2**63))
-    told = record(target, with_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key)
+    told = record(
+        target, with_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key
+    )
     if not told:
         return [without_noise(Attack.ONE_RUN)]
     without = replay(target, target.counts, told, key)
-    lifts = (told[-1].answer - without[-1].values)[rarest]  # the last answer holds the n-grams, whatever comes before
+    lifts = (told[-1].answer - without[-1].values)[
+        rarest
+    ]  # the last answer holds the n-grams, whatever comes before
     epsilon = guessing(lifts.astype(np.float64), inside, target.claim.delta, error=error)
     sentence = f"{size:,} canaries in one run: at least ε = {rounded_down(epsilon)} at δ = {target.claim.delta:g}"
     caught = epsilon > target.claim.epsilon
-    return [Finding(Attack.ONE_RUN, "with made-up users, each by a coin", caught, sentence, None, epsilon, size)]
+    return [
+        Finding(
+            Attack.ONE_RUN,
+            "with made-up users, each by a coin",
+            caught,
+            sentence,
+            None,
+            epsilon,
+            size,
+        )
+    ]
 
 
 def guessing(lifts: Floats, inside: Bools, delta: float, *, error: float) -> float:
@@ -79,5 +97,7 @@ def guessing(lifts: Floats, inside: Bools, delta: float, *, error: float) -> flo
     for share in SHARES:
         each = max(1, round(share * order.size / 2))
         right = int(inside[order[-each:]].sum() + (~inside[order[:each]]).sum())
-        bounds.append(epsilon_at_least(order.size, 2 * each, right, delta, error=error / len(SHARES)))
+        bounds.append(
+            epsilon_at_least(order.size, 2 * each, right, delta, error=error / len(SHARES))
+        )
     return max(bounds)

@@ -47,7 +47,11 @@ def allowed_misses(alarms: Floats, epsilon: float, delta: float) -> Floats:
     >>> allowed_misses(np.array([0.0, 0.5, 1.0]), 0.0, 0.1).tolist()
     [0.9, 0.4, 0.0]
     """
-    lines = [1 - delta - np.exp(epsilon) * alarms, np.exp(-epsilon) * (1 - delta - alarms), np.zeros_like(alarms)]
+    lines = [
+        1 - delta - np.exp(epsilon) * alarms,
+        np.exp(-epsilon) * (1 - delta - alarms),
+        np.zeros_like(alarms),
+    ]
     fewest: Floats = np.maximum.reduce(lines)
     return fewest
 
@@ -66,23 +70,47 @@ def trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
     lines = _lines(audit)
     colours = [*ATTACKS[: len(audit.drawn)], "#333333", COLOURS["PROVED"]]
     legend = alt.Legend(orient="bottom", direction="vertical", labelLimit=420)
-    colour = alt.Color("line:N", title=None, scale=alt.Scale(domain=list(lines), range=colours), legend=legend)
-    base = alt.Chart(alt.InlineData(values=_points(lines))).encode(
-        x=alt.X("alarms:Q", title="false alarms: says “in” of a user who is not", scale=alt.Scale(domain=[0, 1])),
-        y=alt.Y("misses:Q", title="misses: says “out” of a user who is in", scale=alt.Scale(domain=[0, 1])),
+    colour = alt.Color(
+        "line:N", title=None, scale=alt.Scale(domain=list(lines), range=colours), legend=legend
     )
-    forbidden = base.transform_filter(alt.datum.line == CLAIM).mark_area(color="#b3475b", opacity=0.08)
-    drawn = base.encode(color=colour, order="at:Q")  # no order for the area: it would be cut into pieces
+    base = alt.Chart(alt.InlineData(values=_points(lines))).encode(
+        x=alt.X(
+            "alarms:Q",
+            title="false alarms: says “in” of a user who is not",
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+        y=alt.Y(
+            "misses:Q",
+            title="misses: says “out” of a user who is in",
+            scale=alt.Scale(domain=[0, 1]),
+        ),
+    )
+    forbidden = base.transform_filter(alt.datum.line == CLAIM).mark_area(
+        color="#b3475b", opacity=0.08
+    )
+    drawn = base.encode(
+        color=colour, order="at:Q"
+    )  # no order for the area: it would be cut into pieces
     solid = drawn.transform_filter(alt.datum.line != IDEAL).mark_line(strokeWidth=2, clip=True)
-    dashed = drawn.transform_filter(alt.datum.line == IDEAL).mark_line(strokeWidth=2, strokeDash=[5, 4])
-    title = alt.Title("What an attacker gets, and what the claim allows", subtitle=[audit.mechanism, audit.line])
-    return (forbidden + solid + dashed).properties(width=520, height=400, title=title).configure_view(stroke=None)
+    dashed = drawn.transform_filter(alt.datum.line == IDEAL).mark_line(
+        strokeWidth=2, strokeDash=[5, 4]
+    )
+    title = alt.Title(
+        "What an attacker gets, and what the claim allows", subtitle=[audit.mechanism, audit.line]
+    )
+    return (
+        (forbidden + solid + dashed)
+        .properties(width=520, height=400, title=title)
+        .configure_view(stroke=None)
+    )
 
 
 def _lines(audit: Audit) -> dict[str, Curve]:
     epsilon, delta = audit.epsilon or 0.0, audit.delta or 0.0
     alarms = np.linspace(0, 1, 201)
-    lines = {f"{found.attack}, {found.neighbour}": found.curve for found in audit.drawn if found.curve}
+    lines = {
+        f"{found.attack}, {found.neighbour}": found.curve for found in audit.drawn if found.curve
+    }
     lines[CLAIM] = Curve(alarms.tolist(), allowed_misses(alarms, epsilon, delta).tolist())
     return lines | ({IDEAL: ideal(epsilon, delta)} if delta else {})
 
@@ -136,7 +164,12 @@ def audit(
 
 
 def check(
-    mechanism: Mechanism, budget: Budget | None, attacks: Sequence[Attack], *, confidence: float, runs: int
+    mechanism: Mechanism,
+    budget: Budget | None,
+    attacks: Sequence[Attack],
+    *,
+    confidence: float,
+    runs: int,
 ) -> None:
     """Refuse what can't be audited so, before anything is read."""
     check_confidence(confidence)
@@ -170,14 +203,18 @@ def chosen(text: str | None) -> tuple[Attack, ...]:
     names = [part.strip() for part in text.split(",")]
     for name in names:
         if name not in set(Attack):
-            raise UsageError(f"attacks={name!r}: choose from {', '.join(Attack)}, separated by commas.")
+            raise UsageError(
+                f"attacks={name!r}: choose from {', '.join(Attack)}, separated by commas."
+            )
     return tuple(dict.fromkeys(Attack(name) for name in names))
 
 
 def save(found: Audit, path: Path, *, force: bool = False) -> None:
     """A private folder with audit.json and the trade-off of the strongest attacks."""
     with write_folder_atomically(path, contents=CONTENTS, force=force, private=True) as folder:
-        document = json.dumps({"format": FORMAT, **found.to_json()}, indent=2, ensure_ascii=False, allow_nan=False)
+        document = json.dumps(
+            {"format": FORMAT, **found.to_json()}, indent=2, ensure_ascii=False, allow_nan=False
+        )
         (folder / CONTENTS[0]).write_text(document + "\n", encoding="utf-8")
         if found.drawn:
             save_chart(trade_off(found), folder / "trade-off")
@@ -188,7 +225,9 @@ FINDING = ("attack", "neighbour", "caught", "sentence")
 
 
 def scores(
-    counts: PrivateCounts | SegmentedCounts, releases: Sequence[tuple[str, Release]], public: Floats | None
+    counts: PrivateCounts | SegmentedCounts,
+    releases: Sequence[tuple[str, Release]],
+    public: Floats | None,
 ) -> list[Score]:
     """KL of public text, where it is known, and of every release, each order by itself; orders nobody wrote are out.
 
@@ -198,17 +237,27 @@ def scores(
     written = [totals_for(counts, release) for _, release in releases]
     present = [order for order in distinct_orders(orders) if everybody[orders == order].any()]
     if not present:
-        raise BayesgramError("the private counts are empty: there is nothing to compare with; leave `against` out.")
+        raise BayesgramError(
+            "the private counts are empty: there is nothing to compare with; leave `against` out."
+        )
     found: list[Score] = []
     for order in present:
         rows = orders == order
         if public is not None:
             nobody = ("public text alone", "no private data", "PROVED", 0.0, 0.0)
-            found.append(Score(*nobody, order, _finite(kl_divergence(everybody[rows], public[rows]))))
+            found.append(
+                Score(*nobody, order, _finite(kl_divergence(everybody[rows], public[rows])))
+            )
         for (name, release), totals in zip(releases, written, strict=True):
             if totals[rows].any():
                 card, kl = release.card, kl_divergence(totals[rows], release.probabilities[rows])
-                told = (printable(name), card.mechanism, card.guarantee.name, card.epsilon, card.delta)
+                told = (
+                    printable(name),
+                    card.mechanism,
+                    card.guarantee.name,
+                    card.epsilon,
+                    card.delta,
+                )
                 found.append(Score(*told, order, _finite(kl)))
     return found
 
@@ -221,10 +270,14 @@ def load_attacks(path: Path) -> Attacks:
     """What an audit folder says."""
     file = path / CONTENTS[0]
     if not file.is_file():
-        raise UsageError(f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`.")
+        raise UsageError(
+            f"{path}: not an audit folder (no {file.name}); make one with `bayesgram audit … -o FOLDER`."
+        )
     try:
         document = read_json(file)
-        check_format(path, "an audit", document.get("format", 1), FORMAT)  # version 0.1 wrote no number
+        check_format(
+            path, "an audit", document.get("format", 1), FORMAT
+        )  # version 0.1 wrote no number
         return Attacks(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
@@ -262,7 +315,10 @@ def _trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
 def _traces(document: dict[str, Any]) -> list[Trace]:
     """The curves that the audit kept, and the edge of what its claim allows."""
     curves = document["trade_offs"].items()
-    traces = [_trace(name, curve, colour) for (name, curve), colour in zip(curves, SUMMARY_COLOURS, strict=False)]
+    traces = [
+        _trace(name, curve, colour)
+        for (name, curve), colour in zip(curves, SUMMARY_COLOURS, strict=False)
+    ]
     if not traces or document["epsilon"] is None:
         return []
     alarms = np.linspace(0, 1, 201)

@@ -57,7 +57,8 @@ def _show_version(wanted: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """Publish n-grams of people's text under user-level differential privacy, with public text as the prior.
@@ -101,7 +102,9 @@ def main() -> NoReturn:
     """Run a command; exit with 0 (done), 1 (failed) or 2 (wrong use). No traceback reaches a person."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows \\u03b5 for ε, and nothing fails
+            stream.reconfigure(
+                errors="backslashreplace"
+            )  # an ASCII terminal shows \\u03b5 for ε, and nothing fails
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     console.tell_what_is_logged()
@@ -115,7 +118,10 @@ def main() -> NoReturn:
         os._exit(128 + signal.SIGPIPE)  # whoever reads us has enough
     except OSError as error:
         what = error.filename or "a file, or standard output"
-        _fail(f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.", 1)
+        _fail(
+            f"{what}: {os.strerror(error.errno) if error.errno else 'can not be read or written'}.",
+            1,
+        )
     except Exception as error:
         if os.environ.get("BAYESGRAM_DEBUG"):
             raise
@@ -158,7 +164,11 @@ def _stop(number: int, _frame: object) -> NoReturn:
             sys.modules["bayesgram.io.atomic"].discard_held()
     finally:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
-        outcome = "no output was written." if not written else f"{', '.join(map(str, written))} was written before."
+        outcome = (
+            "no output was written."
+            if not written
+            else f"{', '.join(map(str, written))} was written before."
+        )
         stopped = f"stopped by {signal.Signals(number).name}; {console.told_at_once() or outcome}"
         os.write(2, f"{show_cursor}\nerror: {stopped}\n".encode())
         os.write(1, console.json_of_error(stopped, 128 + number).encode())

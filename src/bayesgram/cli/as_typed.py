@@ -52,10 +52,16 @@ def _number(text: str, param: Any, ctx: Any) -> float:  # noqa: ANN401 - of Clic
     try:
         number = read(text)
     except NotANumberError as error:
-        raise typer.BadParameter(f"{error}{_plural(text, param, ctx)}", ctx=ctx, param=param) from None
+        raise typer.BadParameter(
+            f"{error}{_plural(text, param, ctx)}", ctx=ctx, param=param
+        ) from None
     if (low is not None and not low <= number) or (high is not None and not number <= high):
-        bounds = f"{'' if low is None else f' from {low:,}'}{'' if high is None else f' up to {high:,}'}"
-        raise typer.BadParameter(f"{text} is out of range; give a number{bounds}.", ctx=ctx, param=param)
+        bounds = (
+            f"{'' if low is None else f' from {low:,}'}{'' if high is None else f' up to {high:,}'}"
+        )
+        raise typer.BadParameter(
+            f"{text} is out of range; give a number{bounds}.", ctx=ctx, param=param
+        )
     return number
 
 

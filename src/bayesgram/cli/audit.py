@@ -25,18 +25,31 @@ def audit(
     expected_users: mechanisms.ExpectedUsers = None,
     attacks: Annotated[
         str | None,
-        typer.Option(help=f"From {ATTACKS}.", show_default="likelihood-ratio, scale, one-run, leaks"),
+        typer.Option(
+            help=f"From {ATTACKS}.", show_default="likelihood-ratio, scale, one-run, leaks"
+        ),
     ] = None,
-    confidence: Annotated[float, typer.Option(help="That no bound is wrong, all attacks together.")] = 0.99,
-    runs: Annotated[int, typer.Option(help="Outputs of each dataset for black-box and membership.")] = 200,
-    seed: Annotated[int | None, typer.Option(help="Repeatable attackers.", show_default=False)] = None,
+    confidence: Annotated[
+        float, typer.Option(help="That no bound is wrong, all attacks together.")
+    ] = 0.99,
+    runs: Annotated[
+        int, typer.Option(help="Outputs of each dataset for black-box and membership.")
+    ] = 200,
+    seed: Annotated[
+        int | None, typer.Option(help="Repeatable attackers.", show_default=False)
+    ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="A private folder for audit.json and a picture.", show_default=False),
+        typer.Option(
+            "--output",
+            "-o",
+            help="A private folder for audit.json and a picture.",
+            show_default=False,
+        ),
     ] = None,
-    fail_if_caught: Annotated[bool, typer.Option("--fail-if-caught", help="Exit with 1 if the claim is refuted.")] = (
-        False
-    ),
+    fail_if_caught: Annotated[
+        bool, typer.Option("--fail-if-caught", help="Exit with 1 if the claim is refuted.")
+    ] = (False),
     force: options.Force = False,
     json: options.Json = False,
     mechanism_options: mechanisms.MechanismOptions = mechanisms.NOT_GIVEN,
@@ -57,10 +70,14 @@ def audit(
     chosen = runner.chosen(attacks)
     Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
-    attacked = mechanisms.mechanism_of(mechanism, expected_users=expected_users, **vars(mechanism_options))
+    attacked = mechanisms.mechanism_of(
+        mechanism, expected_users=expected_users, **vars(mechanism_options)
+    )
     runner.check(attacked, budget, chosen, confidence=confidence, runs=runs)
     target = Target(attacked, *mechanisms.load(counts, vocab), budget)
-    found = runner.audit(target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step)
+    found = runner.audit(
+        target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step
+    )
     if output is not None:
         runner.save(found, output, force=force)
     _show(found, output, json=json)
@@ -75,8 +92,13 @@ def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     if json:
         console.print_json(found.to_json())
         return
-    rows = [(item.attack, item.neighbour, "CAUGHT" if item.caught else "–", item.sentence) for item in found.findings]
-    console.print_table(f"Attacks on {found.mechanism}", ("attack", "neighbour", "result", "what it gets"), rows)
+    rows = [
+        (item.attack, item.neighbour, "CAUGHT" if item.caught else "–", item.sentence)
+        for item in found.findings
+    ]
+    console.print_table(
+        f"Attacks on {found.mechanism}", ("attack", "neighbour", "result", "what it gets"), rows
+    )
     if output is not None:
         console.say(f"Written to: {output}")
     console.say(f"These numbers are {DISCLOSURE}.", urgent=True)

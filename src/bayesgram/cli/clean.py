@@ -17,10 +17,14 @@ def clean(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[FOLDER...]", help="Where outputs were to go; here, if none is given.", show_default=False
+            metavar="[FOLDER...]",
+            help="Where outputs were to go; here, if none is given.",
+            show_default=False,
         ),
     ] = None,
-    remove: Annotated[bool, typer.Option("--remove", help="Remove what was left, instead of showing it.")] = False,
+    remove: Annotated[
+        bool, typer.Option("--remove", help="Remove what was left, instead of showing it.")
+    ] = False,
     any_host: Annotated[
         bool,
         typer.Option(
@@ -41,7 +45,9 @@ def clean(
     places = [*(folders or [Path()]), Path(tempfile.gettempdir())]
     for place in places:
         if not place.is_dir():
-            raise UsageError(f"{place}: is not a folder; give those in which outputs were to appear.")
+            raise UsageError(
+                f"{place}: is not a folder; give those in which outputs were to appear."
+            )
     found = {hidden.path.absolute(): hidden for place in places for hidden in found_in(place)}
     rows = [_row(hidden, remove=remove, any_host=any_host) for hidden in found.values()]
     if json:
@@ -59,7 +65,13 @@ def _row(hidden: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str
 
     size = _size(hidden.path)
     with claimed(hidden, any_host=any_host) as state:
-        row = {"path": str(hidden.path), "kind": hidden.kind, "bytes": size, "host": hidden.host, "state": state.value}
+        row = {
+            "path": str(hidden.path),
+            "kind": hidden.kind,
+            "bytes": size,
+            "host": hidden.host,
+            "state": state.value,
+        }
         if not (remove and state is State.LEFT):
             return {**row, "left": state is State.LEFT, "removed": None}
         hidden.discard()
@@ -82,9 +94,16 @@ def _print(rows: list[dict[str, Any]], *, remove: bool) -> None:
         console.write("Nothing was left by killed runs.")
         return
     cells = [(row["path"], row["kind"], f"{row['bytes']:,}", _told(row)) for row in rows]
-    console.print_table("Temporary folders of bayesgram", ("folder", "kind", "bytes", "state"), cells, right=("bytes",))
+    console.print_table(
+        "Temporary folders of bayesgram",
+        ("folder", "kind", "bytes", "state"),
+        cells,
+        right=("bytes",),
+    )
     if not remove and any(row["left"] for row in rows):
-        console.write("To remove those that were left by killed runs: the same command with --remove")
+        console.write(
+            "To remove those that were left by killed runs: the same command with --remove"
+        )
 
 
 def _told(row: dict[str, Any]) -> str:

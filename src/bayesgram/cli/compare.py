@@ -25,18 +25,26 @@ def compare(
     ],
     vocab: Annotated[
         Path | None,
-        typer.Option(help="Their vocabulary: compares its public text with one release.", show_default=False),
+        typer.Option(
+            help="Their vocabulary: compares its public text with one release.", show_default=False
+        ),
     ] = None,
-    fdr: Annotated[float, typer.Option(help="The false discovery rate: so much of the list may be chance.")] = 0.1,
+    fdr: Annotated[
+        float, typer.Option(help="The false discovery rate: so much of the list may be chance.")
+    ] = 0.1,
     top: Annotated[
-        int, typer.Option(help="How many that rose, and that fell, the tables show: the surest.", min=1)
+        int,
+        typer.Option(help="How many that rose, and that fell, the tables show: the surest.", min=1),
     ] = 10,
     plot: Annotated[
-        Path | None, typer.Option(help="A picture of what changed: a .svg or .png.", show_default=False)
+        Path | None,
+        typer.Option(help="A picture of what changed: a .svg or .png.", show_default=False),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="All of it as a .csv, .parquet or .json.", show_default=False),
+        typer.Option(
+            "--output", "-o", help="All of it as a .csv, .parquet or .json.", show_default=False
+        ),
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -78,10 +86,14 @@ def _names(releases: list[str]) -> dict[str, str]:
     for path in names:
         folder = Path(path).resolve()
         if folder in folders:
-            raise UsageError(f"{path}: is the same folder as {folders[folder]}; give two releases that differ.")
+            raise UsageError(
+                f"{path}: is the same folder as {folders[folder]}; give two releases that differ."
+            )
         folders[folder] = path
     if len(set(names.values())) < len(names):
-        raise UsageError(f"{', '.join(names.values())}: two have the same name; give each its own (NAME=PATH).")
+        raise UsageError(
+            f"{', '.join(names.values())}: two have the same name; give each its own (NAME=PATH)."
+        )
     return names
 
 
@@ -100,14 +112,20 @@ def _compared(names: dict[str, str], vocab: Path | None, fdr: float) -> "Compari
 def show_changes(found: "Comparison", top: int) -> None:
     """What rose, what fell, what that means, and what must be said of the releases."""
     pair = len(found.names) == 2
-    over = f"from {found.names[0]} to {found.names[1]}" if pair else f"over {len(found.names)} releases"
+    over = (
+        f"from {found.names[0]} to {found.names[1]}"
+        if pair
+        else f"over {len(found.names)} releases"
+    )
     columns = ("n-gram", "before", "after", "change", "fdr", *([] if pair else ["between"]))
     for title, rose in (("Rose", True), ("Fell", False)):
         changes = [change for change in found.changes if (change.z >= 0) == rose]
         rows = [_cells(change, found.names, pair=pair) for change in changes[:top]]
         more = f", the surest {top} of {len(changes):,}" if len(changes) > top else ""
         if rows:
-            console.print_table(f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr"))
+            console.print_table(
+                f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr")
+            )
     for line in [found.explained, *([found.how_to_read] if found.changes else []), *found.notes]:
         console.write(line)
 

@@ -182,12 +182,16 @@ class ReadingBar:
         self._left -= count
         if self._left <= 0:
             self._progress.update(self._task, description=self._then)
-            self._progress.tasks[0].total = None  # or the bar would be at its end, and the clock stop
+            self._progress.tasks[
+                0
+            ].total = None  # or the bar would be at its end, and the clock stop
         self._progress.advance(self._task, count)
 
     def finish(self) -> None:
         """All is done."""
-        self._progress.update(self._task, description=self._label, total=self.size, completed=self.size)
+        self._progress.update(
+            self._task, description=self._label, total=self.size, completed=self.size
+        )
 
 
 @contextmanager
@@ -309,7 +313,10 @@ def warn_unless_proved(output: Path, ingredients: "Iterable[Ingredient]") -> Non
         say(f"warning: {output} is not for publication: {sentence}.")
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said.")]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="No progress and no notes; warnings and errors are still said."),
+]
 
 
 def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
@@ -321,7 +328,9 @@ def with_quiet(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, **kwargs)
 
     signature = inspect.signature(command)
-    option = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    option = inspect.Parameter(
+        "quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet
+    )
     call.__signature__ = signature.replace(parameters=[*signature.parameters.values(), option])  # type: ignore[attr-defined]
     call.__annotations__ = {**command.__annotations__, "quiet": Quiet}
     return call
@@ -370,13 +379,18 @@ def told() -> str:
 def told_at_once() -> str:
     """The same, for a process that is stopped at any instant: the ledger may have reserved, and not told us yet."""
     return told() or "".join(
-        f"no output was written. What the ledger has reserved stays spent: {_look(charge)}" for charge in _begun
+        f"no output was written. What the ledger has reserved stays spent: {_look(charge)}"
+        for charge in _begun
     )
 
 
 def _sentence(charge: Charge) -> str:
     entry = f"entry {charge.entry} of {charge.ledger}"
-    spent = "" if charge.budget is None else f" (ε = {charge.budget.epsilon:g}, δ = {charge.budget.delta:g})"
+    spent = (
+        ""
+        if charge.budget is None
+        else f" (ε = {charge.budget.epsilon:g}, δ = {charge.budget.delta:g})"
+    )
     if charge.is_published:
         return (
             f"the release is in {charge.output}, and {entry}{spent} is spent for it; only the note that it was"

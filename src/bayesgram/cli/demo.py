@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Users = Annotated[int, typer.Option(help="How many made-up users, up to 10,000,000.")]
 Sentences = Annotated[int, typer.Option(help="How many sentences of articles; of chat, a third.")]
-PopulationSeed = Annotated[int, typer.Option(help="Which population: the same number gives the same text.")]
+PopulationSeed = Annotated[
+    int, typer.Option(help="Which population: the same number gives the same text.")
+]
 
 CLOSING = """\
 {sources}
@@ -37,7 +39,9 @@ def demo(
     users: Users = 100_000,
     sentences: Sentences = 300_000,
     seed: PopulationSeed = 7,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to fill.")] = Path("demo"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder to fill.")] = Path(
+        "demo"
+    ),
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -46,8 +50,8 @@ def demo(
     Example: bayesgram demo --users 100000 --output demo
     """
     from bayesgram.demo import pipeline as story
-    from bayesgram.demo.population import Population
     from bayesgram.io.atomic import check_writable
+    from bayesgram.synthetic.population import Population
 
     check_writable(output, force=force, contents=story.CONTENTS)
     population = Population(users=users, seed=seed)
@@ -81,15 +85,23 @@ def _command() -> str:
     if which("bayesgram"):
         return "bayesgram"
     beside = Path(sys.executable).with_name("bayesgram")
-    return os.path.relpath(beside) if beside.exists() else f"{os.path.relpath(sys.executable)} -m bayesgram"
+    return (
+        os.path.relpath(beside)
+        if beside.exists()
+        else f"{os.path.relpath(sys.executable)} -m bayesgram"
+    )
 
 
 def _show_found(found: "Found") -> None:
     """What the discovery added, and how much more of what people write the vocabulary lists."""
-    rows = [(ngram, str(order), f"{weight:.1f}") for ngram, order, weight in found.ngrams[:MOST_FOUND]]
+    rows = [
+        (ngram, str(order), f"{weight:.1f}") for ngram, order, weight in found.ngrams[:MOST_FOUND]
+    ]
     title = f"Discovered: {len(found.ngrams):,} n-grams that public text lacks, {found.claim}"
     if rows:
-        console.print_table(title, ("n-gram", "order", f"weight (T = {found.level:.1f})"), rows, right=("order",))
+        console.print_table(
+            title, ("n-gram", "order", f"weight (T = {found.level:.1f})"), rows, right=("order",)
+        )
     for each in found.covered:
         told = f"The vocabulary has {each.before:.1%} of what people write in n-grams of order {each.order}"
         console.write(f"{told}; with what was discovered, {each.after:.1%}.")
@@ -111,11 +123,13 @@ def generate(
     Example: bayesgram generate --users 10000 -o data
     """
     from bayesgram.demo.pipeline import SOURCES, write_public
-    from bayesgram.demo.population import Population, write_messages
     from bayesgram.io.atomic import write_folder_atomically
+    from bayesgram.synthetic.population import Population, write_messages
 
     population = Population(users=users, seed=seed)
-    with write_folder_atomically(output, contents=(*SOURCES.values(), "messages"), force=force) as folder:
+    with write_folder_atomically(
+        output, contents=(*SOURCES.values(), "messages"), force=force
+    ) as folder:
         (folder / "messages").mkdir(mode=0o700)
         with console.step("Writing public text"):
             write_public(folder, population, sentences=sentences)

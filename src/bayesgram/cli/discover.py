@@ -44,7 +44,9 @@ def discover(
     delta: options.Delta = None,
     orders: Annotated[
         str | None,
-        typer.Option(help="Orders to search, such as 1,2,3.", show_default="those of the vocabulary"),
+        typer.Option(
+            help="Orders to search, such as 1,2,3.", show_default="those of the vocabulary"
+        ),
     ] = None,
     model: Annotated[
         Path | None,
@@ -54,21 +56,33 @@ def discover(
         ),
     ] = None,
     at_least: Annotated[
-        int, typer.Option(help="What fewer people write does not come out (noise aside), whatever ε is.")
+        int,
+        typer.Option(
+            help="What fewer people write does not come out (noise aside), whatever ε is."
+        ),
     ] = 1,
     max_new: Annotated[
         int | None, typer.Option(help="Publish at most so many, the heaviest.", show_default=False)
     ] = None,
     rounds: Annotated[
-        int, typer.Option(help="How often users are asked, within one budget: more rounds find more. On Spark, 1.")
+        int,
+        typer.Option(
+            help="How often users are asked, within one budget: more rounds find more. On Spark, 1."
+        ),
     ] = 10,
     open_: Annotated[
-        bool, typer.Option("--open", help="Let words out that are neither public nor found by themselves.")
+        bool,
+        typer.Option(
+            "--open", help="Let words out that are neither public nor found by themselves."
+        ),
     ] = False,
     drop: Drop = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="Draw what was found: by order, and how far above T. A .svg or .png.", show_default=False),
+        typer.Option(
+            help="Draw what was found: by order, and how far above T. A .svg or .png.",
+            show_default=False,
+        ),
     ] = None,
     ledger: options.LedgerFile = None,
     unit: options.Unit = None,
@@ -107,13 +121,21 @@ def discover(
     Randomness.make(seed)
     budget, room = _budget(epsilon, delta), work.room
     vocabulary = Vocabulary.load(vocab)
-    settings = Settings.of(vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds)
+    settings = Settings.of(
+        vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds
+    )
     settings.calibrated(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
     public = PublicText.of(vocabulary, _language_model(model))
     stated = None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated)
-    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    mechanism = discovery_mechanism(
+        settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated
+    )
+    rows: dict[str, Any] = {
+        "user_column": user_column,
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+    }
     if dry_run:
         read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
@@ -148,14 +170,20 @@ def discover(
 
 
 def review(
-    found: Annotated[Path, typer.Argument(metavar="FOUND", help="The folder of a discovery.", show_default=False)],
+    found: Annotated[
+        Path, typer.Argument(metavar="FOUND", help="The folder of a discovery.", show_default=False)
+    ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the reviewed discovery goes.", show_default=False)
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Where the reviewed discovery goes.", show_default=False
+        ),
     ] = None,
     file: Annotated[
         Path | None,
         typer.Option(
-            help="A table (CSV) to decide in: written if there is none, obeyed if there is.", show_default=False
+            help="A table (CSV) to decide in: written if there is none, obeyed if there is.",
+            show_default=False,
         ),
     ] = None,
     drop: Drop = None,
@@ -181,9 +209,14 @@ def review(
     discovery = Discovery.load(found)
     if file is not None and not file.exists():
         if output is not None:
-            raise UsageError(f"--file {file}: there is no such table; leave --output out, and it is written.")
+            raise UsageError(
+                f"--file {file}: there is no such table; leave --output out, and it is written."
+            )
         _write_table(discovery, file)
-        console.report({"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"}, json=json)
+        console.report(
+            {"written": str(file), "rows": len(discovery), "next": "edit it, then add -o PATH"},
+            json=json,
+        )
         return
     stays = None if file is None else _decided(discovery, file)
     kept, dropped = _without(discovery, patterns, stays)
@@ -237,7 +270,10 @@ class _Dropped:
 
     @property
     def described(self) -> dict[str, int]:
-        return {"kept_back": self.chosen + self.containing, "contain_a_dropped_one": self.containing}
+        return {
+            "kept_back": self.chosen + self.containing,
+            "contain_a_dropped_one": self.containing,
+        }
 
     @property
     def sentence(self) -> str:
@@ -278,28 +314,40 @@ def _without(
 def _rows(found: "Discovery") -> list[dict[str, Any]]:
     from bayesgram.public.discovered_ngrams import reasons
 
-    columns = found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), reasons(found.ngrams)
+    columns = (
+        found.ngrams.to_pylist(),
+        found.orders.tolist(),
+        found.weights.tolist(),
+        reasons(found.ngrams),
+    )
     return [
         {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), WHY: why}
         for ngram, order, weight, why in zip(*columns, strict=True)
     ]
 
 
-def _show(found: "Discovery", settings: "Settings", budget: "Budget", output: Path, dropped: str) -> None:
+def _show(
+    found: "Discovery", settings: "Settings", budget: "Budget", output: Path, dropped: str
+) -> None:
     """The card, a table with bars, and what a person should know."""
     if dropped:
         console.say(dropped)
-    by_order = ", ".join(f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders)
+    by_order = ", ".join(
+        f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders
+    )
     told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
     console.write(f"{found.card}\n{told}\nWritten to: {output}")
     if not len(found):
         _say_why_nothing(found, settings, budget)
         return
     rows = [
-        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(found, row[WEIGHT])) for row in _rows(found)[:SHOWN]
+        (row[NGRAM], str(row["order"]), f"{row[WEIGHT]:,.1f}", _bar(found, row[WEIGHT]))
+        for row in _rows(found)[:SHOWN]
     ]
     title = "All of it" if len(found) <= SHOWN else f"The {SHOWN} heaviest"
-    console.print_table(title, ["n-gram", "order", "weight", "above T"], rows, right=["order", "weight"])
+    console.print_table(
+        title, ["n-gram", "order", "weight", "above T"], rows, right=["order", "weight"]
+    )
     _list_suspicious(found, json=False)
 
 
@@ -316,9 +364,13 @@ def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     if not len(found):
         console.say(f"Nothing to draw: {plot} was not written.")
         return
-    rows = list(zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True))
+    rows = list(
+        zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
+    )
     told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
-    save_picture(lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force)
+    save_picture(
+        lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force
+    )
 
 
 def _list_suspicious(found: "Discovery", *, json: bool) -> None:
@@ -328,7 +380,9 @@ def _list_suspicious(found: "Discovery", *, json: bool) -> None:
         console.print_json({"found": len(found), "look_like_secrets": odd})
         return
     if not odd:
-        console.say("Nothing of it looks like a secret (digits, addresses, codes); read it before you publish it.")
+        console.say(
+            "Nothing of it looks like a secret (digits, addresses, codes); read it before you publish it."
+        )
         return
     listed = "; ".join(f"{row[NGRAM]!r} ({row[WHY]})" for row in odd[:SHOWN])
     console.say(
@@ -345,7 +399,9 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
         return f"{round(level / GIVEN):,}"
 
     others = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon][:2]
-    levels = [(epsilon, settings.calibrated(Budget(epsilon, budget.delta)).level) for epsilon in others]
+    levels = [
+        (epsilon, settings.calibrated(Budget(epsilon, budget.delta)).level) for epsilon in others
+    ]
     told = "".join(f"; at ε = {epsilon:g} about {people(level)}" for epsilon, level in levels)
     console.say(
         f"Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = {found.level:.1f}."
@@ -357,7 +413,10 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
 def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
-    with write_file_atomically(file, option="`file`") as aside, aside.open("w", newline="", encoding="utf-8") as out:
+    with (
+        write_file_atomically(file, option="`file`") as aside,
+        aside.open("w", newline="", encoding="utf-8") as out,
+    ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")
         writer.writeheader()
         writer.writerows({KEEP: "no" if row[WHY] else "yes", **row} for row in _rows(found))
@@ -371,7 +430,9 @@ def _decided(found: "Discovery", file: Path) -> "Bools":
         with file.open(newline="", encoding="utf-8") as table:
             decided = {row[NGRAM]: row[KEEP].strip().lower() for row in csv.DictReader(table)}
     except (OSError, UnicodeDecodeError, KeyError, AttributeError, csv.Error):
-        raise UsageError(f"--file {file}: not the table that this command wrote; remove it and begin again.") from None
+        raise UsageError(
+            f"--file {file}: not the table that this command wrote; remove it and begin again."
+        ) from None
     answers = [decided.get(ngram, "") for ngram in found.ngrams.to_pylist()]
     if not set(answers) <= {"yes", "no"}:
         place = next(at for at, answer in enumerate(answers) if answer not in {"yes", "no"})

@@ -26,7 +26,11 @@ PICTURES = (".svg", ".png")
 PLOT = "`plot`"  # where a picture is asked for
 UNKNOWN = "unknown"  # the band of words that a model lacks
 COLUMNS = ("perplexity", "unknown", "top 1", "top 3", "keys saved")
-BY_FREQUENCY = {"perplexity": "Perplexity", "accuracy_1": "First suggestion", "keystrokes_saved": "Keys saved"}
+BY_FREQUENCY = {
+    "perplexity": "Perplexity",
+    "accuracy_1": "First suggestion",
+    "keystrokes_saved": "Keys saved",
+}
 DEFINITIONS = (
     "perplexity: of words and sentence ends, unknown words as one. top 1, top 3: the share of words that were the first"
     " suggestion, or one of three. keys saved: picking one of three as soon as it is right, a keystroke each."
@@ -42,7 +46,9 @@ def read(given: Sequence[str], *, text_column: str, skip_bad_rows: bool) -> "dic
     named = named_inputs.paths_by_name(given, "text")
     with console.reading("Reading text", then="Scoring text") as bar:
         readers = {
-            name: bar.records(paths, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+            name: bar.records(
+                paths, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+            )
             for name, paths in named.items()
         }
         return {name: [batch.text for batch in reader] for name, reader in readers.items()}
@@ -94,7 +100,13 @@ class Judge:
         return {"text": [each.to_json() for each in self.judged], "same_words": self.same_words}
 
     def _judge(self, name: str, path: str, model: "LanguageModel", move: Any) -> None:  # noqa: ANN401 - moves a bar
-        from bayesgram.audit.evaluation import Claim, EvaluatedModel, frequencies, has_same_words, text_quality
+        from bayesgram.audit.evaluation import (
+            Claim,
+            EvaluatedModel,
+            frequencies,
+            has_same_words,
+            text_quality,
+        )
 
         self._first = self._first or model
         self._bands = self._bands or frequencies(model, self._texts)
@@ -153,7 +165,9 @@ def _show_texts(judged: "Sequence[EvaluatedModel]") -> None:
     """A table for each text."""
     for at, text in enumerate(judged[0].quality.by_text):
         rows = [(each.name, _epsilon(each), *_cells(each.quality.by_text[at])) for each in judged]
-        console.print_table(f"Of it, {text.name}", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS))
+        console.print_table(
+            f"Of it, {text.name}", ("model", "ε", *COLUMNS), rows, right=("ε", *COLUMNS)
+        )
 
 
 def _epsilon(judged: "EvaluatedModel") -> str:
@@ -168,16 +182,26 @@ def _cells(part: "Part | TextQuality") -> tuple[str, ...]:
 def _cell(measure: str, value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{value:.1%}" if measure != "perplexity" else f"{value:,.1f}" if value < 1000 else f"{value:,.0f}"
+    return (
+        f"{value:.1%}"
+        if measure != "perplexity"
+        else f"{value:,.1f}"
+        if value < 1000
+        else f"{value:,.0f}"
+    )
 
 
 def _show_bands(judged: "Sequence[EvaluatedModel]", measure: str, title: str) -> None:
     """A row a model, a column a band; bands of which nothing is known are left out."""
     bands = {band.name: band for each in judged for band in each.quality.by_frequency}
-    values = [{band.name: getattr(band, measure) for band in each.quality.by_frequency} for each in judged]
+    values = [
+        {band.name: getattr(band, measure) for band in each.quality.by_frequency} for each in judged
+    ]
     shown = [name for name in sorted(bands) if any(own.get(name) is not None for own in values)]
     rarest = max(name for name in shown if name != UNKNOWN)
-    often = [_often(bands[name].least_share) if name not in (rarest, UNKNOWN) else name for name in shown]
+    often = [
+        _often(bands[name].least_share) if name not in (rarest, UNKNOWN) else name for name in shown
+    ]
     columns = ("model", "ε", *("rarer" if name == rarest else name for name in often))
     rows = [
         (each.name, _epsilon(each), *(_cell(measure, own.get(name)) for name in shown))
@@ -208,7 +232,9 @@ def evaluate(
             show_default=False,
         ),
     ],
-    against: Annotated[Path | None, typer.Option(help="The private counts to judge by.", show_default=False)] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="The private counts to judge by.", show_default=False)
+    ] = None,
     text: Annotated[
         list[str] | None,
         typer.Option(
@@ -218,11 +244,14 @@ def evaluate(
         ),
     ] = None,
     vocab: Annotated[
-        Path | None, typer.Option(help="Adds a row for the public distribution.", show_default=False)
+        Path | None,
+        typer.Option(help="Adds a row for the public distribution.", show_default=False),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(help="A picture over ε of what --text finds: a .svg or .png.", show_default=False),
+        typer.Option(
+            help="A picture over ε of what --text finds: a .svg or .png.", show_default=False
+        ),
     ] = None,
     tokenizer: options.TokenizerOption = None,
     text_column: options.TextColumn = "text",
@@ -248,11 +277,15 @@ def evaluate(
     from bayesgram.releases.release import CARD, Release
 
     if against is None and not text:
-        raise UsageError("nothing to judge by: give --against with private counts, --text with held-out text, or both.")
+        raise UsageError(
+            "nothing to judge by: give --against with private counts, --text with held-out text, or both."
+        )
     judged = names(releases)
     if plot is not None:
         _check_plot(plot, text, [*judged], force=force)
-    loaded = {path: Release.load(path) for path in judged if not text or (Path(path) / CARD).is_file()}
+    loaded = {
+        path: Release.load(path) for path in judged if not text or (Path(path) / CARD).is_file()
+    }
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _counts(against, loaded, vocabulary)
     found: dict[str, Any] = {"warning": DISCLOSURE}
@@ -262,7 +295,9 @@ def evaluate(
     if text:
         judge = Judge(read(text, text_column=text_column, skip_bad_rows=skip_bad_rows))
         judge.take(_baselines(loaded, counts, vocabulary))
-        judge.open(judged, None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None))
+        judge.open(
+            judged, None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
+        )
         found |= judge.to_json()
     if json:
         console.print_json(found)
@@ -283,8 +318,12 @@ def _show(rows: list[dict[str, Any]] | None, judge: Judge | None) -> None:
 
 def _check_plot(plot: Path, text: list[str] | None, models: list[str], *, force: bool) -> None:
     if not text:
-        raise UsageError("--plot shows how models do on text; give --text too, or leave --plot out.")
-    check_picture(plot, force=force, inputs=[*models, *(named_inputs.split(one, "text")[1] for one in text)])
+        raise UsageError(
+            "--plot shows how models do on text; give --text too, or leave --plot out."
+        )
+    check_picture(
+        plot, force=force, inputs=[*models, *(named_inputs.split(one, "text")[1] for one in text)]
+    )
 
 
 def _counts(
@@ -307,7 +346,9 @@ def _counts(
 
 
 def _divergences(
-    releases: "dict[str, Release]", counts: "PrivateCounts | SegmentedCounts", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]",
+    counts: "PrivateCounts | SegmentedCounts",
+    vocabulary: "Vocabulary | None",
 ) -> list[dict[str, Any]]:
     """KL of public text alone and of every release; of the longest n-grams, where there are several orders.
 
@@ -322,7 +363,9 @@ def _divergences(
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         orders = ngram_orders(vocabulary.ngrams)
         longest = orders == orders.max()
-        kl = kl_divergence(totals_for(counts)[longest], public_distribution(vocabulary.counts[longest]))
+        kl = kl_divergence(
+            totals_for(counts)[longest], public_distribution(vocabulary.counts[longest])
+        )
         rows.append(comparison_row(PUBLIC_ALONE, None, kl))
     for name, release in releases.items():
         counts.check_vocabulary(len(release.ngrams), release.card.vocabulary["fingerprint"])
@@ -333,7 +376,9 @@ def _divergences(
 
 
 def _baselines(
-    releases: "dict[str, Release]", counts: "PrivateCounts | SegmentedCounts | None", vocabulary: "Vocabulary | None"
+    releases: "dict[str, Release]",
+    counts: "PrivateCounts | SegmentedCounts | None",
+    vocabulary: "Vocabulary | None",
 ) -> "Iterator[tuple[str, LanguageModel]]":
     """Models of public text alone and of the private counts, where these are given."""
     from bayesgram.lm.language_model import LanguageModel
@@ -341,14 +386,18 @@ def _baselines(
     if vocabulary:
         yield (
             PUBLIC_ALONE,
-            LanguageModel.from_counts(vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer),
+            LanguageModel.from_counts(
+                vocabulary.ngrams, vocabulary.counts + 1.0, vocabulary.tokenizer
+            ),
         )
     if counts:
         yield PRIVATE, _private_model(counts, releases, vocabulary)
 
 
 def _private_model(
-    counts: "PrivateCounts | SegmentedCounts", releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
+    counts: "PrivateCounts | SegmentedCounts",
+    releases: "dict[str, Release]",
+    vocabulary: "Vocabulary | None",
 ) -> "LanguageModel":
     """A model of the exact counts, each n-gram once more, so that it has the words of the others."""
     from bayesgram.audit.evaluation import totals_for
@@ -356,7 +405,9 @@ def _private_model(
     from bayesgram.text.tokenizer import Tokenizer
 
     if vocabulary:
-        return LanguageModel.from_counts(vocabulary.ngrams, totals_for(counts) + 1.0, vocabulary.tokenizer)
+        return LanguageModel.from_counts(
+            vocabulary.ngrams, totals_for(counts) + 1.0, vocabulary.tokenizer
+        )
     release = next(iter(releases.values()))
     tokenizer = Tokenizer.from_name(release.card.vocabulary["tokenizer"])
     return LanguageModel.from_counts(release.ngrams, totals_for(counts) + 1.0, tokenizer)

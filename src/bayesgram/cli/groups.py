@@ -21,11 +21,16 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def call(**given: Any) -> None:  # noqa: ANN401 - those of the command
         made = {
-            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)}) for name, kind in groups.items()
+            name: kind(**{field.name: given.pop(field.name) for field in fields(kind)})
+            for name, kind in groups.items()
         }
         command(**given, **made)
 
-    parameters = [each for old in inspect.signature(command).parameters.values() for each in _options(old, groups)]
+    parameters = [
+        each
+        for old in inspect.signature(command).parameters.values()
+        for each in _options(old, groups)
+    ]
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {each.name: hints.get(each.name, each.annotation) for each in parameters}
     return call
@@ -40,5 +45,8 @@ def _options(parameter: inspect.Parameter, groups: dict[str, Any]) -> Iterator[i
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         yield inspect.Parameter(
-            field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=hints[field.name]
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=field.default,
+            annotation=hints[field.name],
         )

@@ -40,16 +40,22 @@ def infer(
 
     given = followed(release)
     segments = given.segments if isinstance(given, PreviousSegments) else None
-    contents, folders = (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    contents, folders = (
+        (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+    )
     check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
-    check_writable(output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams))
+    check_writable(
+        output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams)
+    )
     with console.step("Inferring"):
         made = reinfer.infer(release, vocabulary).stated(command=typed_command(context))
     made.save(output, force=force)
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
+        console.print_json(
+            {"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)}
+        )
         return
     console.write(f"{whole.card}\nWritten to: {output}")
     show_segments(made)

@@ -36,7 +36,10 @@ class Format(StrEnum):
 
 MODELS = (Format.ARPA, Format.MODEL)
 Source = Annotated[
-    Path, typer.Argument(metavar="RELEASE", help="A release folder, or a public model.", show_default=False)
+    Path,
+    typer.Argument(
+        metavar="RELEASE", help="A release folder, or a public model.", show_default=False
+    ),
 ]
 
 
@@ -67,16 +70,21 @@ def export(
     case_from: Annotated[
         str | None,
         typer.Option(
-            help="Public text that shows which words are names: suggestions are written so.", show_default=False
+            help="Public text that shows which words are names: suggestions are written so.",
+            show_default=False,
         ),
     ] = None,
     text_column: options.TextColumn = "text",
     prune: Annotated[
         int | None,
-        typer.Option(help="How many n-grams, of all orders, a model keeps; or words, a bias list.", show_default="all"),
+        typer.Option(
+            help="How many n-grams, of all orders, a model keeps; or words, a bias list.",
+            show_default="all",
+        ),
     ] = None,
     source: Annotated[
-        str | None, typer.Option(help="Which source of a public model.", show_default="its only one")
+        str | None,
+        typer.Option(help="Which source of a public model.", show_default="its only one"),
     ] = None,
     quantize: Annotated[
         int | None,
@@ -88,7 +96,9 @@ def export(
     ] = None,
     max_size: Annotated[
         str | None,
-        typer.Option(help="How large a model folder may be, such as 10MB: pruned to fit.", show_default=False),
+        typer.Option(
+            help="How large a model folder may be, such as 10MB: pruned to fit.", show_default=False
+        ),
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -107,7 +117,14 @@ def export(
     contents = REPLACED if format_ is Format.MODEL else None
     given = [path for path in (public, vocab) if path is not None]
     check_writable(output, force=force, contents=contents, inputs=[release, *given])
-    _check_for_models(format_, public=public, prune=prune, case_from=case_from, quantize=quantize, max_size=max_size)
+    _check_for_models(
+        format_,
+        public=public,
+        prune=prune,
+        case_from=case_from,
+        quantize=quantize,
+        max_size=max_size,
+    )
     if vocab is not None or format_ is Format.BIAS:
         _export_bias(release, vocab, output, format_, source, prune, force=force, json=json)
         return
@@ -115,18 +132,36 @@ def export(
     if is_public_model(release):
         unused = any(each is not None for each in (public, prune, limit))
         written = partial(_casing, source=case_from, text_column=text_column)
-        _export_public(release, source, output, format_, written, bits=quantize, unused=unused, force=force, json=json)
+        _export_public(
+            release,
+            source,
+            output,
+            format_,
+            written,
+            bits=quantize,
+            unused=unused,
+            force=force,
+            json=json,
+        )
         return
     if source is not None:
         raise UsageError(f"--source {source}: {release} is no public model; leave it out.")
     loaded = Release.load(release)
-    report: dict[str, Any] = {"output": str(output), "format": str(format_), "claim": loaded.card.claim}
+    report: dict[str, Any] = {
+        "output": str(output),
+        "format": str(format_),
+        "claim": loaded.card.claim,
+    }
     label, ingredients = loaded.card.guarantee.name, loaded.provenance(release.name).ingredients
     if format_ in MODELS:
         casing = _casing(loaded.card.vocabulary["tokenizer"], case_from, text_column)
         with console.step("Building the model"):
             build = _build(loaded, public)
-            model = _fitted(lambda most: _cased(build(prune=prune if most is None else most), casing), quantize, limit)
+            model = _fitted(
+                lambda most: _cased(build(prune=prune if most is None else most), casing),
+                quantize,
+                limit,
+            )
         label, ingredients = model.label, model.ingredients
         report |= {"cased_words": len(model.casing)} if case_from else {}
         report |= {"order": model.order, "ngrams": model.sizes}
@@ -137,9 +172,9 @@ def export(
         else:
             from bayesgram.lm import export
 
-            {"tsv": export.write_tsv, "jsonl": export.write_jsonl, "parquet": export.write_parquet}[format_](
-                loaded, output, force=force
-            )
+            {"tsv": export.write_tsv, "jsonl": export.write_jsonl, "parquet": export.write_parquet}[
+                format_
+            ](loaded, output, force=force)
             report["ngrams"] = len(loaded.ngrams)
     console.report({**report, "label": label}, json=json)
     console.warn_unless_proved(output, ingredients)
@@ -156,13 +191,21 @@ def _check_for_models(
 ) -> None:
     """Refuse options of models with other formats, and those that contradict each other."""
     if format_ not in MODELS and (public or (prune is not None and format_ is not Format.BIAS)):
-        raise UsageError(f"--public and --prune are for models, not for --format {format_}; leave them out.")
+        raise UsageError(
+            f"--public and --prune are for models, not for --format {format_}; leave them out."
+        )
     if case_from and format_ is not Format.MODEL:
-        raise UsageError(f"--case-from is for model folders, not for --format {format_}; leave it out.")
+        raise UsageError(
+            f"--case-from is for model folders, not for --format {format_}; leave it out."
+        )
     if format_ is not Format.MODEL and (quantize is not None or max_size):
-        raise UsageError(f"--quantize and --max-size are for --format model, not for {format_}; leave them out.")
+        raise UsageError(
+            f"--quantize and --max-size are for --format model, not for {format_}; leave them out."
+        )
     if max_size and prune is not None:
-        raise UsageError("--max-size and --prune both say how many n-grams stay; leave one of them out.")
+        raise UsageError(
+            "--max-size and --prune both say how many n-grams stay; leave one of them out."
+        )
 
 
 def _export_bias(
@@ -185,14 +228,23 @@ def _export_bias(
     if format_ is not Format.BIAS:
         raise UsageError(f"--vocab is for --format bias, not for --format {format_}; leave it out.")
     if vocab is None:
-        raise UsageError("--format bias: compares a release with public text; give its vocabulary with --vocab.")
+        raise UsageError(
+            "--format bias: compares a release with public text; give its vocabulary with --vocab."
+        )
     if source is not None:
-        raise UsageError(f"--source {source}: is for public models, and --format bias is of a release; leave it out.")
+        raise UsageError(
+            f"--source {source}: is for public models, and --format bias is of a release; leave it out."
+        )
     loaded = Release.load(path)
     lifts = WordLifts.of(loaded, matching(vocab, [(str(path), loaded)]))
     with console.step("Writing"):
         written = write_bias(lifts, output, most=most, force=force)
-    report = {"output": str(output), "format": str(format_), "claim": loaded.card.claim, "words": written}
+    report = {
+        "output": str(output),
+        "format": str(format_),
+        "claim": loaded.card.claim,
+        "words": written,
+    }
     console.report({**report, "label": loaded.card.guarantee.name}, json=json)
     console.warn_unless_proved(output, loaded.provenance(path.name).ingredients)
 
@@ -213,14 +265,18 @@ def _export_public(
     from bayesgram.public.public_model import PublicModel
 
     if format_ not in MODELS:
-        raise UsageError(f"--format {format_}: a public model is a language model; choose arpa or model.")
+        raise UsageError(
+            f"--format {format_}: a public model is a language model; choose arpa or model."
+        )
     if unused:
         raise UsageError(
             "--public, --prune and --max-size: a public model is made smaller by `vocab --model-size`; leave them out."
         )
     loaded = PublicModel.load(path)
     if source is None and len(loaded.models) > 1:
-        raise UsageError(f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source.")
+        raise UsageError(
+            f"{path}: has the sources {', '.join(loaded.source_names)}; name one with --source."
+        )
     name = loaded.source_names[0] if source is None else source
     model = _cased(loaded[name], written(loaded.tokenizer.name))
     model = model if bits is None else model.quantised(bits)
@@ -264,7 +320,9 @@ def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, s
         return {}
     counter = CaseCounter(Tokenizer.from_name(tokenizer))
     with console.reading("Reading text", then="Casing words") as bar:
-        for batch in bar.records([source], text_column=text_column, user_column=None, skip_bad_rows=False):
+        for batch in bar.records(
+            [source], text_column=text_column, user_column=None, skip_bad_rows=False
+        ):
             counter.add(batch.text)
     return counter.casing()
 
@@ -287,7 +345,9 @@ def _write_model(model: "LanguageModel", output: Path, format_: Format, *, force
 
 
 def import_arpa(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="An ARPA file, also .gz.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="An ARPA file, also .gz.", show_default=False)
+    ],
     output: options.Output,
     cut: options.Cut = options.AS_USUAL,
     force: options.Force = False,
@@ -307,22 +367,39 @@ def import_arpa(
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=cut.named)
     model.save(output, force=force)
-    report = {"output": str(output), "order": model.order, "ngrams": model.sizes, "tokenizer": model.tokenizer.name}
+    report = {
+        "output": str(output),
+        "order": model.order,
+        "ngrams": model.sizes,
+        "tokenizer": model.tokenizer.name,
+    }
     console.report(report, json=json)
 
 
 def predict(
     model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A release, a model folder or an ARPA file.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="MODEL", help="A release, a model folder or an ARPA file.", show_default=False
+        ),
     ],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What stands before the next word.", show_default=False)],
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="What stands before the next word.", show_default=False
+        ),
+    ],
     k: Annotated[int, typer.Option("--k", "-k", help="How many words.")] = 5,
     typed: Annotated[str, typer.Option(help="How the next word begins.", show_default=False)] = "",
     cache: Annotated[
-        float, typer.Option(help="How much the words of TEXT itself count, from 0: 0.15 is a good share.")
+        float,
+        typer.Option(help="How much the words of TEXT itself count, from 0: 0.15 is a good share."),
     ] = 0.0,
     capitals: Annotated[
-        bool, typer.Option("--capitals", help="Write lower-case words as the sentence and --typed ask for.")
+        bool,
+        typer.Option(
+            "--capitals", help="Write lower-case words as the sentence and --typed ask for."
+        ),
     ] = False,
     tokenizer: options.TokenizerOption = None,
     json: options.Json = False,
@@ -349,7 +426,10 @@ def predict(
         console.print_json({"text": text, "predictions": [each._asdict() for each in found]})
         return
     console.print_table(
-        f"After {text!r}", ("word", "p"), [(each.word, f"{each.probability:.4f}") for each in found], right=("p",)
+        f"After {text!r}",
+        ("word", "p"),
+        [(each.word, f"{each.probability:.4f}") for each in found],
+        right=("p",),
     )
 
 
@@ -360,12 +440,16 @@ def interpolate(
     models: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...", help="Release folders, model folders or ARPA files, two or more.", show_default=False
+            metavar="MODEL...",
+            help="Release folders, model folders or ARPA files, two or more.",
+            show_default=False,
         ),
     ],
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="A name that ends with .arpa or .arpa.gz, or a model folder."),
+        typer.Option(
+            "--output", "-o", help="A name that ends with .arpa or .arpa.gz, or a model folder."
+        ),
     ],
     weights: Annotated[
         str | None, typer.Option(help="How much each model counts: 0.6,0.4.", show_default="equal")
@@ -403,7 +487,9 @@ def interpolate(
     check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
-    given = checked_weights(None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models))
+    given = checked_weights(
+        None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models)
+    )
     with console.step("Reading models"):
         opened = _opened(models, cut.stated)
     if tune is not None:
@@ -419,7 +505,9 @@ def interpolate(
             mixed.save(output, force=force)
     shares = dict(zip(map(str, models), given.tolist(), strict=True))
     report: dict[str, Any] = {"output": str(output), "order": mixed.order, "ngrams": mixed.sizes}
-    report["weights"] = shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
+    report["weights"] = (
+        shares if json else ", ".join(f"{name} {share:.4f}" for name, share in shares.items())
+    )
     report |= {"label": mixed.label} if mixed.ingredients else {}
     console.report(report, json=json)
     console.warn_unless_proved(output, mixed.ingredients)
@@ -435,9 +523,13 @@ def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageMode
     return [found[path] for path in paths]
 
 
-def _tuned(models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool) -> "Floats":
+def _tuned(
+    models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
+) -> "Floats":
     from bayesgram.lm.interpolation import tune_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
-        records = bar.records([source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        records = bar.records(
+            [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+        )
         return tune_weights(models, (batch.text for batch in records))

@@ -39,11 +39,17 @@ def _ledger() -> None:
 def create(
     file: File,
     population: Annotated[
-        str, typer.Option(help="Whose text it is: a name that everybody in the team uses.", show_default=False)
+        str,
+        typer.Option(
+            help="Whose text it is: a name that everybody in the team uses.", show_default=False
+        ),
     ],
     epsilon: Annotated[float, typer.Option(help="ε of all releases together.", show_default=False)],
     delta: Annotated[
-        float, typer.Option(help="δ of all releases together; 0 allows pure-ε releases only.", show_default=False)
+        float,
+        typer.Option(
+            help="δ of all releases together; 0 allows pure-ε releases only.", show_default=False
+        ),
     ],
     json: options.Json = False,
 ) -> None:
@@ -76,12 +82,19 @@ def show(file: File, json: options.Json = False) -> None:
 
     contents = read_ledger(file)
     if json:
-        console.print_json({**_summary(file, contents), "entries": [_told(entry) for entry in contents.reservations]})
+        console.print_json(
+            {
+                **_summary(file, contents),
+                "entries": [_told(entry) for entry in contents.reservations],
+            }
+        )
         return
     summary = _summary(file, contents)
     cells = [_cells(entry) for entry in contents.reservations]
     columns = ("number", "time (UTC)", "mechanism", "ε", "δ", "state", "output")
-    console.print_table(f"Ledger of {contents.population}", columns, cells, right=("number", "ε", "δ"))
+    console.print_table(
+        f"Ledger of {contents.population}", columns, cells, right=("number", "ε", "δ")
+    )
     console.report(
         {
             **({"unit": contents.unit} if contents.unit else {}),
@@ -101,7 +114,10 @@ def show(file: File, json: options.Json = False) -> None:
 @with_quiet
 def publish(
     file: File,
-    entry: Annotated[int, typer.Argument(metavar="ENTRY", help="The number of a reservation.", show_default=False)],
+    entry: Annotated[
+        int,
+        typer.Argument(metavar="ENTRY", help="The number of a reservation.", show_default=False),
+    ],
     json: options.Json = False,
 ) -> None:
     """Note that the release of a reservation was published. It costs nothing and gives nothing back.
@@ -123,7 +139,9 @@ def publish(
 def list_(
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Ledgers, folders or quoted glob patterns.", show_default=False),
+        typer.Argument(
+            metavar="FILE...", help="Ledgers, folders or quoted glob patterns.", show_default=False
+        ),
     ],
     json: options.Json = False,
 ) -> None:
@@ -160,7 +178,9 @@ def _found(patterns: list[str]) -> list[Path]:
             inside = path.iterdir() if path.is_dir() else map(Path, glob(pattern, recursive=True))  # noqa: PTH207 - may be absolute
             ledgers = sorted(file for file in inside if file.is_file() and is_ledger(file))
             if not ledgers:
-                raise UsageError(f"{pattern}: holds no ledger; make one with: bayesgram ledger create")
+                raise UsageError(
+                    f"{pattern}: holds no ledger; make one with: bayesgram ledger create"
+                )
             found.update(dict.fromkeys(ledgers))
         else:
             found[path] = None
@@ -180,7 +200,10 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
         "left_gaussian_epsilon": contents.left_gaussian(),
         "left_pure_epsilon": contents.left_pure(),
         **_unless_zero(
-            {"spent_failure": contents.spent_failure(), "left_failure": contents.left_for_discovery().failure}
+            {
+                "spent_failure": contents.spent_failure(),
+                "left_failure": contents.left_for_discovery().failure,
+            }
         ),
         "reservations": len(contents.reservations),
         "unpublished": sum(not entry.published for entry in contents.reservations),
@@ -226,9 +249,18 @@ def _failures(contents: "Contents") -> dict[str, str]:
 def _cells(entry: "Entry") -> tuple[str, ...]:
     """A row of the table; a description may hold anything, so nothing in it is taken for granted."""
     mechanism, epsilon, delta, output = (
-        _printable(entry.description.get(name)) for name in ("mechanism", "epsilon", "delta", "output")
+        _printable(entry.description.get(name))
+        for name in ("mechanism", "epsilon", "delta", "output")
     )
-    return str(entry.number), entry.time[:16].replace("T", " "), mechanism, epsilon, delta, _state(entry), output
+    return (
+        str(entry.number),
+        entry.time[:16].replace("T", " "),
+        mechanism,
+        epsilon,
+        delta,
+        _state(entry),
+        output,
+    )
 
 
 def _printable(value: object) -> str:
@@ -284,5 +316,8 @@ def _print_list(rows: list[dict[str, Any]]) -> None:
     ]
     columns = ("ledger", "population", "ε", "δ", "spent", "left", "pure", "entries")
     console.print_table(
-        "Ledgers: ε that is spent, and left for a Gaussian or a pure-ε release", columns, cells, right=columns[2:]
+        "Ledgers: ε that is spent, and left for a Gaussian or a pure-ε release",
+        columns,
+        cells,
+        right=columns[2:],
     )

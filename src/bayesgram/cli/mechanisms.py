@@ -37,7 +37,9 @@ ExpectedUsers = Annotated[
 ]
 MaxCount = Annotated[
     int | None,
-    typer.Option(help="C: most of one n-gram from a user.", rich_help_panel=PAPER, show_default="1"),
+    typer.Option(
+        help="C: most of one n-gram from a user.", rich_help_panel=PAPER, show_default="1"
+    ),
 ]
 MaxTotal = Annotated[
     int | None,
@@ -49,13 +51,17 @@ MaxTotal = Annotated[
 ]
 Slope = Annotated[
     float | None,
-    typer.Option(help="S: how soon a shared n-gram is trusted.", rich_help_panel=PAPER, show_default="0.001"),
+    typer.Option(
+        help="S: how soon a shared n-gram is trusted.", rich_help_panel=PAPER, show_default="0.001"
+    ),
 ]
 Rho = Annotated[
-    float | None, typer.Option(help="ρ: trust in private counts.", rich_help_panel=PAPER, show_default="0.5")
+    float | None,
+    typer.Option(help="ρ: trust in private counts.", rich_help_panel=PAPER, show_default="0.5"),
 ]
 SensitivityOption = Annotated[
-    Sensitivity | None, typer.Option(help="How γ is found.", rich_help_panel=PAPER, show_default="exact")
+    Sensitivity | None,
+    typer.Option(help="How γ is found.", rich_help_panel=PAPER, show_default="exact"),
 ]
 ClipNorm = Annotated[
     float | None,
@@ -65,24 +71,41 @@ ClipNorm = Annotated[
         show_default="posterior chooses it inside the budget; gaussian 4",
     ),
 ]
-K = Annotated[int | None, typer.Option(help="K of k-anonymity.", rich_help_panel=OTHERS, show_default="50")]
+K = Annotated[
+    int | None, typer.Option(help="K of k-anonymity.", rich_help_panel=OTHERS, show_default="50")
+]
 SuppressedOption = Annotated[
     Suppressed | None,
-    typer.Option(help="Where k-anonymity puts suppressed mass.", rich_help_panel=OTHERS, show_default="add-one"),
+    typer.Option(
+        help="Where k-anonymity puts suppressed mass.",
+        rich_help_panel=OTHERS,
+        show_default="add-one",
+    ),
 ]
-Tune = Annotated[bool, typer.Option("--tune", help="Choose S and ρ by Algorithm 2, for ε/3.", rich_help_panel=TUNING)]
+Tune = Annotated[
+    bool,
+    typer.Option("--tune", help="Choose S and ρ by Algorithm 2, for ε/3.", rich_help_panel=TUNING),
+]
 Slopes = Annotated[
     str | None,
-    typer.Option(help="S values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.001 … 10000"),
+    typer.Option(
+        help="S values to try, comma-separated.",
+        rich_help_panel=TUNING,
+        show_default="0.001 … 10000",
+    ),
 ]
 Rhos = Annotated[
     str | None,
-    typer.Option(help="ρ values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.1 … 0.9"),
+    typer.Option(
+        help="ρ values to try, comma-separated.", rich_help_panel=TUNING, show_default="0.1 … 0.9"
+    ),
 ]
 ScoreOption = Annotated[
     ScoreSensitivity | None,
     typer.Option(
-        help="The bound on |Δq|: Claim 3's, or the true one.", rich_help_panel=TUNING, show_default="corrected"
+        help="The bound on |Δq|: Claim 3's, or the true one.",
+        rich_help_panel=TUNING,
+        show_default="corrected",
     ),
 ]
 
@@ -125,7 +148,9 @@ def budget_of(
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
     if expected_users is not None:
-        whole_number("expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users")
+        whole_number(
+            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+        )
     if epsilon is None:
         return None
     budget = Budget(epsilon, 0.0 if mechanism in NO_DELTA else 1e-7 if delta is None else delta)
@@ -155,7 +180,9 @@ def read(counts: Path, vocab: Path) -> "tuple[PrivateCounts, Vocabulary]":
     return _with_vocabulary(counts, vocab, open_counts)
 
 
-def read_by_segment(counts: Path, vocab: Path) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
+def read_by_segment(
+    counts: Path, vocab: Path
+) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
     """The same, by segment or not."""
     from bayesgram.private.counts_on_disk import open_by_segment
 
@@ -169,7 +196,9 @@ def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":
     return _with_vocabulary(counts, vocab, load_user_counts)
 
 
-def _with_vocabulary(counts: Path, vocab: Path, read: "Callable[..., Read]") -> "tuple[Read, Vocabulary]":
+def _with_vocabulary(
+    counts: Path, vocab: Path, read: "Callable[..., Read]"
+) -> "tuple[Read, Vocabulary]":
     from bayesgram.public.vocabulary import Vocabulary
 
     with console.step("Reading counts"):
@@ -188,12 +217,16 @@ def paper_of(expected_users: int | None, **mechanism_options: Any) -> "Paper":  
     return Paper(**{"max_count": max_count, "max_total": max_total, **given})
 
 
-def grid_of(slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensitivity | None) -> "Grid":
+def grid_of(
+    slopes: str | None, rhos: str | None, score_sensitivity: ScoreSensitivity | None
+) -> "Grid":
     """The settings that Algorithm 2 chooses from."""
     from bayesgram.paper.algorithm_2 import Grid
 
     given = {
-        "slopes": None if slopes is None else tuple(several("slopes", slopes, real, "0.001,0.01,0.1")),
+        "slopes": None
+        if slopes is None
+        else tuple(several("slopes", slopes, real, "0.001,0.01,0.1")),
         "rhos": None if rhos is None else tuple(several("rhos", rhos, real, "0.1,0.3,0.9")),
         "score_sensitivity": score_sensitivity,
     }
@@ -223,8 +256,14 @@ def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism": 
     given = {knob: value for knob, value in mechanism_options.items() if value is not None}
     _check_options(name, given)
     if name is MechanismName.PAPER:
-        paper = paper_of(given.get("expected_users"), **{knob: given.get(knob) for knob in PAPER_KNOBS[1:]})
-        return TunedPaper(paper, grid_of(*(given.get(knob) for knob in TUNING_KNOBS))) if given.get("tune") else paper
+        paper = paper_of(
+            given.get("expected_users"), **{knob: given.get(knob) for knob in PAPER_KNOBS[1:]}
+        )
+        return (
+            TunedPaper(paper, grid_of(*(given.get(knob) for knob in TUNING_KNOBS)))
+            if given.get("tune")
+            else paper
+        )
     simple: dict[MechanismName, type[Mechanism]] = {
         MechanismName.LAPLACE: Laplace,
         MechanismName.LAPLACE_PUBLIC: LaplacePublic,
@@ -232,7 +271,9 @@ def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism": 
         MechanismName.GAUSSIAN: Gaussian,
         MechanismName.K_ANONYMITY: KAnonymity,
     }
-    return simple[name](**{knob: value for knob, value in given.items() if knob != "expected_users"})
+    return simple[name](
+        **{knob: value for knob, value in given.items() if knob != "expected_users"}
+    )
 
 
 def _option(knob: str) -> str:
@@ -250,7 +291,11 @@ def _check_options(name: MechanismName, given: dict[str, Any]) -> None:
     if name is MechanismName.PAPER:
         clash = [knob for knob in ("slope", "rho") if knob in given] if "tune" in given else []
         if clash:
-            raise UsageError(f"{_option(clash[0])} and --tune: --tune chooses it; leave one of them out.")
+            raise UsageError(
+                f"{_option(clash[0])} and --tune: --tune chooses it; leave one of them out."
+            )
         idle = [knob for knob in TUNING_KNOBS if knob in given] if "tune" not in given else []
         if idle:
-            raise UsageError(f"{_option(idle[0])}: has a meaning only with --tune; add it or leave this out.")
+            raise UsageError(
+                f"{_option(idle[0])}: has a meaning only with --tune; add it or leave this out."
+            )

@@ -32,7 +32,9 @@ def by_name(public: Sequence[str]) -> dict[str, list[str]]:
 def paths_by_name(arguments: Sequence[str], what: str) -> dict[str, list[str]]:
     """The same for whatever has names."""
     given = [(one, *split(one, what)) for one in arguments]
-    plain, named = ([one for one, name, _ in given if bool(name) == wanted] for wanted in (False, True))
+    plain, named = (
+        [one for one, name, _ in given if bool(name) == wanted] for wanted in (False, True)
+    )
     if plain and named:
         raise UsageError(
             f"{named[0]} has a name and {plain[0]} has none; give every {what} a name (NAME=PATH), or none of them."
@@ -66,7 +68,9 @@ def split(one: str, what: str) -> tuple[str, str]:
     if whole:
         return "", one
     if not NAME.fullmatch(name):
-        raise UsageError(f"{one}: {name!r} is no name of a {what}; {NAMES}. A path with = in it is written ./{one}.")
+        raise UsageError(
+            f"{one}: {name!r} is no name of a {what}; {NAMES}. A path with = in it is written ./{one}."
+        )
     if not path:
         raise UsageError(f"{one}: names no file; give {name}=PATH.")
     return name, path if rest or not path.startswith("~") else os.path.expanduser(path)  # noqa: PTH111 - stays text
@@ -75,7 +79,9 @@ def split(one: str, what: str) -> tuple[str, str]:
 def _is_there(path: str) -> bool:
     """Whether something has this path, or matches it."""
     try:
-        return "://" not in path and (os.path.lexists(path) or (glob.has_magic(path) and bool(glob.glob(path))))  # noqa: PTH207
+        return "://" not in path and (
+            os.path.lexists(path) or (glob.has_magic(path) and bool(glob.glob(path)))  # noqa: PTH207
+        )
     except (OSError, ValueError):
         return False
 
@@ -89,7 +95,9 @@ def skipped_rows(sources: Iterable[Any]) -> dict[str, int]:
     """How many rows of all sources were skipped, and why."""
     total: dict[str, int] = {}
     for source in sources:
-        for reason, rows in source.bad_rows.by_reason.items() if hasattr(source, "bad_rows") else ():
+        for reason, rows in (
+            source.bad_rows.by_reason.items() if hasattr(source, "bad_rows") else ()
+        ):
             total[reason] = total.get(reason, 0) + rows
     return total
 
@@ -97,14 +105,20 @@ def skipped_rows(sources: Iterable[Any]) -> dict[str, int]:
 def told(vocabulary: "Vocabulary") -> dict[str, dict[str, int]]:
     """What each source has of a vocabulary, for JSON."""
     rows = zip(vocabulary.source_names, vocabulary.by_source, strict=True)
-    return {name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())} for name, counts in rows}
+    return {
+        name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())}
+        for name, counts in rows
+    }
 
 
 def show(vocabulary: "Vocabulary") -> None:
     """The same for people, if there are sources with names."""
     if vocabulary.sources:
         columns = ("source", "n-grams it has", "their total")
-        rows = [(name, f"{own['ngrams']:,}", f"{own['total']:,}") for name, own in told(vocabulary).items()]
+        rows = [
+            (name, f"{own['ngrams']:,}", f"{own['total']:,}")
+            for name, own in told(vocabulary).items()
+        ]
         console.print_table("Sources", columns, rows, right=columns[1:])
 
 
@@ -131,7 +145,9 @@ def names(given: Sequence[str]) -> dict[str, str]:
     for path, name in named.items():
         other = next(each for each, known in named.items() if known == name)
         if other != path:
-            raise UsageError(f"{other} and {path}: both are called {name!r}; give one another name (NAME=PATH).")
+            raise UsageError(
+                f"{other} and {path}: both are called {name!r}; give one another name (NAME=PATH)."
+            )
     return named
 
 
@@ -150,7 +166,9 @@ def matching(vocab: Path, releases: "Sequence[tuple[str, Release]]") -> "Vocabul
     return vocabulary
 
 
-def belonging(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]") -> "list[Vocabulary]":
+def belonging(
+    paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]"
+) -> "list[Vocabulary]":
     """Those given that belong to releases; says which are left out, and which releases have none.
 
     One that is nobody's is refused where a release lacks its own: it was most likely meant for that release.
@@ -159,8 +177,16 @@ def belonging(paths: "Sequence[Path]", releases: "Sequence[tuple[str, Release]]"
     from bayesgram.releases.release import check_vocabulary, fits
 
     loaded = {path: Vocabulary.load(path) for path in paths}
-    lacking = [(name, release) for name, release in releases if not any(fits(release, v) for v in loaded.values())]
-    used = [path for path, vocabulary in loaded.items() if any(fits(release, vocabulary) for _, release in releases)]
+    lacking = [
+        (name, release)
+        for name, release in releases
+        if not any(fits(release, v) for v in loaded.values())
+    ]
+    used = [
+        path
+        for path, vocabulary in loaded.items()
+        if any(fits(release, vocabulary) for _, release in releases)
+    ]
     for path, vocabulary in loaded.items():
         if path in used:
             continue

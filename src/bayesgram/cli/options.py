@@ -55,7 +55,7 @@ def real(text: str) -> float:
 
     >>> real("0,5")
     Traceback (most recent call last):
-    bayesgram.cli.numbers.NotANumberError: '0,5' is no number; a decimal is written with a point: 0.5.
+    bayesgram.cli.options.NotANumberError: '0,5' is no number; a decimal is written with a point: 0.5.
     """
     try:
         return float(text)
@@ -72,7 +72,9 @@ def several(name: str, text: str, read: Callable[[str], Number], such_as: str) -
         return [read(part) for part in text.split(",")]
     except NotANumberError:
         kind = "whole numbers" if read is whole else "numbers"
-        raise UsageError(f"{name}={text!r}: give {kind} separated by commas, such as {such_as}.") from None
+        raise UsageError(
+            f"{name}={text!r}: give {kind} separated by commas, such as {such_as}."
+        ) from None
 
 
 def separated(text: str) -> str | None:
@@ -87,10 +89,18 @@ def separated(text: str) -> str | None:
 
 def _next_step(text: str, kind: type[float]) -> str:
     text = text.strip()
-    number, percent, rest = text.rstrip("%").replace(",", ".", 1), text.endswith("%"), text.count(",")
+    number, percent, rest = (
+        text.rstrip("%").replace(",", ".", 1),
+        text.endswith("%"),
+        text.count(","),
+    )
     digits = separated(text)
     if digits:
-        comma = f" (or {number}, if the comma is a decimal point)" if kind is float and rest == 1 else ""
+        comma = (
+            f" (or {number}, if the comma is a decimal point)"
+            if kind is float and rest == 1
+            else ""
+        )
         return f"{PLAIN}: {digits}{comma}"
     if kind is int:
         return "give one such as 3"
@@ -112,20 +122,29 @@ Public = Annotated[
 ]
 Private = Annotated[
     list[str],
-    typer.Argument(metavar="PRIVATE...", help="Files, folders or quoted glob patterns.", show_default=False),
+    typer.Argument(
+        metavar="PRIVATE...", help="Files, folders or quoted glob patterns.", show_default=False
+    ),
 ]
 Counts = Annotated[
     Path,
     typer.Argument(
-        metavar="COUNTS", help="A counts folder, or a Parquet file of user, ngram, count.", show_default=False
+        metavar="COUNTS",
+        help="A counts folder, or a Parquet file of user, ngram, count.",
+        show_default=False,
     ),
 ]
-Vocab = Annotated[Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)]
+Vocab = Annotated[
+    Path, typer.Option("--vocab", help="The vocabulary (vocab.parquet).", show_default=False)
+]
 TextColumn = Annotated[str, typer.Option(help="The column that holds the text.")]
 UserColumn = Annotated[str, typer.Option(help="The column that holds the user's id.")]
 By = Annotated[
     str | None,
-    typer.Option(help="Count by the segments in this column, such as a country or a language.", show_default=False),
+    typer.Option(
+        help="Count by the segments in this column, such as a country or a language.",
+        show_default=False,
+    ),
 ]
 SegmentNames = Annotated[
     str | None,
@@ -137,13 +156,21 @@ SegmentNames = Annotated[
     ),
 ]
 Other = Annotated[
-    bool, typer.Option("--other", help="Rows of no listed segment are a segment of their own, instead of an error.")
+    bool,
+    typer.Option(
+        "--other", help="Rows of no listed segment are a segment of their own, instead of an error."
+    ),
 ]
-Output = Annotated[Path, typer.Option("--output", "-o", help="Where the result goes.", show_default=False)]
+Output = Annotated[
+    Path, typer.Option("--output", "-o", help="Where the result goes.", show_default=False)
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, for machines.")]
 SkipBadRows = Annotated[
-    bool, typer.Option("--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping.")
+    bool,
+    typer.Option(
+        "--skip-bad-rows", help="Count and skip rows that can't be read, instead of stopping."
+    ),
 ]
 TokenizerOption = Annotated[
     str | None,
@@ -155,16 +182,25 @@ TokenizerOption = Annotated[
 ]
 KeepCase = Annotated[
     bool | None,
-    typer.Option("--keep-case/--lower-case", help="Whether case matters.", show_default="as usual for the tokenizer"),
+    typer.Option(
+        "--keep-case/--lower-case",
+        help="Whether case matters.",
+        show_default="as usual for the tokenizer",
+    ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Required: ε, how much one user may show.", show_default=False)]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Required: ε, how much one user may show.", show_default=False)
+]
 Delta = Annotated[
-    float | None, typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used")
+    float | None,
+    typer.Option(help="δ: far below 1/(number of users).", show_default="1e-7 where it is used"),
 ]
 LedgerFile = Annotated[
     Path | None,
     typer.Option(
-        "--ledger", help="Charge this ledger; refused if it would overspend (docs/ledger.md).", show_default=False
+        "--ledger",
+        help="Charge this ledger; refused if it would overspend (docs/ledger.md).",
+        show_default=False,
     ),
 ]
 Unit = Annotated[
@@ -176,14 +212,21 @@ Unit = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Check everything and say what would be charged; spend, draw and write nothing."),
+    typer.Option(
+        "--dry-run",
+        help="Check everything and say what would be charged; spend, draw and write nothing.",
+    ),
 ]
 Memory = Annotated[
-    str, typer.Option(help="What is being counted may take this much; the rest is spilled to disk. From 100MB.")
+    str,
+    typer.Option(
+        help="What is being counted may take this much; the rest is spilled to disk. From 100MB."
+    ),
 ]
 Engine = Annotated[EngineName, typer.Option(help="Where the work is done (docs/spark.md).")]
 Master = Annotated[
-    str | None, typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine")
+    str | None,
+    typer.Option(help="Spark's master URL.", show_default="Spark's own setting, or this machine"),
 ]
 
 
@@ -220,7 +263,10 @@ class Cut:
 
 
 HERE, AS_USUAL = Work(), Cut()
-Seed = Annotated[int | None, typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False)]
+Seed = Annotated[
+    int | None,
+    typer.Option(help="Repeatable noise, for tests: not for publication.", show_default=False),
+]
 
 
 def memory(text: str) -> int:

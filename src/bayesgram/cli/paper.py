@@ -32,22 +32,36 @@ class Name(StrEnum):
 
 def reproduce(
     names: Annotated[
-        list[Name], typer.Argument(metavar="NAME...", help="figure-1 to figure-6, table-1, or all.", show_default=False)
+        list[Name],
+        typer.Argument(
+            metavar="NAME...", help="figure-1 to figure-6, table-1, or all.", show_default=False
+        ),
     ],
     output: options.Output,
     counts: Annotated[
-        Path | None, typer.Option(help="Private counts to run on, with --vocab.", show_default="a made-up crowd")
+        Path | None,
+        typer.Option(
+            help="Private counts to run on, with --vocab.", show_default="a made-up crowd"
+        ),
     ] = None,
-    vocab: Annotated[Path | None, typer.Option(help="The vocabulary of --counts.", show_default=False)] = None,
+    vocab: Annotated[
+        Path | None, typer.Option(help="The vocabulary of --counts.", show_default=False)
+    ] = None,
     users: Annotated[
-        int | None, typer.Option(help="How many made-up users.", show_default="4000000, with --quick 100000")
+        int | None,
+        typer.Option(help="How many made-up users.", show_default="4000000, with --quick 100000"),
     ] = None,
     size: Annotated[
-        int | None, typer.Option(help="n-grams in the vocabulary.", show_default="50000, with --quick 5000")
+        int | None,
+        typer.Option(help="n-grams in the vocabulary.", show_default="50000, with --quick 5000"),
     ] = None,
-    seeds: Annotated[int | None, typer.Option(help="How often each is run.", show_default="5, with --quick 3")] = None,
+    seeds: Annotated[
+        int | None, typer.Option(help="How often each is run.", show_default="5, with --quick 3")
+    ] = None,
     delta: Annotated[float, typer.Option(help="δ; the paper never states its own.")] = 1e-7,
-    quick: Annotated[bool, typer.Option("--quick", help="About a minute for all: smaller everything.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="About a minute for all: smaller everything.")
+    ] = False,
     force: options.Force = False,
     json: options.Json = False,
 ) -> None:
@@ -63,28 +77,45 @@ def reproduce(
     from bayesgram.privacy.budget import Budget
 
     check_writable(
-        output, force=force, contents=results_page.CONTENTS, inputs=[path for path in (counts, vocab) if path]
+        output,
+        force=force,
+        contents=results_page.CONTENTS,
+        inputs=[path for path in (counts, vocab) if path],
     )
     if Budget(1.0, delta).delta == 0:
-        raise UsageError("delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.")
-    number = results_page.seeds_of((QUICK_SEEDS if quick else PAPER_SEEDS) if seeds is None else seeds)
+        raise UsageError(
+            "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual."
+        )
+    number = results_page.seeds_of(
+        (QUICK_SEEDS if quick else PAPER_SEEDS) if seeds is None else seeds
+    )
     data = _data(counts, vocab, users, size, quick=quick)
     wanted = list(results_page.EXPERIMENTS) if Name.ALL in names else [name.value for name in names]
-    results = results_page.make(wanted, Run(data, number, delta, quick, console.step), output, force=force)
+    results = results_page.make(
+        wanted, Run(data, number, delta, quick, console.step), output, force=force
+    )
     _print(results, output, json=json)
 
 
-def _data(counts: Path | None, vocab: Path | None, users: int | None, size: int | None, *, quick: bool) -> "Data":
+def _data(
+    counts: Path | None, vocab: Path | None, users: int | None, size: int | None, *, quick: bool
+) -> "Data":
     """The given counts, cut to --size if it is given, or a crowd."""
     from bayesgram.paper.harness import generated, given
 
     if (counts is None) != (vocab is None):
         missing = "--vocab" if vocab is None else "--counts"
-        raise UsageError(f"{missing} is missing: give both --counts and --vocab, or neither for a made-up crowd.")
+        raise UsageError(
+            f"{missing} is missing: give both --counts and --vocab, or neither for a made-up crowd."
+        )
     if counts is None or vocab is None:
         how_many = (QUICK_USERS if quick else PAPER_USERS) if users is None else users
         with console.step(f"Making a crowd of {how_many:,}"):
-            return generated(how_many, (QUICK_SIZE if quick else PAPER_SIZE) if size is None else size, quick=quick)
+            return generated(
+                how_many,
+                (QUICK_SIZE if quick else PAPER_SIZE) if size is None else size,
+                quick=quick,
+            )
     if users is not None:
         raise UsageError(f"users={users}: the users are those of --counts; leave --users out.")
     with console.step("Reading counts"):
@@ -98,11 +129,22 @@ def _print(results: "list[Result]", output: Path, *, json: bool) -> None:
     from bayesgram.paper.results_page import seconds
 
     if json:
-        console.print_json({"output": str(output), "warning": DISCLOSURE, "experiments": [_told(r) for r in results]})
+        console.print_json(
+            {
+                "output": str(output),
+                "warning": DISCLOSURE,
+                "experiments": [_told(r) for r in results],
+            }
+        )
         return
     columns = ("experiment", "finding", "time", "peak memory")
     cells = [
-        (r.experiment.name, r.finding.verdict, seconds(r.cost.seconds), f"{r.cost.peak_bytes / 2**30:.1f} GiB")
+        (
+            r.experiment.name,
+            r.finding.verdict,
+            seconds(r.cost.seconds),
+            f"{r.cost.peak_bytes / 2**30:.1f} GiB",
+        )
         for r in results
     ]
     console.print_table("The paper's experiments", columns, cells, right=columns[2:])

@@ -21,10 +21,17 @@ COLUMNS = (
 PEOPLE = "Assumed of the people"
 Users = Annotated[
     int,
-    typer.Option(help="How many people write: a public round figure.", rich_help_panel=PEOPLE, show_default=False),
+    typer.Option(
+        help="How many people write: a public round figure.",
+        rich_help_panel=PEOPLE,
+        show_default=False,
+    ),
 ]
 NgramsAUser = Annotated[
-    float, typer.Option(help="N-grams of the vocabulary that a user writes, on average.", rich_help_panel=PEOPLE)
+    float,
+    typer.Option(
+        help="N-grams of the vocabulary that a user writes, on average.", rich_help_panel=PEOPLE
+    ),
 ]
 Unevenness = Annotated[
     float,
@@ -46,10 +53,15 @@ def plan(
     vocab: options.Vocab,
     users: Users,
     epsilon: Annotated[
-        str | None, typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2")
+        str | None,
+        typer.Option(help="ε to plan with, comma-separated.", show_default="0.1,0.2,0.5,1,2"),
     ] = None,
-    delta: Annotated[float | None, typer.Option(help="δ.", show_default="1e-7, or the ledger's")] = None,
-    kl: Annotated[float | None, typer.Option(help="Find the ε that reaches this KL.", show_default=False)] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="δ.", show_default="1e-7, or the ledger's")
+    ] = None,
+    kl: Annotated[
+        float | None, typer.Option(help="Find the ε that reaches this KL.", show_default=False)
+    ] = None,
     known: Annotated[
         str | None,
         typer.Option(
@@ -58,30 +70,46 @@ def plan(
         ),
     ] = None,
     releases: Annotated[
-        int, typer.Option(help="So many releases share ε, as a ledger composes them: 52 for a week each.")
+        int,
+        typer.Option(
+            help="So many releases share ε, as a ledger composes them: 52 for a week each."
+        ),
     ] = 1,
     segments: Annotated[
-        int, typer.Option(help="The people are in so many segments within one budget: plan an average one.")
+        int,
+        typer.Option(
+            help="The people are in so many segments within one budget: plan an average one."
+        ),
     ] = 1,
     ledger: Annotated[
-        Path | None, typer.Option(help="Plan with what is left of this ledger; it is only read.", show_default=False)
+        Path | None,
+        typer.Option(
+            help="Plan with what is left of this ledger; it is only read.", show_default=False
+        ),
     ] = None,
     size: Annotated[
         int | None,
         typer.Option(
-            help="Plan with the most frequent n-grams of each order.", show_default="all, up to 100,000 of an order"
+            help="Plan with the most frequent n-grams of each order.",
+            show_default="all, up to 100,000 of an order",
         ),
     ] = None,
     draws: Annotated[
-        int | None, typer.Option(help="Simulated releases for each ε.", show_default="3; 1 above 20,000 n-grams")
+        int | None,
+        typer.Option(
+            help="Simulated releases for each ε.", show_default="3; 1 above 20,000 n-grams"
+        ),
     ] = None,
     ngrams_a_user: NgramsAUser = 8.0,
     unevenness: Unevenness = 1.2,
     difference: Difference = 1.8,
     plot: Annotated[
-        Path | None, typer.Option(help="Draw KL and what is known over ε. A .svg or .png.", show_default=False)
+        Path | None,
+        typer.Option(help="Draw KL and what is known over ε. A .svg or .png.", show_default=False),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the picture if it exists.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace the picture if it exists.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Simulate releases by `posterior`: what KL to expect at which ε, or which ε reaches a KL.
@@ -177,5 +205,7 @@ def _share(text: str | None) -> float | None:
     found = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(%?)", text.strip())
     share = float(found[1]) / (100 if found[2] else 1) if found else 0.0
     if not 0 < share < 1:
-        raise UsageError(f"--known {text}: give a share above 0% and below 100%, such as 80% or 0.8.")
+        raise UsageError(
+            f"--known {text}: give a share above 0% and below 100%, such as 80% or 0.8."
+        )
     return share

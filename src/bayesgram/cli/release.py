@@ -51,7 +51,9 @@ def show_segments(made: "Release | SegmentedRelease") -> None:
         for name, one in _segments_of(made).items()
     ]
     if rows:
-        console.print_table("Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",))
+        console.print_table(
+            "Segments", ("folder", "share (noisy)", "model"), rows, right=("share (noisy)",)
+        )
 
 
 def _segments_of(made: "Release | SegmentedRelease") -> "dict[str, Release]":
@@ -68,18 +70,29 @@ FEWEST = 100  # users of a plan
 NOTHING = "dry run: everything was checked; nothing was spent, drawn or written."
 
 
-def show(checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None, *, json: bool) -> None:
+def show(
+    checked: "DryRun", vocabulary: "Vocabulary", expected_users: int | None, *, json: bool
+) -> None:
     """What a release would cost, and a plan of it by public numbers."""
     planned = _plan(checked, vocabulary, expected_users)
     if json:
-        console.print_json({**checked.to_json(), "plan": None if planned is None else planned.to_json()})
+        console.print_json(
+            {**checked.to_json(), "plan": None if planned is None else planned.to_json()}
+        )
         return
-    claim = "no ε" if checked.epsilon is None else f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
+    claim = (
+        "no ε"
+        if checked.epsilon is None
+        else f"ε = {checked.epsilon:g}, δ = {checked.delta or 0:g}"
+    )
     claimed = f"{claim} for {checked.unit} ({checked.guarantee})"
     told = {"mechanism": checked.mechanism, "claim": claimed, "unit": checked.unit}
     told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
     if checked.ledger is not None and checked.left is not None:
-        told |= {"ledger": f"{checked.ledger.population}: {checked.ledger.left()}", "left_then": _left(checked.left)}
+        told |= {
+            "ledger": f"{checked.ledger.population}: {checked.ledger.left()}",
+            "left_then": _left(checked.left),
+        }
     console.report(told, json=False)
     _show_plan(planned, expected_users)
     console.say(NOTHING)
@@ -125,7 +138,9 @@ def _show_plan(planned: "Plan | None", expected_users: int | None) -> None:
     if planned is None:
         return
     if expected_users is None:
-        console.say(f"note: {USERS:,} users are assumed; say how many, roughly, with --expected-users.")
+        console.say(
+            f"note: {USERS:,} users are assumed; say how many, roughly, with --expected-users."
+        )
     plan.show(planned)
 
 
@@ -137,7 +152,11 @@ def _charge(spend: "Spend") -> str:
 
 def _left(left: tuple[float, float]) -> str:
     gaussian, pure = left
-    return f"ε = {gaussian:g} for a Gaussian release, or {pure:g} for a pure-ε one" if gaussian or pure else "nothing"
+    return (
+        f"ε = {gaussian:g} for a Gaussian release, or {pure:g} for a pure-ε one"
+        if gaussian or pure
+        else "nothing"
+    )
 
 
 def release(
@@ -187,22 +206,37 @@ def release(
 
     segments = segments_of(counts)
     contents = CONTENTS if segments is None else contents_of(segments)
-    check_writable(output, force=force, contents=contents, inputs=[counts, vocab, *([previous] if previous else [])])
+    check_writable(
+        output,
+        force=force,
+        contents=contents,
+        inputs=[counts, vocab, *([previous] if previous else [])],
+    )
     base.Randomness.make(seed)
     budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
-        mechanism, expected_users=expected_users, tune=tune or None, **vars(mechanism_options), **vars(grid)
+        mechanism,
+        expected_users=expected_users,
+        tune=tune or None,
+        **vars(mechanism_options),
+        **vars(grid),
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     told_unit = THESE_DATA if unit is None else check_unit(unit)
-    with _opened(counts, vocab, chosen, engine, master) as (user_counts, vocabulary, mechanism_used):
+    with _opened(counts, vocab, chosen, engine, master) as (
+        user_counts,
+        vocabulary,
+        mechanism_used,
+    ):
         book = None if ledger is None else Ledger.open(ledger)
         if book is not None:
             book.check_unit(told_unit)
         if dry_run:
             base.Output.of(output, vocabulary, user_counts, force=force).check()
-            checked = check_only(user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit)
+            checked = check_only(
+                user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit
+            )
             show(checked, vocabulary, expected_users, json=json)
             return
         charged = None if ledger is None else console.begin(ledger, budget, output)
@@ -225,7 +259,9 @@ def release(
     console.done()
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:
-        console.print_json({"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)})
+        console.print_json(
+            {"output": str(output), "card": whole.card.to_json(), **segments_told(made, output)}
+        )
         return
     console.write(f"{whole.card}\nWritten to: {output}")
     show_segments(made)
@@ -245,8 +281,13 @@ def _opened(
         spark.refuse_segments(engine, master, segments.by)
         yield *mechanisms.read_by_segment(counts, vocab), mechanism_used
         return
-    clips_once = chosen.name.startswith(MechanismName.PAPER)  # it asks often, and would clip everybody each time
-    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (user_counts, vocabulary):
+    clips_once = chosen.name.startswith(
+        MechanismName.PAPER
+    )  # it asks often, and would clip everybody each time
+    with spark.opened(counts, vocab, engine, master, in_memory=clips_once) as (
+        user_counts,
+        vocabulary,
+    ):
         yield user_counts, vocabulary, chosen
 
 
@@ -266,7 +307,9 @@ def _draw_norms(card: "Card") -> None:
 def tune(
     counts: options.Counts,
     vocab: options.Vocab,
-    epsilon: Annotated[float, typer.Option(help="ε spent on the choice alone.", show_default=False)],
+    epsilon: Annotated[
+        float, typer.Option(help="ε spent on the choice alone.", show_default=False)
+    ],
     seed: options.Seed = None,
     json: options.Json = False,
     expected_users: mechanisms.ExpectedUsers = None,
@@ -288,11 +331,15 @@ def tune(
 
     Budget(epsilon)
     chance = Randomness.make(seed)
-    paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity)
+    paper = mechanisms.paper_of(
+        expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity
+    )
     settings = mechanisms.grid_of(**vars(grid))
     user_counts, vocabulary = mechanisms.load(counts, vocab)
     with console.step(f"Scoring {len(settings.slopes) * len(settings.rhos)} settings"):
-        chosen: Paper = algorithm_2.tune(user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings).paper
+        chosen: Paper = algorithm_2.tune(
+            user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings
+        ).paper
     console.report(
         {
             "slope": chosen.slope,
@@ -329,13 +376,17 @@ def sensitivity(
     from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.mechanisms.base import Randomness
 
-    paper = mechanisms.paper_of(expected_users, max_count=max_count, max_total=max_total, slope=slope)
+    paper = mechanisms.paper_of(
+        expected_users, max_count=max_count, max_total=max_total, slope=slope
+    )
     opened = spark.opened(counts, vocab, engine, master, in_memory=True)
     with opened as (user_counts, _), console.step("Leaving out each user"):
         statistics = paper.statistics(user_counts, Randomness.make(seed))
         bound = statistics.bounded_gamma(paper.slope)
         if engine is EngineName.LOCAL:
-            statistics.exact_gamma(paper.slope)  # compiles the kernel, so that the clock sees only work
+            statistics.exact_gamma(
+                paper.slope
+            )  # compiles the kernel, so that the clock sees only work
         start = perf_counter()
         exact = statistics.exact_gamma(paper.slope)
         seconds = perf_counter() - start

@@ -29,7 +29,10 @@ def report(
             show_default=False,
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False)],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", help="The page, such as report.html.", show_default=False),
+    ],
     vocab: Annotated[
         list[Path] | None,
         typer.Option(
@@ -39,20 +42,32 @@ def report(
     ] = None,
     against: Annotated[
         Path | None,
-        typer.Option(help="Private counts: adds KL against ε, stamped as not for publication.", show_default=False),
+        typer.Option(
+            help="Private counts: adds KL against ε, stamped as not for publication.",
+            show_default=False,
+        ),
     ] = None,
     audit: Annotated[
         list[Path] | None,
-        typer.Option(help="An audit folder to add, stamped likewise; may be repeated.", show_default=False),
+        typer.Option(
+            help="An audit folder to add, stamped likewise; may be repeated.", show_default=False
+        ),
     ] = None,
     changes: Annotated[
-        bool, typer.Option("--changes", help="Adds what changed from release to release: see bayesgram compare.")
+        bool,
+        typer.Option(
+            "--changes", help="Adds what changed from release to release: see bayesgram compare."
+        ),
     ] = False,
     population: Annotated[
-        str | None, typer.Option(help="Whose text it is, in your words, for the head of the page.", show_default=False)
+        str | None,
+        typer.Option(
+            help="Whose text it is, in your words, for the head of the page.", show_default=False
+        ),
     ] = None,
     period: Annotated[
-        str | None, typer.Option(help="From when it is, likewise, such as 'May 2026'.", show_default=False)
+        str | None,
+        typer.Option(help="From when it is, likewise, such as 'May 2026'.", show_default=False),
     ] = None,
     force: options.Force = False,
     json: options.Json = False,
@@ -78,23 +93,41 @@ def report(
     names = named_inputs.names(releases)
     given = [*(vocab or []), *([] if against is None else [against])]
     check_writable(output, force=force, inputs=[*names, *audits, *given])
-    found = [(name, Discovery.load(path)) for path, name in names.items() if is_discovery(Path(path))]
-    loaded = [(name, Release.load(path)) for path, name in names.items() if not is_discovery(Path(path))]
+    found = [
+        (name, Discovery.load(path)) for path, name in names.items() if is_discovery(Path(path))
+    ]
+    loaded = [
+        (name, Release.load(path)) for path, name in names.items() if not is_discovery(Path(path))
+    ]
     if given and not loaded:
-        raise UsageError("--vocab and --against compare releases, and there is none; leave them out.")
+        raise UsageError(
+            "--vocab and --against compare releases, and there is none; leave them out."
+        )
     priors = _priors(loaded, vocab or [])
     private = _private(loaded, next(iter(priors), None), against, audits)
-    views = [ReleaseView(name, release, prior) for (name, release), prior in zip(loaded, priors, strict=True)]
+    views = [
+        ReleaseView(name, release, prior)
+        for (name, release), prior in zip(loaded, priors, strict=True)
+    ]
     told_of = [_discovery_view(name, discovery) for name, discovery in found]
     told = _changes(loaded) if changes else None
     document = page(views, private, told_of, told, curator=CuratorStatements(population, period))
     with write_file_atomically(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")
-    labels = [card.guarantee for card in (*(each.card for _, each in found), *(each.card for _, each in loaded))]
-    made = {"output": str(output), "releases": len(loaded), **({"discoveries": len(found)} if found else {})}
+    labels = [
+        card.guarantee
+        for card in (*(each.card for _, each in found), *(each.card for _, each in loaded))
+    ]
+    made = {
+        "output": str(output),
+        "releases": len(loaded),
+        **({"discoveries": len(found)} if found else {}),
+    }
     made |= {"label": weakest_label(labels[0], labels[1:]).name}
-    console.report({**made, "private": private.warning if private else None if json else "no"}, json=json)
+    console.report(
+        {**made, "private": private.warning if private else None if json else "no"}, json=json
+    )
 
 
 def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
@@ -102,7 +135,9 @@ def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
     from bayesgram.releases.release import fits
 
     known = belonging(vocab, releases) if releases else []
-    return [next((each.prior for each in known if fits(release, each)), None) for _, release in releases]
+    return [
+        next((each.prior for each in known if fits(release, each)), None) for _, release in releases
+    ]
 
 
 def _changes(releases: "Named") -> "Comparison":
@@ -134,9 +169,13 @@ def _private(
     found = []
     if against is not None:
         if len({release.card.vocabulary["fingerprint"] for _, release in releases}) > 1:
-            raise UsageError("--against: the releases have different vocabularies; report those of one together.")
+            raise UsageError(
+                "--against: the releases have different vocabularies; report those of one together."
+            )
         with console.step("Reading counts"):
             counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
-        counts.check_vocabulary(len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"])
+        counts.check_vocabulary(
+            len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
+        )
         found = runner.scores(counts, releases, public)
     return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])

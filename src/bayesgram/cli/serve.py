@@ -44,16 +44,22 @@ def serve(
             show_default=False,
         ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Where to listen; beyond this machine, with a token.")] = "127.0.0.1",
+    host: Annotated[
+        str, typer.Option(help="Where to listen; beyond this machine, with a token.")
+    ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port; 0 takes any free one.")] = PORT,
     token: Annotated[
         str | None,
         typer.Option(
-            help="What a visitor must know.", envvar="BAYESGRAM_TOKEN", show_default="made where one is needed"
+            help="What a visitor must know.",
+            envvar="BAYESGRAM_TOKEN",
+            show_default="made where one is needed",
         ),
     ] = None,
     tokenizer: options.TokenizerOption = None,
-    open_: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = False,
+    open_: Annotated[
+        bool, typer.Option("--open/--no-open", help="Open the page in a browser.")
+    ] = False,
     json: options.Json = False,
 ) -> None:
     """Show releases on a page: type with them, look through them, read their privacy cards, plan the next one.
@@ -69,7 +75,9 @@ def serve(
     from bayesgram.web.server import open_address, run
 
     if vocab and public is not None:
-        raise UsageError("--vocab and --public: a public model has its vocabulary; leave --vocab out.")
+        raise UsageError(
+            "--vocab and --public: a public model has its vocabulary; leave --vocab out."
+        )
     loaded = load(releases)
     known = [public / VOCABULARY] if public is not None and is_public_model(public) else vocab or []
     model = None if public is None else PublicModel.load(public)
@@ -77,7 +85,9 @@ def serve(
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     place = open_address(host, port, token)
     with place.listening:
-        builder = Builder(console.step, next(iter(vocabularies), None), cut, model, others=vocabularies[1:])
+        builder = Builder(
+            console.step, next(iter(vocabularies), None), cut, model, others=vocabularies[1:]
+        )
         guard = build(builder.catalogue(loaded), place.entry)
         run(guard, place, ready=lambda: _tell(place, open_=open_, json=json))
     console.say("Stopped.")
@@ -88,7 +98,9 @@ def _tell(place: "Address", *, open_: bool, json: bool) -> None:
     if not place.loopback:
         console.say(EXPOSED)
     if json:
-        console.print_json({"address": place.address, "token": place.entry.token, "loopback": place.loopback})
+        console.print_json(
+            {"address": place.address, "token": place.entry.token, "loopback": place.loopback}
+        )
         sys.stdout.flush()  # whoever started this waits for it
     else:
         console.write(f"The page is at {place.address}")

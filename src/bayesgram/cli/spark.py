@@ -26,14 +26,18 @@ BadRows = dict[str, int]
 def chosen(engine: EngineName, master: str | None) -> bool:
     """Whether it is Spark; an option of Spark without it is refused, not ignored."""
     if master is not None and engine is not EngineName.SPARK:
-        raise UsageError(f"--master {master}: has a meaning only with --engine spark; add it or leave this out.")
+        raise UsageError(
+            f"--master {master}: has a meaning only with --engine spark; add it or leave this out."
+        )
     return engine is EngineName.SPARK
 
 
 def refuse_segments(engine: EngineName, master: str | None, by: str) -> None:
     """Segments are counted and released on this machine."""
     if chosen(engine, master):
-        raise UsageError(f"counts by {by!r}: segments are counted and released by --engine local; leave spark out.")
+        raise UsageError(
+            f"counts by {by!r}: segments are counted and released by --engine local; leave spark out."
+        )
 
 
 def check_rounds(rounds: int) -> None:
@@ -59,7 +63,9 @@ def vocabulary(
     from bayesgram.spark.vocabulary import list_of, vocabulary_of
 
     with session(master) as spark, console.step("Reading public text on Spark"):
-        opened = open_sources(spark, given, Columns(text_column, None, warn_of_users=True), tokenizer)
+        opened = open_sources(
+            spark, given, Columns(text_column, None, warn_of_users=True), tokenizer
+        )
         make = list_of if "ngrams" in choice else vocabulary_of
         made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
     return made, bad.by_reason
@@ -114,7 +120,10 @@ def discover(
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Weighing private text on Spark"):
-        text = SparkText(of_inputs(spark, private, Columns(text_column, user_column)), skip_bad_rows=skip_bad_rows)
+        text = SparkText(
+            of_inputs(spark, private, Columns(text_column, user_column)),
+            skip_bad_rows=skip_bad_rows,
+        )
         return discover_in(text, public, settings, budget, **told)
 
 

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from bayesgram.text.tokenizer import Tokenizer
 
 ORDER, SIZE = 3, 50_000
-LONGEST_SORTED, SHORT_TEXT = 3, 1 << 22  # words, and bytes of files: n-grams that are sorted (`text.sorted_windows`)
+LONGEST_SORTED, SHORT_TEXT = (
+    3,
+    1 << 22,
+)  # words, and bytes of files: n-grams that are sorted (`text.sorted_windows`)
 
 Make: TypeAlias = "Callable[..., Vocabulary]"  # from sources that are open
 
@@ -39,26 +42,36 @@ class ModelRequest:
         """Refuse what can't be made, before any text is read."""
         if self.output is None:
             if self.order is not None or self.size is not None:
-                raise UsageError("--model-order and --model-size: are for a public model; add --model PATH.")
+                raise UsageError(
+                    "--model-order and --model-size: are for a public model; add --model PATH."
+                )
             return
         from bayesgram.public.public_model import ORDER, check_order, check_place
 
         if on_spark:
-            raise UsageError("--model: is made on this machine; leave --engine spark or --model out.")
+            raise UsageError(
+                "--model: is made on this machine; leave --engine spark or --model out."
+            )
         if self.output.resolve() == vocabulary.resolve():
-            raise UsageError(f"--model {self.output}: is the --output too; give the model a path of its own.")
+            raise UsageError(
+                f"--model {self.output}: is the --output too; give the model a path of its own."
+            )
         check_order(ORDER if self.order is None else self.order)
         _ = self.limit  # refused now if it is none
         check_place(self.output, force=force, inputs=inputs)
 
-    def made(self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]") -> "PublicModel | None":
+    def made(
+        self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]"
+    ) -> "PublicModel | None":
         """The model of a vocabulary's sources."""
         if self.output is None:
             return None
         from bayesgram.public.public_model import ORDER, PublicModel
 
         order = ORDER if self.order is None else self.order
-        return PublicModel.from_sources(vocabulary, opened, order=order, memory=self.memory, **self.limit)
+        return PublicModel.from_sources(
+            vocabulary, opened, order=order, memory=self.memory, **self.limit
+        )
 
     @property
     def limit(self) -> dict[str, int]:
@@ -66,28 +79,38 @@ class ModelRequest:
         if self.size is None:
             return {}
         return (
-            {"size": int(self.size)} if self.size.isdecimal() else {"max_size": options.size("model_size", self.size)}
+            {"size": int(self.size)}
+            if self.size.isdecimal()
+            else {"max_size": options.size("model_size", self.size)}
         )
 
 
 def vocab(
     public: options.Public,
     output: options.Output,
-    order: Annotated[int | None, typer.Option(help="Tokens in an n-gram, 1 to 6.", show_default="3")] = None,
+    order: Annotated[
+        int | None, typer.Option(help="Tokens in an n-gram, 1 to 6.", show_default="3")
+    ] = None,
     orders: Annotated[
         str | None,
-        typer.Option(help="Several orders in one vocabulary, such as 1,2,3: for language models.", show_default=False),
+        typer.Option(
+            help="Several orders in one vocabulary, such as 1,2,3: for language models.",
+            show_default=False,
+        ),
     ] = None,
     size: Annotated[
         str | None,
         typer.Option(
-            help="How many n-grams to keep, of each order, such as 50000 or 50000,300000,200000.", show_default="50000"
+            help="How many n-grams to keep, of each order, such as 50000 or 50000,300000,200000.",
+            show_default="50000",
         ),
     ] = None,
     listed: Annotated[
         Path | None,
         typer.Option(
-            "--list", help="Count these n-grams instead: a vocabulary, or a column `ngram`.", show_default=False
+            "--list",
+            help="Count these n-grams instead: a vocabulary, or a column `ngram`.",
+            show_default=False,
         ),
     ] = None,
     boundaries: Annotated[
@@ -95,10 +118,14 @@ def vocab(
     ] = False,
     model: Annotated[
         Path | None,
-        typer.Option(help="Write a public model here: a language model of each source's text.", show_default=False),
+        typer.Option(
+            help="Write a public model here: a language model of each source's text.",
+            show_default=False,
+        ),
     ] = None,
     model_order: Annotated[
-        int | None, typer.Option(help="Words in the longest n-grams of --model, 2 to 6.", show_default="3")
+        int | None,
+        typer.Option(help="Words in the longest n-grams of --model, 2 to 6.", show_default="3"),
     ] = None,
     model_size: Annotated[
         str | None,
@@ -147,20 +174,27 @@ def vocab(
     if listed is None:
         chosen = _orders(order, orders)
         choice: dict[str, Any] = {"order": chosen, "size": _sizes(size, chosen)}
-        make: Make = partial(Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory)
+        make: Make = partial(
+            Vocabulary.from_sources, **choice, tokenizer=tokenizer, memory=request.memory
+        )
     else:
         if order is not None or orders is not None or size is not None:
-            raise UsageError("--list: its n-grams are counted as they are; leave --order, --orders and --size out.")
+            raise UsageError(
+                "--list: its n-grams are counted as they are; leave --order, --orders and --size out."
+            )
         stated = cut.stated is not None or boundaries
         ngrams, tokenizer = read_list(listed, tokenizer if stated else None)
         provenance = list_provenance(listed)
-        counted, choice = partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer), {"ngrams": ngrams}
-        make = lambda named_inputs: counted(sources=named_inputs).made_with(provenance)  # noqa: E731
+        counted, choice = (
+            partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer),
+            {"ngrams": ngrams},
+        )
+        make = lambda sources: counted(sources=sources).made_with(provenance)  # noqa: E731
     modelled: PublicModel | None = None
     if on_spark:
         made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
-        made, modelled, bad_rows = _made(given, make, request, tokenizer, orders=choice.get("order", ()), **rows)
+        made, modelled, bad_rows = _made(given, make, request, tokenizer, **rows)
     made = made.made_with(provenance)
     _save(made, output, modelled, request.output, force=force)
     if listed and made.matcher.repeated:
@@ -175,7 +209,9 @@ def vocab(
     for_machines = {  # said in lines of their own for people
         "sources": named_inputs.told(made),
         "given_twice": alike(made.sources),
-        "not_read": left_out([path for path in named_inputs.paths(given) if is_text(path, text_column)]),
+        "not_read": left_out(
+            [path for path in named_inputs.paths(given) if is_text(path, text_column)]
+        ),
     }
     console.report(
         {
@@ -209,17 +245,17 @@ def _made(
     request: ModelRequest,
     tokenizer: "Tokenizer",
     *,
-    orders: Sequence[int],
     text_column: str,
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
-    """The vocabulary and the public model, made on this machine, and why rows were skipped.
-
-    `orders` are those that n-grams are chosen of: none where a list is counted.
-    """
+    """The vocabulary and the public model, made on this machine, and why rows were skipped."""
     from bayesgram.public.sources import open_sources, text_of
 
-    rows: dict[str, Any] = {"text_column": text_column, "user_column": None, "skip_bad_rows": skip_bad_rows}
+    rows: dict[str, Any] = {
+        "text_column": text_column,
+        "user_column": None,
+        "skip_bad_rows": skip_bad_rows,
+    }
     rows["warn_of_users"] = True
     then = "Choosing n-grams" if request.output is None else "Making the model"
     with console.reading("Reading public text", then=then) as bar:
@@ -234,7 +270,12 @@ def _made(
 
 
 def _save(
-    made: "Vocabulary", output: Path, modelled: "PublicModel | None", model_output: Path | None, *, force: bool
+    made: "Vocabulary",
+    output: Path,
+    modelled: "PublicModel | None",
+    model_output: Path | None,
+    *,
+    force: bool,
 ) -> None:
     """Both are written before either takes its place; then the model does, and the vocabulary."""
     if modelled is None or model_output is None:
@@ -249,12 +290,16 @@ def _save(
             places.enter_context(made.staged(output, force=force))
             modelled.write(
                 places.enter_context(
-                    write_folder_atomically(model_output, contents=CONTENTS, force=force, option="`model`")
+                    write_folder_atomically(
+                        model_output, contents=CONTENTS, force=force, option="`model`"
+                    )
                 )
             )
     except BayesgramError as error:
         if len(published) > before and published[-1].resolve() != output.resolve():
-            raise type(error)(f"{error} The public model {model_output} is there, without its vocabulary.") from error
+            raise type(error)(
+                f"{error} The public model {model_output} is there, without its vocabulary."
+            ) from error
         raise
 
 
@@ -280,7 +325,9 @@ def _sizes(size: str | None, orders: Sequence[int]) -> int | list[int]:
         return SIZE
     found, digits = several("size", size, whole, "50000,300000"), separated(size)
     if digits and len(found) != len(set(orders)):
-        raise UsageError(f"size={size}: commas separate the sizes of several orders; {PLAIN} ({digits}).")
+        raise UsageError(
+            f"size={size}: commas separate the sizes of several orders; {PLAIN} ({digits})."
+        )
     return found[0] if len(found) == 1 else found
 
 
@@ -338,7 +385,11 @@ def count(
             f"warning: {vocabulary.unreachable} n-grams of {vocab} have capitals, and the text is lower-cased:"
             " they are never found; --keep-case keeps capitals."
         )
-    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    rows: dict[str, Any] = {
+        "user_column": user_column,
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+    }
     if spark.chosen(work.engine, work.master):
         counted, bad_rows = spark.count_to_folder(
             private, vocabulary, output, work.master, force=force, allow_public=allow_public, **rows
@@ -364,14 +415,21 @@ def count(
     sizes = {"users": counted.users, "nonzeros": counted.nonzeros}
     told: dict[str, Any] = {name: console.about(size) for name, size in sizes.items()}
     if json:
-        told = {**{name: console.rounded(size) for name, size in sizes.items()}, "rounded": console.ROUNDING}
+        told = {
+            **{name: console.rounded(size) for name, size in sizes.items()},
+            "rounded": console.ROUNDING,
+        }
         told |= {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0}
         told |= {"public_rows_checked": vocabulary.public_rows is not None}
     console.report(
         {
             "output": str(output),
             **told,
-            **({} if listed is None else {"segments": list(listed.all_names) if json else _listed(listed)}),
+            **(
+                {}
+                if listed is None
+                else {"segments": list(listed.all_names) if json else _listed(listed)}
+            ),
             "bad_rows_skipped": bad_rows,
             "note": "private: keep this folder where the text is kept",
         },

@@ -27,7 +27,14 @@ import pyarrow.parquet as pq
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.comparison.statistics import Counts, Rates, distortion, false_discovery_rates, rates, ratios
+from bayesgram.comparison.statistics import (
+    Counts,
+    Rates,
+    distortion,
+    false_discovery_rates,
+    rates,
+    ratios,
+)
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.io.formats import NOT_AGAIN
@@ -60,7 +67,9 @@ class Change:
     ngram: str
     order: int
     shares: tuple[float, ...]  # θ in every release
-    first: int  # the two releases between which it changed most clearly, in the order they were given
+    first: (
+        int  # the two releases between which it changed most clearly, in the order they were given
+    )
     second: int
     ratio: float
     low: float  # 95% of the posterior lie between these
@@ -78,7 +87,11 @@ class Change:
         'fell 5.0× (4.0–10.0)'
         """
         rose = self.z >= 0
-        ends = (self.ratio, self.low, self.high) if rose else (1 / self.ratio, 1 / self.high, 1 / self.low)
+        ends = (
+            (self.ratio, self.low, self.high)
+            if rose
+            else (1 / self.ratio, 1 / self.high, 1 / self.low)
+        )
         digits = 0 if ends[0] >= 9.95 else 1 if ends[0] >= 1.5 else 2
         middle, low, high = (f"{end:,.{digits}f}" for end in ends)
         return f"{'rose' if rose else 'fell'} {middle}× ({low}–{high})"
@@ -125,7 +138,13 @@ class Comparison:
 
     def change(self, row: int) -> Change:
         """One n-gram."""
-        ends = np.exp(self.log_ratios[row]), self.lows[row], self.highs[row], self.z[row], self.fdrs[row]
+        ends = (
+            np.exp(self.log_ratios[row]),
+            self.lows[row],
+            self.highs[row],
+            self.z[row],
+            self.fdrs[row],
+        )
         first, second = self.pairs[:, row].tolist()
         own = self.ngrams[row].as_py(), int(self.orders[row]), tuple(self.shares[:, row].tolist())
         return Change(*own, first, second, *map(float, ends))
@@ -145,7 +164,9 @@ class Comparison:
     def explained(self) -> str:
         """What was found and what it is worth, in words."""
         hidden = len(self.ngrams) - self.tested
-        tests = f"{self.tested:,} n-grams were tested" + (f", noise hides {hidden:,} more" if hidden else "")
+        tests = f"{self.tested:,} n-grams were tested" + (
+            f", noise hides {hidden:,} more" if hidden else ""
+        )
         if not self.discovered.size:
             return f"Nothing is sure to have changed: {tests}, and none stands out (false discovery rate {self.fdr:g})."
         return (
@@ -156,11 +177,18 @@ class Comparison:
 
 @checked
 def compare(
-    *releases: Release, vocabulary: PublicText | None = None, names: Sequence[str] | None = None, fdr: float = FDR
+    *releases: Release,
+    vocabulary: PublicText | None = None,
+    names: Sequence[str] | None = None,
+    fdr: float = FDR,
 ) -> Comparison:
     """What changed between two or more releases; or, with a vocabulary, between its public text and one release."""
     _check(releases, vocabulary, fdr)
-    named = list(names) if names is not None else [f"release {at}" for at in range(1, len(releases) + 1)]
+    named = (
+        list(names)
+        if names is not None
+        else [f"release {at}" for at in range(1, len(releases) + 1)]
+    )
     if vocabulary is not None:
         check_vocabulary(releases[0], vocabulary, name=named[0])
         return _with_public_text(releases[0], vocabulary.prior, named[0], fdr)
@@ -168,7 +196,9 @@ def compare(
     matched = [_Matched(release, own) for release, own in zip(releases, rows, strict=True)]
     notes += _evidence_notes(releases, named)
     found, drifts = _by_order(matched, named, notes)
-    shares, deviations = (np.array([getattr(each, what) for each in matched]) for what in ("shares", "deviations"))
+    shares, deviations = (
+        np.array([getattr(each, what) for each in matched]) for what in ("shares", "deviations")
+    )
     made = _compared(named, matched[0].ngrams, shares, deviations, found, drifts, fdr, notes)
     return replace(made, measured=all(release.measured is not None for release in releases))
 
@@ -176,7 +206,9 @@ def compare(
 def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: float) -> None:
     """Refuse what can't be compared."""
     if not 0 < fdr < 1:
-        raise UsageError(f"fdr={fdr:g}: a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict.")
+        raise UsageError(
+            f"fdr={fdr:g}: a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict."
+        )
     if vocabulary is not None and len(releases) != 1:
         raise UsageError(
             f"{len(releases)} releases and a vocabulary: public text is compared with one release; leave the"
@@ -226,19 +258,25 @@ class _Matched:
             return None
         places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
         if places.null_count:
-            raise BayesgramError(f"a release has n-grams that it did not measure: it is damaged. {NOT_AGAIN}")
+            raise BayesgramError(
+                f"a release has n-grams that it did not measure: it is damaged. {NOT_AGAIN}"
+            )
         rows = places.to_numpy().astype(np.int64)
         details = self.release.card.details
         sigma = details.get("noise_multiplier")
         clip_norm = details.get("clip_norm_used", self.release.card.settings.get("clip_norm"))
-        return Counts(counts[rows], noise[rows], total, noise[rows] / sigma if sigma else None, clip_norm)
+        return Counts(
+            counts[rows], noise[rows], total, noise[rows] / sigma if sigma else None, clip_norm
+        )
 
 
 def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[Integers], list[str]]:
     """The rows of the n-grams that all have, release by release, and what must be said of that."""
     for (one, first), (other, second) in combinations(zip(names, releases, strict=True), 2):
         if _is_same(first, second):
-            raise UsageError(f"{one} and {other}: are the same release, or two posteriors of it; give two that differ.")
+            raise UsageError(
+                f"{one} and {other}: are the same release, or two posteriors of it; give two that differ."
+            )
         cuts = [release.card.vocabulary["tokenizer"] for release in (first, second)]
         if cuts[0] != cuts[1]:
             raise UsageError(
@@ -250,12 +288,21 @@ def _matched(releases: Sequence[Release], names: Sequence[str]) -> tuple[list[In
     for place in places:
         common &= place.is_valid().to_numpy(zero_copy_only=False)
     if not common.any():
-        raise UsageError(f"{', '.join(names)}: have no n-gram in common; compare releases of one vocabulary.")
-    rows = [place.filter(pa.array(common)).to_numpy(zero_copy_only=False).astype(np.int64) for place in places]
+        raise UsageError(
+            f"{', '.join(names)}: have no n-gram in common; compare releases of one vocabulary."
+        )
+    rows = [
+        place.filter(pa.array(common)).to_numpy(zero_copy_only=False).astype(np.int64)
+        for place in places
+    ]
     number = int(common.sum())
-    lacking = {name: len(release.ngrams) - number for name, release in zip(names, releases, strict=True)}
+    lacking = {
+        name: len(release.ngrams) - number for name, release in zip(names, releases, strict=True)
+    }
     said = [f"{missing:,} of {name}" for name, missing in lacking.items() if missing]
-    return rows, [f"{number:,} n-grams are in common; {' and '.join(said)} are not compared."] if said else []
+    return rows, [
+        f"{number:,} n-grams are in common; {' and '.join(said)} are not compared."
+    ] if said else []
 
 
 def _is_same(one: Release, other: Release) -> bool:
@@ -300,13 +347,17 @@ def _by_order(
         seen = [each for each in counts if each is not None]
         if len(seen) < len(counts):
             hidden = [name for name, each in zip(names, counts, strict=True) if each is None]
-            notes.append(f"order {order}: noise hides even the total of {', '.join(hidden)}; it is not compared.")
+            notes.append(
+                f"order {order}: noise hides even the total of {', '.join(hidden)}; it is not compared."
+            )
             continue
         found.append((matched[0].orders == order, rates(_with_guessed_noise(seen))))
         drifts[order] = found[-1][1].drift
         norms = max(norms, distortion([each.clip_norm for each in seen]))
     if norms:
-        notes.append(f"Their clip norms differ, which moves counts by about {norms:.0%}: only larger changes count.")
+        notes.append(
+            f"Their clip norms differ, which moves counts by about {norms:.0%}: only larger changes count."
+        )
     return found, drifts
 
 
@@ -322,7 +373,11 @@ def _with_guessed_noise(counts: Sequence[Counts]) -> list[Counts]:
         others = np.delete(shares, at, axis=0).mean(axis=0)
         guessed = PER_DEVIATION * float(np.median(np.abs(shares[at] - others)[rare]))
         floor = 1e-3 * float(np.median(shares[at])) + 1e-12
-        made.append(Counts(each.counts, np.full_like(each.counts, max(guessed, floor) * each.total), each.total))
+        made.append(
+            Counts(
+                each.counts, np.full_like(each.counts, max(guessed, floor) * each.total), each.total
+            )
+        )
     return made
 
 
@@ -332,12 +387,16 @@ def _with_public_text(release: Release, prior: Floats, name: str, fdr: float) ->
     The posterior is drawn to public text, so its distance from it is rather too small than too large.
     """
     if release.deviations is None:
-        raise UsageError(f"{name}: does not tell how sure it is of its numbers; make a release with posterior.")
+        raise UsageError(
+            f"{name}: does not tell how sure it is of its numbers; make a release with posterior."
+        )
     shares = np.array([prior, release.probabilities])
     sure = np.maximum(release.deviations, 1e-9 * prior)
     noise = np.array([(1e-6 * sure) ** 2, sure**2])
     found = Rates(shares, noise, np.zeros_like(noise), 0.0, 0.0, prior)
-    notes = [] if release.card.guarantee is Guarantee.PROVED else _evidence_notes([release], [name])[:1]
+    notes = (
+        [] if release.card.guarantee is Guarantee.PROVED else _evidence_notes([release], [name])[:1]
+    )
     everything: Bools = np.ones(prior.size, bool)
     deviations = np.array([np.zeros_like(prior), release.deviations])
     return _compared(
@@ -381,7 +440,16 @@ def _compared(
     columns["fdrs"] = np.full(size, np.nan)
     columns["fdrs"][tested] = false_discovery_rates(columns["p_values"][tested])
     return Comparison(
-        names, ngrams, ngram_orders(ngrams), shares, deviations, pairs, **columns, fdr=fdr, drifts=drifts, notes=notes
+        names,
+        ngrams,
+        ngram_orders(ngrams),
+        shares,
+        deviations,
+        pairs,
+        **columns,
+        fdr=fdr,
+        drifts=drifts,
+        notes=notes,
     )
 
 
@@ -398,11 +466,15 @@ def _clearest(rate: Rates, tested: Bools) -> tuple[Integers, Floats]:
 
 def _ratios(rate: Rates, tested: Bools, pairs: Integers) -> dict[str, Floats]:
     """Log-ratios between the pair of each n-gram, by what changes are like among all that are tested."""
-    made = {name: np.zeros(pairs.shape[1]) for name in ("log_ratios", "log_deviations", "lows", "highs")}
+    made = {
+        name: np.zeros(pairs.shape[1]) for name in ("log_ratios", "log_deviations", "lows", "highs")
+    }
     for pair in np.unique(pairs, axis=1).T.tolist():
         own = (pairs == np.array(pair)[:, None]).all(axis=0)
         seen = ratios(rate.shares[pair][:, tested], rate.own_variances[pair][:, tested])
-        for name, values in zip(made, (seen.mean, seen.deviation, np.exp(seen.low), np.exp(seen.high)), strict=True):
+        for name, values in zip(
+            made, (seen.mean, seen.deviation, np.exp(seen.low), np.exp(seen.high)), strict=True
+        ):
             made[name][own] = values[own]
     return made
 
@@ -414,7 +486,9 @@ def comparison_table(found: Comparison) -> pa.Table:
     """Every n-gram: its θ in each release, between which two it changed most clearly, by how much, how surely."""
     names = np.array(found.names, object)
     columns: dict[str, Any] = {"ngram": found.ngrams, "order": found.orders}
-    columns |= {f"share {name}": share for name, share in zip(found.names, found.shares, strict=True)}
+    columns |= {
+        f"share {name}": share for name, share in zip(found.names, found.shares, strict=True)
+    }
     columns |= {"from": names[found.pairs[0]], "to": names[found.pairs[1]]}
     numbers = {
         "ratio": np.exp(found.log_ratios),
@@ -426,9 +500,14 @@ def comparison_table(found: Comparison) -> pa.Table:
         "p_value": found.p_values,
         "fdr": found.fdrs,
     }
-    columns |= {name: pa.array(values, from_pandas=True) for name, values in numbers.items()}  # nan is null
+    columns |= {
+        name: pa.array(values, from_pandas=True) for name, values in numbers.items()
+    }  # nan is null
     tested = np.isfinite(found.p_values)
-    columns |= {"tested": tested, "changed": tested & (np.nan_to_num(found.fdrs, nan=1.0) <= found.fdr)}
+    columns |= {
+        "tested": tested,
+        "changed": tested & (np.nan_to_num(found.fdrs, nan=1.0) <= found.fdr),
+    }
     return pa.table(columns)
 
 
@@ -443,8 +522,13 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
         "drift": {str(order): drift for order, drift in found.drifts.items()},
         "notes": found.notes,
         "changes": [
-            {**{name: value for name, value in row.items() if name not in {"tested", "changed"}}, "described": told}
-            for row, told in zip(table.to_pylist(), (change.described for change in found.changes), strict=True)
+            {
+                **{name: value for name, value in row.items() if name not in {"tested", "changed"}},
+                "described": told,
+            }
+            for row, told in zip(
+                table.to_pylist(), (change.described for change in found.changes), strict=True
+            )
         ],
     }
 
@@ -452,7 +536,9 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 def check_suffix(path: Path) -> None:
     """Refuse a name that does not say what to write."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"output={path}: give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.")
+        raise UsageError(
+            f"output={path}: give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        )
 
 
 def save_comparison(found: Comparison, path: Path, *, force: bool = False) -> None:

@@ -72,7 +72,10 @@ class Rates:
     @cached_property
     def variances(self) -> Floats:
         """Of every share, under H0."""
-        return self.noise + (self.sampling * self.chance + self.drift**2 / 2 * self.pooled) * self.pooled
+        return (
+            self.noise
+            + (self.sampling * self.chance + self.drift**2 / 2 * self.pooled) * self.pooled
+        )
 
     @property
     def own_variances(self) -> Floats:
@@ -118,7 +121,9 @@ class Rates:
 
     def taken(self, rows: Bools) -> "Rates":
         """Some of the n-grams."""
-        shares, noise, chance = (values[:, rows] for values in (self.shares, self.noise, self.chance))
+        shares, noise, chance = (
+            values[:, rows] for values in (self.shares, self.noise, self.chance)
+        )
         return replace(self, shares=shares, noise=noise, chance=chance, pooled=self.pooled[rows])
 
     def repooled(self) -> "Rates":
@@ -130,13 +135,19 @@ class Rates:
 
 def rates(releases: Sequence[Counts]) -> Rates:
     """Shares, and how far they stray by chance, learnt from all n-grams together."""
-    frequency = np.mean([np.log(release.noise) for release in releases], axis=0)  # public: noise follows public text
+    frequency = np.mean(
+        [np.log(release.noise) for release in releases], axis=0
+    )  # public: noise follows public text
     frequency -= frequency.mean()
     least = distortion([release.clip_norm for release in releases])
-    scales = np.zeros((len(releases), 2))  # log of what the total is times, and its slope over frequency
+    scales = np.zeros(
+        (len(releases), 2)
+    )  # log of what the total is times, and its slope over frequency
     bound = 1.0 if all(release.most is not None for release in releases) else LARGEST_FREE
     found = _rates(releases, scales, frequency, (1.0, least))
-    for fitting in [False] * ROUNDS + [True] * ROUNDS:  # scales first: what they explain is neither chance nor drift
+    for fitting in [False] * ROUNDS + [
+        True
+    ] * ROUNDS:  # scales first: what they explain is neither chance nor drift
         found = found.repooled()
         scales[1:] += [_scale_step(found, at, frequency) for at in range(1, len(releases))]
         if fitting:
@@ -152,12 +163,18 @@ def distortion(clip_norms: Sequence[float | None]) -> float:
     return PER_OCTAVE * float(np.log2(max(known) / min(known))) if known else 0.0
 
 
-def _rates(releases: Sequence[Counts], scales: Floats, frequency: Floats, spread: tuple[float, float]) -> Rates:
+def _rates(
+    releases: Sequence[Counts], scales: Floats, frequency: Floats, spread: tuple[float, float]
+) -> Rates:
     """Shares for these scales."""
-    totals = np.array([[release.total] for release in releases]) * np.exp(scales[:, :1] + scales[:, 1:] * frequency)
+    totals = np.array([[release.total] for release in releases]) * np.exp(
+        scales[:, :1] + scales[:, 1:] * frequency
+    )
     shares = np.array([release.counts for release in releases]) / totals
     noise = (np.array([release.noise for release in releases]) / totals) ** 2
-    most = np.array([np.ones_like(each.counts) if each.most is None else each.most for each in releases])
+    most = np.array(
+        [np.ones_like(each.counts) if each.most is None else each.most for each in releases]
+    )
     return Rates(shares, noise, most / totals, *spread, np.maximum(shares.mean(axis=0), 0.0))
 
 
@@ -171,8 +188,12 @@ def _scale_step(found: Rates, at: int, frequency: Floats) -> Floats:
     weights = regressors[0] ** 2
     if _effective(weights) < ENOUGH:
         return np.zeros(2)
-    information = regressors @ regressors.T + np.diag([0.0, 1e-9 * weights.sum()])  # all may be equally frequent
-    step: Floats = np.linalg.solve(information, regressors @ np.clip(found.between(0, at), -CUT, CUT))
+    information = regressors @ regressors.T + np.diag(
+        [0.0, 1e-9 * weights.sum()]
+    )  # all may be equally frequent
+    step: Floats = np.linalg.solve(
+        information, regressors @ np.clip(found.between(0, at), -CUT, CUT)
+    )
     return step
 
 
@@ -182,7 +203,9 @@ def _with_sampling(found: Rates, bound: float) -> Rates:
     As if there were no drift: what may be either is chance as far as that goes, also where clip norms differ.
     """
     own = found.chance.mean(axis=0) * found.pooled
-    weights = found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
+    weights = (
+        found.visible * own / (own + found.noise.mean(axis=0) + (USUAL_DRIFT * found.pooled) ** 2)
+    )
     if _effective(weights) < ENOUGH:
         return replace(found, sampling=1.0)
     parts = replace(found, drift=0.0).taken(weights > 0)
@@ -197,10 +220,14 @@ def _with_drift(found: Rates, least: float) -> Rates:
     if _effective(weights) < ENOUGH:
         return replace(found, drift=least)
     parts = found.taken(weights > 0)
-    return replace(found, drift=_smallest("drift", parts, (least, LARGEST_DRIFT), weights[weights > 0]))
+    return replace(
+        found, drift=_smallest("drift", parts, (least, LARGEST_DRIFT), weights[weights > 0])
+    )
 
 
-def _smallest(name: Literal["sampling", "drift"], found: Rates, ends: tuple[float, float], weights: Floats) -> float:
+def _smallest(
+    name: Literal["sampling", "drift"], found: Rates, ends: tuple[float, float], weights: Floats
+) -> float:
     """The smallest κ or τ, between bounds, under which n-grams stray no further than expected."""
     low, most = ends
     high = min(max(low, FIRST), most)
@@ -260,10 +287,15 @@ def ratios(shares: Floats, variances: Floats) -> Ratios:
     """Of the second share (2 × V) to the first."""
     blocks = [slice(at, at + BATCH_SIZE) for at in range(0, shares.shape[1], BATCH_SIZE)]
     cells = [_likelihoods(shares[:, block], variances[:, block]) for block in blocks]
-    evidence = [np.stack([(likely * _masses(edges, width)).sum(axis=1) for width in WIDTHS]) for edges, likely in cells]
+    evidence = [
+        np.stack([(likely * _masses(edges, width)).sum(axis=1) for width in WIDTHS])
+        for edges, likely in cells
+    ]
     weights = _mixture(np.concatenate(evidence, axis=1)) if evidence else WIDTHS
     found = [_posterior(edges, likely, weights) for edges, likely in cells]
-    return Ratios(*(np.concatenate([block[at] for block in found] or [np.zeros(0)]) for at in range(4)))
+    return Ratios(
+        *(np.concatenate([block[at] for block in found] or [np.zeros(0)]) for at in range(4))
+    )
 
 
 def _likelihoods(shares: Floats, variances: Floats) -> tuple[Floats, Floats]:
@@ -297,7 +329,9 @@ def _mixture(evidence: Floats) -> Floats:
     return weights
 
 
-def _posterior(edges: Floats, likely: Floats, weights: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+def _posterior(
+    edges: Floats, likely: Floats, weights: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Mean, deviation and the ends of the interval."""
     changed = zip(weights[1:], WIDTHS[1:], strict=True)
     prior = sum(weight * _masses(edges, width) for weight, width in changed)
@@ -307,5 +341,8 @@ def _posterior(edges: Floats, likely: Floats, weights: Floats) -> tuple[Floats, 
     mean = (chances * middles).sum(axis=1)
     deviation = np.sqrt((chances * (middles - mean[:, None]) ** 2).sum(axis=1))
     reached = np.concatenate([np.zeros((len(edges), 1)), np.cumsum(chances, axis=1)], axis=1)
-    ends = [[np.interp(at, row, edge) for row, edge in zip(reached, edges, strict=True)] for at in (TAIL, 1 - TAIL)]
+    ends = [
+        [np.interp(at, row, edge) for row, edge in zip(reached, edges, strict=True)]
+        for at in (TAIL, 1 - TAIL)
+    ]
     return mean, deviation, np.array(ends[0]), np.array(ends[1])

@@ -1,1 +1,1 @@
-"""Generated data, the demo, and what is drawn from them."""
+"""The demo: every step on generated data, with pictures."""

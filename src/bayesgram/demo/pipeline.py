@@ -30,16 +30,6 @@ from bayesgram import charts
 from bayesgram.audit.evaluation import DISCLOSURE, comparison_row, kl_divergence
 from bayesgram.choices import ScoreSensitivity, Suppressed
 from bayesgram.comparison.comparison import Comparison, compare, comparison_json
-from bayesgram.demo.grammar import unit
-from bayesgram.demo.population import (
-    MOST_SENTENCES,
-    MOST_USERS,
-    Population,
-    with_countries,
-    write_messages,
-    write_public_chat,
-    write_public_text,
-)
 from bayesgram.errors import whole_number
 from bayesgram.io import read_records
 from bayesgram.io.atomic import write_folder_atomically
@@ -60,13 +50,30 @@ from bayesgram.releases.card import DETAIL, NormBin, norm_bins
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
+from bayesgram.synthetic.grammar import unit
+from bayesgram.synthetic.population import (
+    MOST_SENTENCES,
+    MOST_USERS,
+    Population,
+    with_countries,
+    write_messages,
+    write_public_chat,
+    write_public_text,
+)
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
 MOST_SEQUENCE_USERS = 20_000  # of a week, and of all countries: it need not take long
-PHRASE, WEEKS = "Let's be real.", (0.0, 0.003, 0.01, 0.02)  # the part of the messages that say it, week by week
-GREETING, COUNTRY, GREETED = "Happy new year!", "fr", 0.05  # what only one country says, and how often
+PHRASE, WEEKS = (
+    "Let's be real.",
+    (0.0, 0.003, 0.01, 0.02),
+)  # the part of the messages that say it, week by week
+GREETING, COUNTRY, GREETED = (
+    "Happy new year!",
+    "fr",
+    0.05,
+)  # what only one country says, and how often
 SEGMENTS = ("de", "fr", "it")
 STEPS = len(WEEKS) + 1
 UNIT = "a user's week"
@@ -92,7 +99,9 @@ def follow(
         with step(f"Releasing week {number} of {len(WEEKS)}, ε = {budget.epsilon:g}"):
             text = pa.Table.from_batches(_week(population, number, part))
             counts, before = count(text, vocabulary), made[-1] if made else None
-            made.append(release(counts, vocabulary, Posterior(), budget, previous=before, unit=UNIT))
+            made.append(
+                release(counts, vocabulary, Posterior(), budget, previous=before, unit=UNIT)
+            )
             made[-1].save(folder / "weeks" / f"week-{number}")
     with step(f"Releasing {len(SEGMENTS)} countries in one budget, ε = {budget.epsilon:g}"):
         text = pa.Table.from_batches(_abroad(population))
@@ -137,7 +146,16 @@ FEWEST = 100  # users, and sentences
 CHAT_PART = 3  # sentences of articles for one post of chat: a source may be small
 RESULTS = "results.json"
 CONTENTS = (
-    *(*SOURCES.values(), "messages", "vocab.parquet", "counts", "found", "releases", "weeks", "countries"),
+    *(
+        *SOURCES.values(),
+        "messages",
+        "vocab.parquet",
+        "counts",
+        "found",
+        "releases",
+        "weeks",
+        "countries",
+    ),
     *(RESULTS, "results.csv"),
     *(
         f"{picture}.{kind}"
@@ -167,7 +185,9 @@ class DemoResults:
     def to_json(self) -> dict[str, Any]:
         """Plain values; norms are in the release's card, with their infinite last edge."""
         told = {name: comparison_json(found) for name, found in vars(self.followed).items()}
-        plain = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "norms"}
+        plain = {
+            field.name: getattr(self, field.name) for field in fields(self) if field.name != "norms"
+        }
         plain |= {"lifted": [*map(asdict, self.lifted)], "lowered": [*map(asdict, self.lowered)]}
         return {**plain, "found": asdict(self.found), "followed": told}
 
@@ -192,10 +212,14 @@ class Covered:
     after: float  # with what was discovered
 
 
-def run(output: Path, population: Population, *, sentences: int, step: Step, force: bool = False) -> DemoResults:
+def run(
+    output: Path, population: Population, *, sentences: int, step: Step, force: bool = False
+) -> DemoResults:
     """Fill the folder; it appears whole, or not at all. With fewer people or less text there is no story to tell."""
     whole_number("users", population.users, FEWEST, MOST_USERS, "the number of users of a demo")
-    whole_number("sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo")
+    whole_number(
+        "sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo"
+    )
     with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public(folder, population, sentences=sentences)
@@ -218,9 +242,13 @@ def run(output: Path, population: Population, *, sentences: int, step: Step, for
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
             charts.save(pictures.comparison(results.rows, subtitle=setting), folder / "comparison")
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
-            charts.save(pictures.moved(results.lifted, results.lowered, subtitle=shown), folder / "moved")
+            charts.save(
+                pictures.moved(results.lifted, results.lowered, subtitle=shown), folder / "moved"
+            )
             charts.save(pictures.norms(results.norms, subtitle=shown), folder / "norms")
-            charts.save(pictures.sources(results.source_weights, subtitle=shown), folder / "sources")
+            charts.save(
+                pictures.sources(results.source_weights, subtitle=shown), folder / "sources"
+            )
             if found.ngrams:
                 told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
                 picture = pictures.found(found.ngrams, found.level, found.deviation, subtitle=told)
@@ -252,7 +280,10 @@ def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
             ("laplace-public, W = 10", LaplacePublic(10)),
             ("gaussian", Gaussian()),
             ("posterior", Posterior()),
-            ("paper, tuned by Algorithm 2", TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED))),
+            (
+                "paper, tuned by Algorithm 2",
+                TunedPaper(paper, Grid(score_sensitivity=ScoreSensitivity.PUBLISHED)),
+            ),
         ):
             yield name, mechanism, Budget(epsilon, 0.0 if isinstance(mechanism, Laplace) else DELTA)
     yield "k-anonymity, K = 50, add-one", KAnonymity(50), None
@@ -271,7 +302,13 @@ def _discover(folder: Path, step: Step) -> Found:
         release = Posterior().release(counts, found.vocabulary, Budget(EPSILONS[-1], DELTA))
         release.save(folder / "releases" / f"{_folder_name(release)}-discovered")
     rows = zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
-    return Found(found.card.claim, found.level, found.deviation, list(rows), _coverage(messages, counts, found))
+    return Found(
+        found.card.claim,
+        found.level,
+        found.deviation,
+        list(rows),
+        _coverage(messages, counts, found),
+    )
 
 
 def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Covered]:
@@ -283,7 +320,9 @@ def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Cove
     for place, part in found.vocabulary.parts:
         all_, listed = text.windows(part.order), counts.totals[place]
         new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
-        covered.append(Covered(part.order, float(listed.sum() - new) / all_, float(listed.sum()) / all_))
+        covered.append(
+            Covered(part.order, float(listed.sum() - new) / all_, float(listed.sum()) / all_)
+        )
     return covered
 
 
@@ -304,33 +343,54 @@ def _compare(
         with step(f"Releasing by {name}{epsilon}"):
             release = mechanism.release(counts, vocabulary, budget)
             release.save(folder / "releases" / _folder_name(release))
-        rows.append(comparison_row(name, release, kl_divergence(counts.totals, release.probabilities)))
+        rows.append(
+            comparison_row(name, release, kl_divergence(counts.totals, release.probabilities))
+        )
         if release.card.mechanism == SHOWN:  # the last one, at the largest ε
             shown = release
     for epsilon_of_best in EPSILONS:
         with step(f"Searching the paper's best settings, ε = {epsilon_of_best:g}"):
-            rows.append(_best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA)))
+            rows.append(
+                _best_paper(population.users, counts, vocabulary, Budget(epsilon_of_best, DELTA))
+            )
     rows.sort(key=lambda row: (row["epsilon"] is None, row["epsilon"]))
     assert shown is not None  # noqa: S101 - it is among the candidates
     card, moved = shown.card, largest_changes(shown, prior, how_many=12)
     leaks = _leaks(folder / "releases", found, population)
     return DemoResults(
-        rows, *moved, norm_bins(card), card.sources, card.details.get(DETAIL, {}), *leaks, found, followed
+        rows,
+        *moved,
+        norm_bins(card),
+        card.sources,
+        card.details.get(DETAIL, {}),
+        *leaks,
+        found,
+        followed,
     )
 
 
 def _folder_name(release: Release) -> str:
     """For example laplace-max_total-10-epsilon-0.1."""
     card = release.card
-    knobs = [f"{knob}-{card.settings[knob]}" for knob in ("max_total", "k", "suppressed") if knob in card.settings]
-    return "-".join([card.mechanism, *knobs, *([f"epsilon-{card.epsilon:g}"] if card.epsilon else [])])
+    knobs = [
+        f"{knob}-{card.settings[knob]}"
+        for knob in ("max_total", "k", "suppressed")
+        if knob in card.settings
+    ]
+    return "-".join(
+        [card.mechanism, *knobs, *([f"epsilon-{card.epsilon:g}"] if card.epsilon else [])]
+    )
 
 
-def _best_paper(users: int, counts: UserCounts, vocabulary: Vocabulary, budget: Budget) -> dict[str, Any]:
+def _best_paper(
+    users: int, counts: UserCounts, vocabulary: Vocabulary, budget: Budget
+) -> dict[str, Any]:
     """The paper's mechanism at the (S, ρ) with the smallest KL: an oracle, which no release could use."""
     best: tuple[float, Release] | None = None
     for slope, rho in product(BEST_SLOPES, BEST_RHOS):
-        release = Paper(*paper_bounds(users), slope=slope, rho=rho).release(counts, vocabulary, budget)
+        release = Paper(*paper_bounds(users), slope=slope, rho=rho).release(
+            counts, vocabulary, budget
+        )
         kl = kl_divergence(counts.totals, release.probabilities)
         best = (kl, release) if best is None or kl < best[0] else best
     assert best is not None  # noqa: S101 - the grid is not empty
@@ -342,11 +402,17 @@ def _leaks(releases: Path, found: Found, population: Population) -> tuple[int, i
 
     A discovery releases strings: a secret leaks by all of its trigrams, or by a single discovered word.
     """
-    released = {ngram for folder in releases.iterdir() for ngram in Release.load(folder).ngrams.to_pylist()}
+    released = {
+        ngram for folder in releases.iterdir() for ngram in Release.load(folder).ngrams.to_pylist()
+    }
     released |= {ngram for ngram, *_ in found.ngrams}
     words = {ngram for ngram, order, _ in found.ngrams if order == 1}
-    secrets = [secret.text for secret in population.secrets if secret.kind != "canary"]  # a canary's words are public
-    return len(secrets), sum(_trigrams(secret) <= released or bool(_words(secret) & words) for secret in secrets)
+    secrets = [
+        secret.text for secret in population.secrets if secret.kind != "canary"
+    ]  # a canary's words are public
+    return len(secrets), sum(
+        _trigrams(secret) <= released or bool(_words(secret) & words) for secret in secrets
+    )
 
 
 def _words(text: str) -> set[str]:
@@ -355,13 +421,17 @@ def _words(text: str) -> set[str]:
 
 def _trigrams(text: str) -> set[str]:
     sentences = Tokenizer().sentences(text)
-    return {" ".join(words[i : i + ORDER]) for words in sentences for i in range(len(words) - ORDER + 1)}
+    return {
+        " ".join(words[i : i + ORDER]) for words in sentences for i in range(len(words) - ORDER + 1)
+    }
 
 
 def _write_results(folder: Path, results: DemoResults) -> None:
     """results.json for machines, results.csv for a spreadsheet."""
     document = {"warning": DISCLOSURE, **results.to_json()}
-    (folder / RESULTS).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (folder / RESULTS).write_text(
+        json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
     with (folder / "results.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, results.rows[0])
         writer.writeheader()

@@ -29,7 +29,15 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, Lost, Measured, PublicNgrams
 from bayesgram.inference.pooling import SPREAD
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.measurements import LOST_TOTAL, LOST_WORD, NGRAM, TOTAL, WORD, Block, Measurements
+from bayesgram.releases.measurements import (
+    LOST_TOTAL,
+    LOST_WORD,
+    NGRAM,
+    TOTAL,
+    WORD,
+    Block,
+    Measurements,
+)
 from bayesgram.releases.release import Release
 
 DRIFTS: Floats = np.exp2(np.arange(0, 8.5, 0.5)) / 100  # τ from 1% to a factor of e and more
@@ -38,11 +46,15 @@ LIKE_ALL = 0.5  # deviation of log τ of a segment from that of all people
 CHANGES: Floats = np.exp2(
     np.arange(-1.0, 5.0)
 )  # by how much an n-gram moves that has changed, over what is expected of it
-PARTS = np.array([0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999])  # of the n-grams that have changed
+PARTS = np.array(
+    [0.001, 0.003, 0.01, 0.03, 0.1, 0.2, 0.4, 0.6, 0.8, 0.95, 0.999]
+)  # of the n-grams that have changed
 USUAL_PART = 0.05  # and the prior weight of one n-gram's worth for each
 PUBLIC_PART = 0.1  # of what is expected is as public text has it: something may have come up
 SAMPLED = 1.0  # variance over mean of what people happen to write
-LEAST_SPREAD = 0.25  # V: nobody writes quite like public text, also where noise hides how they differ
+LEAST_SPREAD = (
+    0.25  # V: nobody writes quite like public text, also where noise hides how they differ
+)
 LEAST_KEPT = 0.4  # of ρ: what shows less is not worth its noise
 OUTLIER = 2.0  # deviations that one n-gram may be away
 SIGNAL = 2.0  # standard deviations by which this release's total exceeds 0, or is taken to
@@ -159,7 +171,9 @@ class Pairs:
             straying.append(float(weights @ (strayed[-1] ** 2 - noise / (apart + noise))))
         product, size = common * strayed[0] * strayed[1], max(float((common**2).sum()), 1e-9)
         expected = kept * max(min(straying), 0.0)
-        return kept > 0 and float(product.sum()) > expected * size / 2 - float(np.linalg.norm(product))
+        return kept > 0 and float(product.sum()) > expected * size / 2 - float(
+            np.linalg.norm(product)
+        )
 
     def likelihoods(self, drifts: Floats) -> Floats:
         """Log-likelihood of y − m for each drift (drifts × things); 0 where nothing is carried."""
@@ -208,7 +222,10 @@ def combined(
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
     about = _about(carried, public, scale)
-    words, changed = _words(measured, carried, public, about, scale), np.zeros(public.prior.size, bool)
+    words, changed = (
+        _words(measured, carried, public, about, scale),
+        np.zeros(public.prior.size, bool),
+    )
     made = measured
     if words is not None:
         found = moves(words, [np.ones(words.now.size, bool)], usual)
@@ -242,15 +259,25 @@ def _about(carried: PreviousMeasurements, public: PublicNgrams, scale: float) ->
 
 
 def _words(
-    measured: Measured, carried: PreviousMeasurements, public: PublicNgrams, about: About, scale: float
+    measured: Measured,
+    carried: PreviousMeasurements,
+    public: PublicNgrams,
+    about: About,
+    scale: float,
 ) -> Pairs | None:
     """Those that were measured now and then."""
     if measured.word_counts is None or measured.word_noise is None:
         return None
     if carried.word_counts is None or carried.word_noise is None:
         return None
-    own = replace(about, expected=public.per_word(about.expected), usual=public.per_word(about.usual))
-    return own.pairs((measured.word_counts, measured.word_noise), (carried.word_counts, carried.word_noise), scale)
+    own = replace(
+        about, expected=public.per_word(about.expected), usual=public.per_word(about.usual)
+    )
+    return own.pairs(
+        (measured.word_counts, measured.word_noise),
+        (carried.word_counts, carried.word_noise),
+        scale,
+    )
 
 
 def _spread(expected: Floats, prior: Floats) -> float:
@@ -258,7 +285,10 @@ def _spread(expected: Floats, prior: Floats) -> float:
     known = expected > 0
     if not known.any():
         return LEAST_SPREAD
-    lifts, weights = np.log(expected[known] / prior[known]), expected[known] / float(expected[known].sum())
+    lifts, weights = (
+        np.log(expected[known] / prior[known]),
+        expected[known] / float(expected[known].sum()),
+    )
     return max(float(weights @ (lifts - weights @ lifts) ** 2), LEAST_SPREAD)
 
 
@@ -281,7 +311,9 @@ def _scale(measured: Measured, carried: PreviousMeasurements) -> tuple[float, fl
 def moves(pairs: Pairs, groups: Sequence[Bools], usual: Usual = ANYBODY) -> DriftModel:
     """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
     drifted, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
-    sums = [_by_part(drifted[:, group], changes[group]) for group in groups]  # drifts × parts, for each
+    sums = [
+        _by_part(drifted[:, group], changes[group]) for group in groups
+    ]  # drifts × parts, for each
     best = sum(each.max(axis=1) for each in sums) + usual.log_prior(DRIFTS)
     at = int(np.argmax(best))
     parts = [float(PARTS[np.argmax(each[at])]) for each in sums]
@@ -329,7 +361,9 @@ def _least(pairs: Pairs) -> Floats:
 
 
 def kept(
-    measured: Sequence[Measured], parts: Sequence[Vocabulary], joined: Sequence[Measured] | None = None
+    measured: Sequence[Measured],
+    parts: Sequence[Vocabulary],
+    joined: Sequence[Measured] | None = None,
 ) -> Measurements:
     """What a release keeps of the measurements of each order; `parts` are the n-grams of each.
 
@@ -338,7 +372,9 @@ def kept(
     triples = zip(measured, parts, [None] * len(parts) if joined is None else joined, strict=True)
     blocks = [block for noisy, part, both in triples for block in _blocks(noisy, part, both)]
     clipping = measured[-1].clipping
-    return Measurements.of_blocks(blocks, None if clipping is UNKNOWN else (clipping.lost, clipping.unevenness))
+    return Measurements.of_blocks(
+        blocks, None if clipping is UNKNOWN else (clipping.lost, clipping.unevenness)
+    )
 
 
 def _blocks(noisy: Measured, part: Vocabulary, both: Measured | None) -> list[Block]:
@@ -391,7 +427,9 @@ def _joined(kept: Measurements, kind: str, order: int) -> Block | None:
     return replace(found, counts=found.carried[0], noise=found.carried[1])
 
 
-def _total(kept: Measurements, ngrams: Block, at: Integers, others: Integers, order: int) -> tuple[float, float]:
+def _total(
+    kept: Measurements, ngrams: Block, at: Integers, others: Integers, order: int
+) -> tuple[float, float]:
     """Of the n-grams at these places, and its noise: what was asked less the others, or added up."""
     asked = _joined(kept, TOTAL, order)
     if asked is None:
@@ -399,10 +437,14 @@ def _total(kept: Measurements, ngrams: Block, at: Integers, others: Integers, or
     total, noise = float(asked.counts[0]), float(asked.noise[0])
     if not others.size:
         return total, noise
-    return total - float(ngrams.counts[others].sum()), float(np.hypot(noise, np.linalg.norm(ngrams.noise[others])))
+    return total - float(ngrams.counts[others].sum()), float(
+        np.hypot(noise, np.linalg.norm(ngrams.noise[others]))
+    )
 
 
-def _word_counts(words: Block, ngrams: Block, others: Integers, part: Vocabulary) -> tuple[Floats, Floats]:
+def _word_counts(
+    words: Block, ngrams: Block, others: Integers, part: Vocabulary
+) -> tuple[Floats, Floats]:
     """Counts of the vocabulary's words without those in other n-grams, and their noise."""
     at = places(part.tokens, words.texts)
     if others.size:
@@ -433,7 +475,9 @@ def join(
         if carried is not None and like is not None and like.is_of_others:
             drifts[str(part.order)] = like
         elif carried is not None:
-            both, drifts[str(part.order)] = combined(noisy, carried, PublicNgrams.of(part), Usual.like(like))
+            both, drifts[str(part.order)] = combined(
+                noisy, carried, PublicNgrams.of(part), Usual.like(like)
+            )
         joined.append(both)
     return joined, drifts
 
@@ -451,7 +495,9 @@ def carried_over(release: Release, part: Vocabulary) -> PreviousMeasurements | N
     total = _carried_total(release.measured, part.order)
     expected = only(total * release.probabilities[release.orders == part.order], own, 0.0)
     whole = len(part) == len(ngrams.texts) == len(listed) and bool((at >= 0).all())
-    found = PreviousMeasurements(only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole)
+    found = PreviousMeasurements(
+        only(counts, at, 0.0), only(noise, at, np.inf), expected, total, whole=whole
+    )
     words = release.measured.block(WORD, part.order)
     if words is None or not whole:  # words of other n-grams are not the same numbers
         return found
@@ -473,7 +519,13 @@ def _lost(kept: Measurements, part: Vocabulary) -> Lost | None:
         return None
     which = places(words.texts, part.tokens)
     there = which >= 0
-    return Lost(which[there], words.counts[there], words.noise[there], float(total.counts[0]), float(total.noise[0]))
+    return Lost(
+        which[there],
+        words.counts[there],
+        words.noise[there],
+        float(total.counts[0]),
+        float(total.noise[0]),
+    )
 
 
 def places(texts: pa.LargeStringArray, among: pa.LargeStringArray) -> Integers:

@@ -25,15 +25,26 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.inference.noisy_counts import Clipping, Measured, PublicNgrams
 
 FIRST_WORD_GROUPS = 8  # groups of first words
-MOST_EVEN = 1000  # of the most frequent words are shared out evenly; the others, one after the other
-KL_OF_ALL = {1: 20.0, 2: 42.0}  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
+MOST_EVEN = (
+    1000  # of the most frequent words are shared out evenly; the others, one after the other
+)
+KL_OF_ALL = {
+    1: 20.0,
+    2: 42.0,
+}  # KL of n-grams, over that of their first words by groups; of longer ones LONGER
 LONGER = 60.0
 USUAL_RATE = 0.03  # KL by manner, over unevenness
 RATE_DEVIATION = 1.0  # of its logarithm, from people to people
-TRUST = 0.7  # in a rate that first words tell without noise: KL_OF_ALL differs from people to people
-LEAST_UNEVEN = 0.01  # people whose norms differ less than this are taken for people who differ by this
+TRUST = (
+    0.7  # in a rate that first words tell without noise: KL_OF_ALL differs from people to people
+)
+LEAST_UNEVEN = (
+    0.01  # people whose norms differ less than this are taken for people who differ by this
+)
 LEAST_RATE = 1e-4  # nobody is so much alike
-NARROW = 0.1  # nobody's manner drifts faster than that of people whose norms differ by this, squared
+NARROW = (
+    0.1  # nobody's manner drifts faster than that of people whose norms differ by this, squared
+)
 STEPS = 1.0  # variance of the random walk, where the slope of the line has 1
 RARITY = 8.0  # KL per squared log norm between those who write one n-gram: a rare one makes its text long by itself
 CHANCE = 0.3  # half of the n-grams that are there; fewer are than public text says
@@ -81,11 +92,18 @@ class Distortion:
 
 
 def distortion(
-    positions: Floats, users: Floats, written: Floats, public: PublicNgrams, first_words: FirstWords | None
+    positions: Floats,
+    users: Floats,
+    written: Floats,
+    public: PublicNgrams,
+    first_words: FirstWords | None,
 ) -> Distortion:
     """For people with so many users and n-grams in bins at these logarithms of norms; some must have written."""
     total, times = float(written.sum()), KL_OF_ALL.get(public.words.shape[1], LONGER)
-    weights, lightest = written / total, np.exp(-positions)  # what is left, but for a factor, of all but everything
+    weights, lightest = (
+        written / total,
+        np.exp(-positions),
+    )  # what is left, but for a factor, of all but everything
     moved = weights * (1 - lightest / float(weights @ lightest))
     uneven = max(_unevenness(weights, lightest), LEAST_UNEVEN)
     drift, rarity = _drift(positions, weights), _rarity(positions, weights, users, written)
@@ -139,7 +157,9 @@ def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWord
     they predict what was measured.
     """
     free = FIRST_WORD_GROUPS - 1
-    seen = math.sqrt(FIRST_WORD_GROUPS) * (first_words.shares - first_words.shares.mean(axis=1, keepdims=True))
+    seen = math.sqrt(FIRST_WORD_GROUPS) * (
+        first_words.shares - first_words.shares.mean(axis=1, keepdims=True)
+    )
     people = np.zeros((len(seen), users.size))
     people[first_words.groups, np.arange(users.size)] = users
     noise = FIRST_WORD_GROUPS * first_words.noise**2 * np.eye(len(seen))
@@ -148,7 +168,9 @@ def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWord
         expected = (rate * usual + rarity) / free + SHARE_DEVIATION**2
         covariance = people @ expected @ people.T + noise
         root = np.linalg.cholesky(covariance)
-        misfit = float((np.linalg.solve(root, seen) ** 2).sum()) / 2 + free * float(np.log(np.diag(root)).sum())
+        misfit = float((np.linalg.solve(root, seen) ** 2).sum()) / 2 + free * float(
+            np.log(np.diag(root)).sum()
+        )
         likely.append(-misfit - (math.log(rate) / RATE_DEVIATION + RATE_DEVIATION / 2) ** 2 / 2)
         gain = np.linalg.solve(covariance, people @ expected).T
         means = gain @ seen
@@ -159,29 +181,43 @@ def _learnt(usual: Floats, rarity: Floats, users: Floats, first_words: FirstWord
 
 
 SHAPE_POWER = 0.25  # a: rare n-grams get less noise, frequent ones more, as KL asks
-LEVEL_PART = 0.02  # of the shape's π is level: nothing that public text hardly has makes a text long
+LEVEL_PART = (
+    0.02  # of the shape's π is level: nothing that public text hardly has makes a text long
+)
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
 HEAVY_NORM = 32.0  # the norm of somebody who writes a lot, where it was not measured
 AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
-NORMS = np.concatenate([[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25])  # the middle of each bin
-GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(np.int32)  # octaves: bins that are asked together how people write
+NORMS = np.concatenate(
+    [[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25]
+)  # the middle of each bin
+GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(
+    np.int32
+)  # octaves: bins that are asked together how people write
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
 MOST_LOST_WORDS = 8192  # asked about in what clipping took away
 BESIDE_OTHERS, BY_ITSELF = 3.0, 4.5  # deviations of noise above which there is somebody in a bin
-USUAL_PART, PART_DEVIATION = 0.4, 0.3  # of the most that is typical for a norm, before it is measured
+USUAL_PART, PART_DEVIATION = (
+    0.4,
+    0.3,
+)  # of the most that is typical for a norm, before it is measured
 DIFFERENCE = 1.0  # τ², variance of log θ/π among n-grams; with it KL by noise was right within a factor of 1.7
-NORMAL_POINTS, NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(7)  # for means over a normal variable
+NORMAL_POINTS, NORMAL_WEIGHTS = np.polynomial.hermite_e.hermegauss(
+    7
+)  # for means over a normal variable
 NORMAL_WEIGHTS /= math.sqrt(2 * math.pi)
 GROUPS_IN_E = 16  # groups of n-grams whose π are alike, for each factor of e
-ALIKE = 1.001  # costs that are one: where Λ is below everybody's norm, a smaller one changes nothing
+ALIKE = (
+    1.001  # costs that are one: where Λ is below everybody's norm, a smaller one changes nothing
+)
 LOST_SHARE = 0.03  # of the budget measures what clipping takes away, where that is worth it
 RECOVERED_SHARE = 0.3  # of the cost of clipping, when the words of what is lost are known
-LOST_WORDS_BIAS = (
-    0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
-)
-SURE, UNSURE = 0.015, 0.05  # noise over the total of what is lost: as wanted, and more than this is not worth asking
+LOST_WORDS_BIAS = 0.1  # of the cost of noise comes on top, were everything lost: words that are like all others seem to differ
+SURE, UNSURE = (
+    0.015,
+    0.05,
+)  # noise over the total of what is lost: as wanted, and more than this is not worth asking
 
 
 def shape_of(prior: Floats) -> Floats:
@@ -211,12 +247,18 @@ def shapes(parts: Sequence[PublicNgrams]) -> list[Floats]:
 
 def _shape(public: PublicNgrams) -> Floats:
     """For what the sources agree on, or for their mixture where its weights are known."""
-    return shape_of(public.common) if public.weights is None else shape_of(public.prior) * _size(public)
+    return (
+        shape_of(public.common)
+        if public.weights is None
+        else shape_of(public.prior) * _size(public)
+    )
 
 
 def _size(public: PublicNgrams) -> float:
     """Of a shape for the mixture, such that an n-gram has the norm that it has where no weights are known."""
-    usual, other = (float((public.prior / shape_of(each) ** 2).sum()) for each in (public.common, public.prior))
+    usual, other = (
+        float((public.prior / shape_of(each) ** 2).sum()) for each in (public.common, public.prior)
+    )
     return math.sqrt(other / usual)
 
 
@@ -241,14 +283,18 @@ class TypicalUser:
 
     def amount(self, norm: Floats) -> Floats:
         """How many n-grams somebody of this norm has written."""
-        amounts: Floats = 2 * norm**2 / (self.once + np.sqrt(self.once**2 + 4 * self.again * norm**2))
+        amounts: Floats = (
+            2 * norm**2 / (self.once + np.sqrt(self.once**2 + 4 * self.again * norm**2))
+        )
         return amounts
 
 
 def typical(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> TypicalUser:
     """Somebody who writes like public text."""
     longest = parts[-1]
-    return TypicalUser.of([*(public.prior for public in parts), longest.per_word(longest.prior)], scales)
+    return TypicalUser.of(
+        [*(public.prior for public in parts), longest.per_word(longest.prior)], scales
+    )
 
 
 def largest_amounts(someone: TypicalUser) -> Floats:
@@ -260,8 +306,12 @@ def largest_amounts(someone: TypicalUser) -> Floats:
 def left_of_bins(clip_norm: float) -> Floats:
     """The part min(1, Λ/norm) that clipping leaves of each bin, with norms even in log."""
     lower = NORMS / 2**0.25
-    inside = np.clip(clip_norm / lower, 1.0, math.sqrt(2))  # up to here, in units of the lower edge, all is left
-    left: Floats = (np.log(inside) + clip_norm / lower * (1 / inside - 1 / math.sqrt(2))) / math.log(math.sqrt(2))
+    inside = np.clip(
+        clip_norm / lower, 1.0, math.sqrt(2)
+    )  # up to here, in units of the lower edge, all is left
+    left: Floats = (
+        np.log(inside) + clip_norm / lower * (1 / inside - 1 / math.sqrt(2))
+    ) / math.log(math.sqrt(2))
     return left
 
 
@@ -285,7 +335,9 @@ class Amounts:
     written: Floats
 
     @classmethod
-    def from_noisy(cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float) -> "Amounts":
+    def from_noisy(
+        cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float
+    ) -> "Amounts":
         """Bins that may be noise alone are empty; somebody in one writes USUAL_PART of the largest, or as measured.
 
         A bin without neighbours must be surer: one that is noise alone would take a whole Λ with it.
@@ -341,9 +393,13 @@ class Choice:
         if self.seen is None:
             return list(parts)
         clipping = self.seen.clipping(self.clip_norm)
-        if len(parts) > 1:  # a word brings pairs and triples along: none makes a text long by itself
+        if (
+            len(parts) > 1
+        ):  # a word brings pairs and triples along: none makes a text long by itself
             return [replace(part, clipping=clipping) for part in parts]
-        return [replace(parts[0], clipping=clipping, left=self.seen.left(self.clip_norm, scales[0]))]
+        return [
+            replace(parts[0], clipping=clipping, left=self.seen.left(self.clip_norm, scales[0]))
+        ]
 
     def total_shape(self, someone: TypicalUser) -> float:
         """Such that the total is TOTAL_PART of the norm of somebody who writes a lot."""
@@ -378,7 +434,9 @@ class NoiseCost:
         keys = np.round(GROUPS_IN_E * np.log(np.maximum(public.prior, 1e-300)))
         _, group = np.unique(keys, return_inverse=True)
         sizes = np.bincount(group).astype(np.float64)
-        rates, shapes = (np.bincount(group, each) / sizes for each in (public.prior, shape_of(public.prior)))
+        rates, shapes = (
+            np.bincount(group, each) / sizes for each in (public.prior, shape_of(public.prior))
+        )
         differing = np.exp(math.sqrt(DIFFERENCE) * NORMAL_POINTS - DIFFERENCE / 2)
         return cls(sizes, np.outer(rates, differing), shapes[:, None])
 
@@ -389,7 +447,9 @@ class NoiseCost:
         return float(self.sizes @ each @ NORMAL_WEIGHTS)
 
 
-def distortion_of(seen: Amounts, public: PublicNgrams, first_words: FirstWords | None = None) -> Distortion:
+def distortion_of(
+    seen: Amounts, public: PublicNgrams, first_words: FirstWords | None = None
+) -> Distortion:
     """What clipping would cost these people; `public` are the longest n-grams."""
     return distortion(np.log(NORMS), seen.users, seen.written, public, first_words)
 
@@ -399,7 +459,9 @@ def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
     left = left_of_bins(choice.clip_norm)
     cost = clipped.cost(left)
     return (
-        (1 - RECOVERED_SHARE) * cost + LOST_WORDS_BIAS * noise * clipped.lost(left) ** 2 if choice.lost_share else cost
+        (1 - RECOVERED_SHARE) * cost + LOST_WORDS_BIAS * noise * clipped.lost(left) ** 2
+        if choice.lost_share
+        else cost
     )
 
 
@@ -425,10 +487,15 @@ def best_choice(
     plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)
     someone = TypicalUser.of([public.per_word(public.prior)[which]], [shape])
-    looking = [found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))]
+    looking = [
+        found for choice in plain if (found := _with_lost_words(choice, seen, someone, multiplier))
+    ]
     costs = [(cost(choice), choice) for choice in [*plain, *looking]]
     least = min(each for each, _ in costs)
-    best = max((choice for each, choice in costs if each <= ALIKE * least), key=lambda choice: choice.clip_norm)
+    best = max(
+        (choice for each, choice in costs if each <= ALIKE * least),
+        key=lambda choice: choice.clip_norm,
+    )
     return replace(best, seen=seen)
 
 
@@ -438,7 +505,9 @@ def _heavy(seen: Amounts, clip_norm: float) -> float:
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
-def _with_lost_words(choice: Choice, seen: Amounts, someone: TypicalUser, multiplier: float) -> Choice | None:
+def _with_lost_words(
+    choice: Choice, seen: Amounts, someone: TypicalUser, multiplier: float
+) -> Choice | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
     part = 1 - left_of_bins(choice.clip_norm)  # lost, of what people of each norm write
     norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part
@@ -446,7 +515,9 @@ def _with_lost_words(choice: Choice, seen: Amounts, someone: TypicalUser, multip
     found: list[tuple[float, Choice]] = []
     for lost_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
         asked = Choice(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
-        total = float((seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum())
+        total = float(
+            (seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum()
+        )
         noise = Choice(float(lost_norm), float(lost_norm)).total_shape(someone) * lost_norm * sigma
         found.append((noise / max(total, 1e-9), asked))
     sure = [asked for doubt, asked in found if doubt <= SURE]

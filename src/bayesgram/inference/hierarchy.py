@@ -74,13 +74,21 @@ def with_sum(whole: Measured, segments: Sequence[Measured]) -> Measured:
     """All people by n-grams of their own and by the sum over segments, whose noise is independent of it."""
     count, noise = _combined(
         (whole.counts, whole.noise),
-        (np.sum([one.counts for one in segments], axis=0), np.sqrt(np.sum([one.noise**2 for one in segments], axis=0))),
+        (
+            np.sum([one.counts for one in segments], axis=0),
+            np.sqrt(np.sum([one.noise**2 for one in segments], axis=0)),
+        ),
     )
-    summed, doubt = sum(one.total for one in segments), sum(one.total_noise**2 for one in segments) ** 0.5
+    summed, doubt = (
+        sum(one.total for one in segments),
+        sum(one.total_noise**2 for one in segments) ** 0.5,
+    )
     total, total_noise = _combined(
         (np.array(whole.total), np.array(whole.total_noise)), (np.array(summed), np.array(doubt))
     )
-    return replace(whole, counts=count, noise=noise, total=float(total), total_noise=float(total_noise))
+    return replace(
+        whole, counts=count, noise=noise, total=float(total), total_noise=float(total_noise)
+    )
 
 
 def _combined(one: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -110,7 +118,9 @@ def prior_of(found: Inferred, public: PublicNgrams) -> PublicNgrams:
     return made
 
 
-def agreeing(everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgrams) -> tuple[list[Inferred], Floats]:
+def agreeing(
+    everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgrams
+) -> tuple[list[Inferred], Floats]:
     """One order of all segments such that θ_all = Σ share·θ, and the shares.
 
     Shares begin as those of the expected counts; then each n-gram is multiplied alike in all segments, as far as
@@ -121,7 +131,11 @@ def agreeing(everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgra
     unseen: Bools = np.array([np.array_equal(one.theta, prior.prior) for one in segments])
     if unseen.all():
         return [_like(everyone, one) for one in segments], shares
-    seen = [(one, share) for one, share, not_seen in zip(segments, shares, unseen, strict=True) if not not_seen]
+    seen = [
+        (one, share)
+        for one, share, not_seen in zip(segments, shares, unseen, strict=True)
+        if not not_seen
+    ]
     mixed = np.sum([share * one.theta for one, share in seen], axis=0)
     factors = everyone.theta * float(shares[~unseen].sum()) / mixed
     found = []
@@ -138,7 +152,9 @@ def agreeing(everyone: Inferred, segments: Sequence[Inferred], prior: PublicNgra
 
 def _like(everyone: Inferred, segment: Inferred) -> Inferred:
     """The answer of all people; of a segment that may be any, nothing is known but that."""
-    return replace(segment, theta=everyone.theta, deviation=np.maximum(everyone.deviation, everyone.theta))
+    return replace(
+        segment, theta=everyone.theta, deviation=np.maximum(everyone.deviation, everyone.theta)
+    )
 
 
 def by_source(segment: Sequence[Inferred], number: int) -> list[Inferred]:
@@ -148,4 +164,8 @@ def by_source(segment: Sequence[Inferred], number: int) -> list[Inferred]:
 
 def _added(weights: Weights, number: int) -> Weights:
     both = weights.weights[:number] + weights.weights[number:]
-    return replace(weights, weights=both, deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]))
+    return replace(
+        weights,
+        weights=both,
+        deviations=np.hypot(weights.deviations[:number], weights.deviations[number:]),
+    )

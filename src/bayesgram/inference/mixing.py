@@ -54,7 +54,9 @@ def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
     """The most likely weights; one source has the weight 1."""
     number, weights = len(public.sources), public.start
     if number == 1 or measured.total <= 0:
-        return Weights(weights, np.zeros(number) if number == 1 else np.full(number, PRIOR_DEVIATION))
+        return Weights(
+            weights, np.zeros(number) if number == 1 else np.full(number, PRIOR_DEVIATION)
+        )
     total = measured.total
     for _ in range(ROUNDS):
         curvature, pull = _normal_equations(measured, public, weights, total)
@@ -67,7 +69,9 @@ def fitted_weights(measured: Measured, public: PublicNgrams) -> Weights:
     return Weights(weights, _deviations(_normal_equations(measured, public, weights, total)[0]))
 
 
-def _normal_equations(measured: Measured, public: PublicNgrams, weights: Floats, total: float) -> tuple[Floats, Floats]:
+def _normal_equations(
+    measured: Measured, public: PublicNgrams, weights: Floats, total: float
+) -> tuple[Floats, Floats]:
     """Of the weighted least squares Σ (y − n w·π)²/Var + Σ (w − w₀)²/s², w₀ = 1/K unless something is known."""
     number = len(public.sources)
     means = total * (weights @ public.sources)

@@ -33,10 +33,19 @@ import numpy as np
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.mixing import PRIOR_DEVIATION, Weights, fitted_weights
 from bayesgram.inference.noisy_counts import Clipping, Lost, Measured, PublicNgrams
-from bayesgram.inference.pooling import RIDGES, Pool, conjugate_gradients, learnt_ridges, pooled_means, word_vectors
+from bayesgram.inference.pooling import (
+    RIDGES,
+    Pool,
+    conjugate_gradients,
+    learnt_ridges,
+    pooled_means,
+    word_vectors,
+)
 from bayesgram.inference.shrinkage import is_above_noise, posterior
 
-TRUSTS = 0.25 * 2.0 ** np.arange(0, 8.01, 0.25)  # c from ¼ (anything is possible) to 64 (public text is right)
+TRUSTS = 0.25 * 2.0 ** np.arange(
+    0, 8.01, 0.25
+)  # c from ¼ (anything is possible) to 64 (public text is right)
 USUAL = 0.5  # c of made-up and real text with Wikipedia or articles as the prior; weighs the n-grams in the fit
 HIDDEN = 3.0  # noise deviations: only below it does c matter
 
@@ -60,11 +69,15 @@ def fitted_trust(expected: Floats, noise: Floats, judge: Measured) -> float:
     weights = np.where(hidden, spread(expected, noise, USUAL) ** 2 / judge.noise**4, 0.0)
     seen = float((weights * ((judge.counts - expected) ** 2 - judge.noise**2)).sum())
     unsure = float(np.sqrt(2 * ((weights * judge.noise**2) ** 2).sum()))
-    enough = [c for c in TRUSTS if (weights * spread(expected, noise, c) ** 2).sum() >= seen + unsure]
+    enough = [
+        c for c in TRUSTS if (weights * spread(expected, noise, c) ** 2).sum() >= seen + unsure
+    ]
     return float(max(enough, default=TRUSTS[0]))
 
 
-def of_what_was_written(deviation: Floats, theta: Floats, total: float, clipping: Clipping) -> Floats:
+def of_what_was_written(
+    deviation: Floats, theta: Floats, total: float, clipping: Clipping
+) -> Floats:
     """The deviation of θ from what people wrote, given that from clipped text; `total` n-grams were written."""
     written = np.maximum(theta * total, 1.0)
     relative = (MANNER * clipping.lost) ** 2 + BURST * clipping.unevenness / written
@@ -116,7 +129,9 @@ def lost_counts(usual: Floats, lost: Lost, public: PublicNgrams, vectors: Floats
     return means
 
 
-def _gauss_newton(means: Floats, lost: Lost, effects: WordEffects, gamma: Floats, ridge: Floats) -> Floats:
+def _gauss_newton(
+    means: Floats, lost: Lost, effects: WordEffects, gamma: Floats, ridge: Floats
+) -> Floats:
     """One step for γ: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rγ, with J the words of diag(μ) x."""
     public = effects.public
     said = public.per_word(means)
@@ -136,11 +151,19 @@ def _gauss_newton(means: Floats, lost: Lost, effects: WordEffects, gamma: Floats
 SIGNAL = 2.0  # standard deviations by which the total must exceed 0 for anything to be fitted
 PRICE = 1.0  # in log-likelihood, of an answer in place of public text
 CERTAIN = 10.0  # log-likelihood by which learnt weights are believed as they are
-LEVEL, LEVEL_PRICE = "n-gram by n-gram, without public text", 10.0  # the model without public text, and its price
+LEVEL, LEVEL_PRICE = (
+    "n-gram by n-gram, without public text",
+    10.0,
+)  # the model without public text, and its price
 SURE = 2.5  # standard errors by which an answer must beat the likeliest in cross-entropy: some dozens are compared
 ABOUT = 0.5  # the total may be off by so much, relatively, if it is taken from what public text has most of
 JUDGE_SHARE = 0.2  # of the information judges, the rest fits
-STIFFNESS = {512.0: 1.0, 64.0: 1.5, 8.0: 2.0, 1.0: 3.0}  # of pooling, from stiff to free, and its price
+STIFFNESS = {
+    512.0: 1.0,
+    64.0: 1.5,
+    8.0: 2.0,
+    1.0: 3.0,
+}  # of pooling, from stiff to free, and its price
 LEARNT_PRICE = 4.0  # of pooling with learnt ridges
 PARTS = np.linspace(0, 1, 21)  # of an answer that is mixed with public text
 APART = 5.0  # noise deviations from all people beyond which a segment's n-gram is as its own counts have it
@@ -171,7 +194,9 @@ class Answer:
     ridges: Floats | None = None  # of pooling
     start: Floats | None = None  # what it began with
     beta: Floats | None = None  # and what it has learnt of words
-    apart: Bools | None = None  # n-grams of a segment that noise can't have told apart from all people's
+    apart: Bools | None = (
+        None  # n-grams of a segment that noise can't have told apart from all people's
+    )
 
     @property
     def theta(self) -> Floats:
@@ -188,7 +213,10 @@ class Answer:
 
 
 def infer(
-    measured: Measured, public: PublicNgrams, lifts: Floats | None = None, vectors: Floats | None = None
+    measured: Measured,
+    public: PublicNgrams,
+    lifts: Floats | None = None,
+    vectors: Floats | None = None,
 ) -> Inferred:
     """The posterior mean of θ by the model that predicts best; `lifts` are what shorter n-grams say of log θ/π.
 
@@ -217,16 +245,22 @@ def infer(
     return Inferred(theta, deviation, best.model, total, weights, kept / total)
 
 
-def _weighted(measured: Measured, fit: Measured, public: PublicNgrams) -> list[tuple[PublicNgrams, Weights]]:
+def _weighted(
+    measured: Measured, fit: Measured, public: PublicNgrams
+) -> list[tuple[PublicNgrams, Weights]]:
     """Public text with learnt weights, of the fitted view and of all: as far from equal ones as is likely."""
     learnt = [fitted_weights(each, public) for each in (fit, measured)]
-    price = PRICE * (len(public.sources) - 1)  # so few numbers hardly fit noise: all that was measured may judge them
+    price = PRICE * (
+        len(public.sources) - 1
+    )  # so few numbers hardly fit noise: all that was measured may judge them
     score = _evidence(learnt[1].weights @ public.sources, public.prior, measured) - price * PARTS
     part = float(PARTS[np.argmax(score)]) if score.max() < CERTAIN else 1.0
     alike = _alike(public)
     if not part:
         return [(public, alike), (public, alike)]
-    found = [replace(each, weights=(1 - part) * alike.weights + part * each.weights) for each in learnt]
+    found = [
+        replace(each, weights=(1 - part) * alike.weights + part * each.weights) for each in learnt
+    ]
     return [(public.mixed(each.weights), each) for each in found]
 
 
@@ -283,10 +317,20 @@ def _answers(measured: Measured, pool: Pool) -> list[Answer]:
         return found
     for stiffness, price in STIFFNESS.items():
         found.append(
-            _answer(f"words pooled (ridge × {stiffness:g})", measured, pool, price, stiffness * RIDGES, found[-1].beta)
+            _answer(
+                f"words pooled (ridge × {stiffness:g})",
+                measured,
+                pool,
+                price,
+                stiffness * RIDGES,
+                found[-1].beta,
+            )
         )
     ridges, start = learnt_ridges(measured, pool, RIDGES, found[-1].beta)
-    return [*found, _answer("words pooled (ridge learnt)", measured, pool, LEARNT_PRICE, ridges, start)]
+    return [
+        *found,
+        _answer("words pooled (ridge learnt)", measured, pool, LEARNT_PRICE, ridges, start),
+    ]
 
 
 def _answer(
@@ -302,7 +346,9 @@ def _answer(
     if ridges is not None:
         means, beta = pooled_means(measured, pool, ridges, start)
     else:
-        means = flat_means(measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior)
+        means = flat_means(
+            measured, np.full_like(prior, 1 / prior.size) if model == LEVEL else prior
+        )
     found = posterior(measured.counts, measured.noise, means, on_one_core=pool.public.on_one_core)
     apart = _told_apart(measured, found[0], prior) if pool.public.learnt else None
     return Answer(model, *found, price, ridges, start, beta, apart)
@@ -343,7 +389,9 @@ def _tells_apart(answer: Answer, prior: Floats, judge: Measured) -> bool:
     return _likelihood(answer.without(prior), judge) - _likelihood(prior, judge) > PRICE
 
 
-def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tuple[Answer | None, float]:
+def _likeliest(
+    answers: Sequence[Answer], prior: Floats, judge: Measured
+) -> tuple[Answer | None, float]:
     """The answer, and the part of it, under which the second view is likeliest; each part of one has its price."""
     most, best, part = 0.0, None, 0.0
     for answer in answers:
@@ -357,10 +405,17 @@ def _likeliest(answers: Sequence[Answer], prior: Floats, judge: Measured) -> tup
 def _evidence(theta: Floats, prior: Floats, judge: Measured) -> Floats:
     """Log-likelihood of the second view under n((1 − t)π + tθ) over that under nπ, for every part t; n as fits best."""
     weights = 1 / judge.noise**2
-    seen_prior, seen_theta = (float((weights * judge.counts * each).sum()) for each in (prior, theta))
-    squares = [float((weights * one * other).sum()) for one, other in ((prior, prior), (prior, theta), (theta, theta))]
+    seen_prior, seen_theta = (
+        float((weights * judge.counts * each).sum()) for each in (prior, theta)
+    )
+    squares = [
+        float((weights * one * other).sum())
+        for one, other in ((prior, prior), (prior, theta), (theta, theta))
+    ]
     seen = (1 - PARTS) * seen_prior + PARTS * seen_theta
-    size = (1 - PARTS) ** 2 * squares[0] + 2 * PARTS * (1 - PARTS) * squares[1] + PARTS**2 * squares[2]
+    size = (
+        (1 - PARTS) ** 2 * squares[0] + 2 * PARTS * (1 - PARTS) * squares[1] + PARTS**2 * squares[2]
+    )
     likelihoods: Floats = np.maximum(seen, 0) ** 2 / (2 * size)
     gained: Floats = likelihoods - likelihoods[0]
     return gained
@@ -423,7 +478,9 @@ def thinned(measured: Measured) -> tuple[Measured, Measured]:
 
 def _public(measured: Measured, public: PublicNgrams, weights: Weights) -> Inferred:
     """As public text says, and as unsure as it is: a factor of e or so."""
-    return Inferred(public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior)
+    return Inferred(
+        public.prior, public.prior, "public", max(measured.total, 1.0), weights, public.prior
+    )
 
 
 def models_told(found: Mapping[str, Inferred]) -> str:
@@ -442,7 +499,9 @@ def sources_told(names: Sequence[str], found: Mapping[str, Inferred]) -> dict[st
         "source_weights": {
             order: {
                 name: {"weight": round(float(weight), 4), "deviation": round(float(deviation), 4)}
-                for name, weight, deviation in zip(names, each.weights.weights, each.weights.deviations, strict=True)
+                for name, weight, deviation in zip(
+                    names, each.weights.weights, each.weights.deviations, strict=True
+                )
             }
             for order, each in found.items()
         }

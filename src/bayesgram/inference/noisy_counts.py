@@ -26,7 +26,9 @@ class Clipping:
     """What clipping does to all people together, as far as noisy amounts tell."""
 
     lost: float = 0.5  # the part of what they write that it takes away
-    unevenness: float = 0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
+    unevenness: float = (
+        0.5  # variance of the part that it leaves of an n-gram, over the square of its mean
+    )
 
 
 UNKNOWN = Clipping()
@@ -56,7 +58,9 @@ class PublicNgrams:
     words: Ids  # V × n, a number for each word
     word_total: int
     sources: Floats  # K × V: π of each source
-    weights: Floats | None = None  # of the sources in π, from which learnt ones stray; None: all alike
+    weights: Floats | None = (
+        None  # of the sources in π, from which learnt ones stray; None: all alike
+    )
     learnt: bool = False  # whether π was learnt from people: then no answer does without it
     on_one_core: bool = False  # where many are inferred side by side
 
@@ -64,7 +68,12 @@ class PublicNgrams:
     def of(cls, vocabulary: Vocabulary) -> "PublicNgrams":
         """The n-grams of a vocabulary of one order."""
         prior, counts = public_distribution(vocabulary.counts), vocabulary.counts.astype(np.float64)
-        return cls(prior, counts, *vocabulary.words, source_distributions(vocabulary.by_source, vocabulary.counts))
+        return cls(
+            prior,
+            counts,
+            *vocabulary.words,
+            source_distributions(vocabulary.by_source, vocabulary.counts),
+        )
 
     @property
     def start(self) -> Floats:
@@ -89,7 +98,9 @@ class PublicNgrams:
             for length in sorted({2, order - 1} & set(range(2, order)))
             for start in range(order - length + 1)
         ]
-        return np.ascontiguousarray(np.array(columns, np.int64).reshape(len(columns), len(self.words)).T)
+        return np.ascontiguousarray(
+            np.array(columns, np.int64).reshape(len(columns), len(self.words)).T
+        )
 
     def mixed(self, weights: Floats) -> "PublicNgrams":
         """The same n-grams with other weights of the sources."""
@@ -101,7 +112,9 @@ class PublicNgrams:
         """The same n-grams with all log π moved."""
         factors = np.exp(lifts)
         prior, sources = self.prior * factors, self.sources * factors
-        made = replace(self, prior=prior / prior.sum(), sources=sources / sources.sum(axis=1, keepdims=True))
+        made = replace(
+            self, prior=prior / prior.sum(), sources=sources / sources.sum(axis=1, keepdims=True)
+        )
         made.__dict__["pieces"] = self.pieces
         return made
 
@@ -118,7 +131,9 @@ def _numbered(rows: Ids) -> Integers:
     """A number for each distinct row, column by column: sorting whole numbers is many times faster than rows."""
     numbers: Integers = np.zeros(len(rows), np.int64)
     for column in rows.T:
-        _, numbers = np.unique(numbers * (int(column.max(initial=0)) + 1) + column, return_inverse=True)
+        _, numbers = np.unique(
+            numbers * (int(column.max(initial=0)) + 1) + column, return_inverse=True
+        )
     return numbers.ravel()
 
 

@@ -66,7 +66,11 @@ def infer_orders(
     vectors = [None for _ in parts] if vectors is None else vectors
     for noisy, part, public, known in zip(measured, parts, publics, vectors, strict=True):
         inferred = infer(noisy, public, lifts.expected(part.ngrams, part.order), known)
-        lifts.learn(part.order, part.ngrams, np.log(inferred.theta / (inferred.weights.weights @ public.sources)))
+        lifts.learn(
+            part.order,
+            part.ngrams,
+            np.log(inferred.theta / (inferred.weights.weights @ public.sources)),
+        )
         found.append(inferred)
     return found
 

@@ -45,7 +45,9 @@ def word_vectors(public: PublicNgrams) -> Floats:
         return np.zeros((public.word_total, 1))
     sides = []
     for distance in range(1, order):
-        pairs = [(public.words[:, k], public.words[:, k + distance]) for k in range(order - distance)]
+        pairs = [
+            (public.words[:, k], public.words[:, k + distance]) for k in range(order - distance)
+        ]
         together = reduce(add, (_matrix(left, right, public) for left, right in pairs))
         sides += [together, together.T]
     seen = sp.hstack(sides, format="coo")
@@ -57,7 +59,10 @@ def word_vectors(public: PublicNgrams) -> Floats:
         return np.zeros((public.word_total, 1))
     try:
         left, values = _largest_singular(positive, size)
-    except (ArpackError, np.linalg.LinAlgError):  # odd public text must not fail a release whose budget is spent
+    except (
+        ArpackError,
+        np.linalg.LinAlgError,
+    ):  # odd public text must not fail a release whose budget is spent
         return np.zeros((public.word_total, 1))
     vectors: Floats = left * np.sqrt(values)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
@@ -78,7 +83,9 @@ def _largest_singular(matrix: sp.csr_matrix, size: int) -> tuple[Floats, Floats]
 
 
 def _matrix(left: Ids, right: Ids, public: PublicNgrams) -> sp.csr_matrix:
-    return sp.csr_matrix((public.counts + 1, (left, right)), shape=(public.word_total, public.word_total))
+    return sp.csr_matrix(
+        (public.counts + 1, (left, right)), shape=(public.word_total, public.word_total)
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,26 +93,39 @@ class Features:
     """Products with x and its transpose. β: slopes, words anywhere, by place, pieces, meanings anywhere, by place."""
 
     words: Ids  # rows × places
-    pieces: Integers  # rows × kinds, numbered one after the other; the last number of all has no effect
+    pieces: (
+        Integers  # rows × kinds, numbered one after the other; the last number of all has no effect
+    )
     slopes: Floats  # kinds × rows
     vectors: Floats
     piece_total: int
 
     @classmethod
-    def of(cls, public: PublicNgrams, vectors: Floats, telling: Integers | None = None) -> "Features":
+    def of(
+        cls, public: PublicNgrams, vectors: Floats, telling: Integers | None = None
+    ) -> "Features":
         """Of all n-grams; with effects of those pieces that an n-gram has which tells something (None: all do)."""
         pieces, total = _with_effects(public.pieces, telling)
         return cls(public.words, pieces, _slopes(public), vectors, total)
 
     def rows(self, which: Integers) -> "Features":
         """The same effects for some of the n-grams."""
-        return replace(self, words=self.words[which], pieces=self.pieces[which], slopes=self.slopes[:, which])
+        return replace(
+            self, words=self.words[which], pieces=self.pieces[which], slopes=self.slopes[:, which]
+        )
 
     @property
     def sizes(self) -> list[int]:
         """How long each block of β is: those of RIDGES."""
         places, (words, meanings) = self.words.shape[1], self.vectors.shape
-        return [len(self.slopes), words, places * words, self.piece_total, meanings, places * meanings]
+        return [
+            len(self.slopes),
+            words,
+            places * words,
+            self.piece_total,
+            meanings,
+            places * meanings,
+        ]
 
     def blocks(self, beta: Floats) -> list[Floats]:
         """The parts of β."""
@@ -116,7 +136,9 @@ class Features:
         slopes, words, words_here, pieces, meanings, meanings_here = self.blocks(beta)
         places = self.words.shape[1]
         effects = words + words_here.reshape(places, -1)  # places × words
-        _add_products(meanings + meanings_here.reshape(places, -1), self._transposed_vectors, effects)
+        _add_products(
+            meanings + meanings_here.reshape(places, -1), self._transposed_vectors, effects
+        )
         total: Floats = slopes @ self.slopes
         _add_effects(self.words, effects, self.pieces, np.append(pieces, 0.0), total)
         return total
@@ -140,7 +162,9 @@ class Features:
         anywhere = words.sum(axis=0)
         meanings = np.zeros((1 + len(words), vectors.shape[1]))
         _add_products(np.concatenate([anywhere[None], words]), vectors, meanings)
-        return np.concatenate([slopes @ values, anywhere, words.ravel(), pieces[:-1], meanings.ravel()])
+        return np.concatenate(
+            [slopes @ values, anywhere, words.ravel(), pieces[:-1], meanings.ravel()]
+        )
 
 
 def _slopes(public: PublicNgrams) -> Floats:
@@ -151,7 +175,9 @@ def _slopes(public: PublicNgrams) -> Floats:
         logs = np.concatenate([logs, np.log(sources) - logs])
     centred: Floats = logs - (logs @ prior)[:, None]
     scaled: Floats = centred / np.maximum(np.sqrt(centred**2 @ prior), 1e-6)[:, None]
-    if len(sources) > 1 and public.weights is not None:  # a source that is no use has no say here either
+    if (
+        len(sources) > 1 and public.weights is not None
+    ):  # a source that is no use has no say here either
         scaled[1:] *= np.sqrt(np.minimum(len(sources) * public.weights, 1.0))[:, None]
     return scaled
 
@@ -170,7 +196,9 @@ def _with_effects(pieces: Integers, telling: Integers | None) -> tuple[Integers,
 
 
 @kernel
-def _add_effects(words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, total: Floats) -> None:
+def _add_effects(
+    words: Ids, effects: Floats, pieces: Integers, piece_effects: Floats, total: Floats
+) -> None:
     for row in range(words.shape[0]):
         value = 0.0
         for place in range(words.shape[1]):
@@ -181,7 +209,9 @@ def _add_effects(words: Ids, effects: Floats, pieces: Integers, piece_effects: F
 
 
 @kernel
-def _sum_effects(words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats) -> None:
+def _sum_effects(
+    words: Ids, values: Floats, sums: Floats, pieces: Integers, piece_sums: Floats
+) -> None:
     for row in range(words.shape[0]):
         for place in range(words.shape[1]):
             sums[place, words[row, place]] += values[row]
@@ -205,7 +235,9 @@ STEPS = 15
 ROUNDS = 3  # of learning ridges
 LEARNT_RIDGES = 0.1, 1000.0  # between these
 LARGEST_STEP = 2.0  # no log-ratio moves further in one step
-LARGEST_EFFECT = 12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
+LARGEST_EFFECT = (
+    12.0  # no n-gram is e¹² times as frequent as public text and n say, by its features alone
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +273,9 @@ def _informative(measured: Measured, prior: Floats) -> Integers:
     return np.sort(np.argsort(-information, kind="stable")[:MOST_INFORMATIVE])
 
 
-def pooled_means(measured: Measured, pool: Pool, ridges: Floats, start: Floats | None = None) -> tuple[Floats, Floats]:
+def pooled_means(
+    measured: Measured, pool: Pool, ridges: Floats, start: Floats | None = None
+) -> tuple[Floats, Floats]:
     """μ_i = n π_i exp(x_i·β): what pooling expects of every count; and β. `ridges` of its blocks."""
     ridge = np.repeat(ridges, pool.features.sizes)
     beta = np.zeros(ridge.size) if start is None else start.copy()
@@ -256,7 +290,9 @@ def pooled_means(measured: Measured, pool: Pool, ridges: Floats, start: Floats |
     return means, beta
 
 
-def learnt_ridges(measured: Measured, pool: Pool, ridges: Floats, start: Floats | None) -> tuple[Floats, Floats | None]:
+def learnt_ridges(
+    measured: Measured, pool: Pool, ridges: Floats, start: Floats | None
+) -> tuple[Floats, Floats | None]:
     """Ridges under which the effects are as large as they turn out to be, and β: other people, other effects.
 
     MacKay's rule for each block: 1/variance = Σ_j h_j/(h_j + ridge) / Σ_j β_j², h the diagonal of the information.
@@ -266,8 +302,13 @@ def learnt_ridges(measured: Measured, pool: Pool, ridges: Floats, start: Floats 
         means, beta = pooled_means(measured, pool, ridges, beta)
         expected, noise = means[pool.telling], measured.noise[pool.telling]
         information = pool.rows.squared_sums(expected**2 / (noise**2 + (expected * SPREAD) ** 2))
-        pairs = zip(pool.features.blocks(information), pool.features.blocks(beta), ridges, strict=True)
-        found = [(seen / (seen + ridge)).sum() / max(float(effects @ effects), 1e-9) for seen, effects, ridge in pairs]
+        pairs = zip(
+            pool.features.blocks(information), pool.features.blocks(beta), ridges, strict=True
+        )
+        found = [
+            (seen / (seen + ridge)).sum() / max(float(effects @ effects), 1e-9)
+            for seen, effects, ridge in pairs
+        ]
         ridges = np.clip(found, *LEARNT_RIDGES)
     return ridges, beta
 
@@ -277,24 +318,32 @@ def _means(measured: Measured, pool: Pool, beta: Floats, means: Floats) -> Float
     return rescaled(measured, pool.public.prior * ratios, means)
 
 
-def _gauss_newton(measured: Measured, pool: Pool, means: Floats, beta: Floats, ridge: Floats) -> Floats:
+def _gauss_newton(
+    measured: Measured, pool: Pool, means: Floats, beta: Floats, ridge: Floats
+) -> Floats:
     """One step for β: (JᵀWJ + R) Δ = JᵀW(y − μ) − Rβ, with J = diag(μ) x; rows of n-grams that tell something."""
     public, features, words = pool.public, pool.rows, pool.rows.words
-    counts, noise, expected = (each[pool.telling] for each in (measured.counts, measured.noise, means))
+    counts, noise, expected = (
+        each[pool.telling] for each in (measured.counts, measured.noise, means)
+    )
     weights = 1 / (noise**2 + (expected * SPREAD) ** 2)
     residual = (counts - expected) * weights
     curvature = expected**2 * weights
     word_weights = np.zeros(public.word_total)
     if measured.word_counts is not None and measured.word_noise is not None:
         word_weights = 1 / (measured.word_noise**2 + public.per_word((means * SPREAD) ** 2))
-        residual = residual + per_ngram(words, (measured.word_counts - public.per_word(means)) * word_weights)
+        residual = residual + per_ngram(
+            words, (measured.word_counts - public.per_word(means)) * word_weights
+        )
         curvature = curvature + expected**2 * per_ngram(words, word_weights)
 
     def normal(vector: Floats) -> Floats:
         moved = expected * features.times(vector)
         pulled = moved * weights
         if word_weights.any():
-            pulled = pulled + per_ngram(words, per_word(words, moved, public.word_total) * word_weights)
+            pulled = pulled + per_ngram(
+                words, per_word(words, moved, public.word_total) * word_weights
+            )
         return features.transposed(expected * pulled) + ridge * vector
 
     target = features.transposed(expected * residual) - ridge * beta
@@ -311,7 +360,11 @@ def rescaled(measured: Measured, shape: Floats, means: Floats) -> Floats:
 
 
 def conjugate_gradients(
-    product: Callable[[Floats], Floats], target: Floats, inverse_diagonal: Floats, *, tolerance: float = 0.015
+    product: Callable[[Floats], Floats],
+    target: Floats,
+    inverse_diagonal: Floats,
+    *,
+    tolerance: float = 0.015,
 ) -> Floats:
     """Solve a positive definite system to a relative residual of `tolerance`, preconditioned by its diagonal."""
     solution = np.zeros_like(target)
@@ -343,7 +396,9 @@ def _products(residual: Floats, inverse_diagonal: Floats) -> tuple[float, float]
 
 
 @kernel
-def _advance(solution: Floats, residual: Floats, direction: Floats, image: Floats, progress: float) -> None:
+def _advance(
+    solution: Floats, residual: Floats, direction: Floats, image: Floats, progress: float
+) -> None:
     """As far along the direction as lowers the error most."""
     bend = 0.0
     for at in range(direction.size):

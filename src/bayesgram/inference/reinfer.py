@@ -40,14 +40,20 @@ def infer(release: SegmentedRelease, vocabulary: Vocabulary) -> SegmentedRelease
 @overload
 def infer(release: str | Path, vocabulary: Vocabulary) -> Release | SegmentedRelease: ...
 @checked
-def infer(release: "Release | SegmentedRelease | str | Path", vocabulary: Vocabulary) -> Release | SegmentedRelease:
+def infer(
+    release: "Release | SegmentedRelease | str | Path", vocabulary: Vocabulary
+) -> Release | SegmentedRelease:
     """What a release's noisy measurements say, with the public counts of another vocabulary as the prior.
 
     Releases by segment are inferred together, as they were. Post-processing: it costs no privacy, and the card keeps
     what the measurements cost.
     """
     given = followed(release)
-    return _infer_segments(given, vocabulary) if isinstance(given, PreviousSegments) else _infer(given, vocabulary)
+    return (
+        _infer_segments(given, vocabulary)
+        if isinstance(given, PreviousSegments)
+        else _infer(given, vocabulary)
+    )
 
 
 def _infer(given: Previous, vocabulary: Vocabulary) -> Release:
@@ -65,7 +71,10 @@ def _infer_segments(given: PreviousSegments, vocabulary: Vocabulary) -> Segmente
     asked = _Asked.of(kept[0], vocabulary)
     everyone, *segments = map(asked.measured, kept)
     found = infer_segments(everyone, segments, asked.parts)
-    inferred = [found.everyone, *(by_source(one, len(vocabulary.source_names)) for one in found.segments)]
+    inferred = [
+        found.everyone,
+        *(by_source(one, len(vocabulary.source_names)) for one in found.segments),
+    ]
     shares = [{}, *found.shares_told([part.order for part in asked.parts])]
     made = [
         asked.release(replace(one, name=given.name), orders, share)
@@ -86,24 +95,42 @@ class _Asked:
     def of(cls, measured: Measurements, vocabulary: Vocabulary) -> "_Asked":
         known = [_are_measured(measured, part) for _, part in vocabulary.parts]
         pairs = zip(known, vocabulary.parts, strict=True)
-        return cls(vocabulary, known, [_taken(part, rows) for rows, (_, part) in pairs if rows.any()])
+        return cls(
+            vocabulary, known, [_taken(part, rows) for rows, (_, part) in pairs if rows.any()]
+        )
 
     def measured(self, kept: Measurements) -> list[Measured]:
         """For inference."""
         return [measured_again(kept, part) for part in self.parts]
 
-    def release(self, given: Previous, found: list[Inferred], more: Mapping[str, Any] | None = None) -> Release:
+    def release(
+        self, given: Previous, found: list[Inferred], more: Mapping[str, Any] | None = None
+    ) -> Release:
         """What was inferred, over the whole vocabulary; `more` is told among the details."""
         vocabulary = self.vocabulary
-        by_order = {part.order: (inferred, part) for inferred, part in zip(found, self.parts, strict=True)}
+        by_order = {
+            part.order: (inferred, part) for inferred, part in zip(found, self.parts, strict=True)
+        }
         pairs = zip(self.known, vocabulary.parts, strict=True)
         placed = [_placed(part, rows, by_order) for rows, (_, part) in pairs]
-        theta, deviation = (np.concatenate([getattr(each, name) for each in placed]) for name in ("theta", "deviation"))
-        by_name = {str(part.order): each for each, (_, part) in zip(placed, vocabulary.parts, strict=True)}
+        theta, deviation = (
+            np.concatenate([getattr(each, name) for each in placed])
+            for name in ("theta", "deviation")
+        )
+        by_name = {
+            str(part.order): each for each, (_, part) in zip(placed, vocabulary.parts, strict=True)
+        }
         told = _told(given, by_name, vocabulary, self.known, more or {})
-        card = replace(given.release.card, **told, vocabulary=vocabulary.described, software=f"bayesgram {VERSION}")
+        card = replace(
+            given.release.card,
+            **told,
+            vocabulary=vocabulary.described,
+            software=f"bayesgram {VERSION}",
+        )
         discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-        return Release(vocabulary.ngrams, theta, card, deviation, discovered, given.release.measured)
+        return Release(
+            vocabulary.ngrams, theta, card, deviation, discovered, given.release.measured
+        )
 
 
 def _taken(part: Vocabulary, rows: Bools) -> Vocabulary:
@@ -116,7 +143,9 @@ def _are_measured(measured: Measurements, part: Vocabulary) -> Bools:
     return rows
 
 
-def _placed(part: Vocabulary, measured: Bools, by_order: dict[int, tuple[Inferred, Vocabulary]]) -> Inferred:
+def _placed(
+    part: Vocabulary, measured: Bools, by_order: dict[int, tuple[Inferred, Vocabulary]]
+) -> Inferred:
     """The answer for all n-grams of one order, of which some or none were measured."""
     if measured.all():
         return by_order[part.order][0]
@@ -144,7 +173,9 @@ def _lifts(ngrams: pa.LargeStringArray, inferred: Inferred, teaching: Vocabulary
     of_words, size = np.zeros(public.word_total), public.per_word(weights) + RIDGE
     for _ in range(ROUNDS):
         left = lifts - public.per_ngram(of_words)
-        of_words += (public.per_word(weights * left) - RIDGE * of_words) / (size * public.words.shape[1])
+        of_words += (public.per_word(weights * left) - RIDGE * of_words) / (
+            size * public.words.shape[1]
+        )
     tokens = pc.split_pattern(ngrams, " ").flatten()
     lifted = np.append(of_words, 0.0)[places(tokens, teaching.tokens)]
     total: Floats = lifted.reshape(len(ngrams), -1).sum(axis=1)

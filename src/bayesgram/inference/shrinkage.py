@@ -15,7 +15,9 @@ RATIOS = np.exp(GRID)
 START = 0.6  # standard deviation of the first mixture
 ROUNDS = 60
 DEVIATIONS_ABOVE_NOISE = 12.0  # noise deviations above 0 where shrinking would change nothing
-DEVIATIONS_FROM_PRIOR = 5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
+DEVIATIONS_FROM_PRIOR = (
+    5.0  # noise deviations above 0 where a count beyond the grid speaks for itself
+)
 STRATA = 3  # frequent, middling and rare n-grams stray differently
 SMALLEST_STRATUM = 1000
 MOST_FITTED = 100_000  # n-grams of a stratum that fit the mixture: enough for 81 numbers
@@ -24,7 +26,9 @@ MOST_FITTED = 100_000  # n-grams of a stratum that fit the mixture: enough for 8
 LANES = 16  # rows side by side in a kernel: of a register's size, so that the processor adds them at once
 
 
-def posterior(counts: Floats, noise: Floats, means: Floats, *, on_one_core: bool = False) -> tuple[Floats, Floats]:
+def posterior(
+    counts: Floats, noise: Floats, means: Floats, *, on_one_core: bool = False
+) -> tuple[Floats, Floats]:
     """Mean and standard deviation of λ given its noisy count, for every n-gram.
 
     `on_one_core` where many are made side by side: the same to six digits, without the cores that BLAS asks for.
@@ -91,7 +95,9 @@ def _by_point(blocks: NDArray[np.float32], weights: NDArray[np.float32], number:
             for lane in range(LANES):
                 evidence[lane] += weights[g] * own[g, lane]
         for lane in range(LANES):
-            evidence[lane] = np.float32(1) / evidence[lane] if block * LANES + lane < number else np.float32(0)
+            evidence[lane] = (
+                np.float32(1) / evidence[lane] if block * LANES + lane < number else np.float32(0)
+            )
         for g in range(weights.size):
             for lane in range(LANES):
                 sums[g, lane] += evidence[lane] * own[g, lane]
@@ -103,7 +109,9 @@ def _by_point(blocks: NDArray[np.float32], weights: NDArray[np.float32], number:
 
 
 @kernel
-def _fill(counts: Floats, noise: Floats, means: Floats, rows: Integers, likelihoods: NDArray[np.float32]) -> None:
+def _fill(
+    counts: Floats, noise: Floats, means: Floats, rows: Integers, likelihoods: NDArray[np.float32]
+) -> None:
     """Likelihoods of every grid point, relative to the best one of the row."""
     for at in range(rows.size):
         i = rows[at]

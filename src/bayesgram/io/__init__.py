@@ -10,4 +10,13 @@ from bayesgram.io.inputs import Source, find_sources, left_out
 from bayesgram.io.readers import RecordReader, nothing_read, read_records
 from bayesgram.io.records import BadRows, Records
 
-__all__ = ["BadRows", "RecordReader", "Records", "Source", "find_sources", "left_out", "nothing_read", "read_records"]
+__all__ = [
+    "BadRows",
+    "RecordReader",
+    "Records",
+    "Source",
+    "find_sources",
+    "left_out",
+    "nothing_read",
+    "read_records",
+]

@@ -74,7 +74,11 @@ class TemporaryFolder:
         host = "-".join(rest.split("-")[:-2])
         if mark == SCRATCH and not name:
             return cls(path, None, host)
-        return cls(path, path.parent / name[1:], host) if mark == UNFINISHED and name[1:] and name[0] == "." else None
+        return (
+            cls(path, path.parent / name[1:], host)
+            if mark == UNFINISHED and name[1:] and name[0] == "."
+            else None
+        )
 
     @property
     def kind(self) -> str:
@@ -83,14 +87,21 @@ class TemporaryFolder:
 
     def discard(self) -> None:
         """Remove the folder, but first put back what it was about to replace."""
-        if self.target is not None and (self.path / REPLACED).exists() and not os.path.lexists(self.target):
+        if (
+            self.target is not None
+            and (self.path / REPLACED).exists()
+            and not os.path.lexists(self.target)
+        ):
             _put_back(self.path / REPLACED, self.target)
         left = self.path
         for _ in range(ATTEMPTS):
             left = _remove(left)
             if not left.exists():
                 return
-        _log.warning("warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.", left)
+        _log.warning(
+            "warning: %s: can't be removed, and may be private; `bayesgram clean` tries again.",
+            left,
+        )
 
 
 def _put_back(replaced: Path, target: Path) -> None:
@@ -116,8 +127,12 @@ def _remove(folder: Path) -> Path:
             else:
                 entry.unlink(missing_ok=True)
         if [entry.name for entry in folder.iterdir()] == [LOCK]:
-            with suppress(OSError):  # of a disk that takes no names any more: rather removed than renamed
-                folder = folder.rename(folder.with_name(f"{folder.name[:-1]}X"))  # a letter that no new name has
+            with suppress(
+                OSError
+            ):  # of a disk that takes no names any more: rather removed than renamed
+                folder = folder.rename(
+                    folder.with_name(f"{folder.name[:-1]}X")
+                )  # a letter that no new name has
             (folder / LOCK).unlink(missing_ok=True)
         folder.rmdir()
     return folder
@@ -143,8 +158,12 @@ def scratch_folder(beside: Path | None = None) -> Iterator[Path]:
     except OSError as error:
         if entered:
             raise
-        advice = "mend that" if beside else "mend that, or let the variable TMPDIR name another folder"
-        raise BayesgramError(f"{parent}: nothing can be spilled to disk there ({error.strerror}); {advice}.") from error
+        advice = (
+            "mend that" if beside else "mend that, or let the variable TMPDIR name another folder"
+        )
+        raise BayesgramError(
+            f"{parent}: nothing can be spilled to disk there ({error.strerror}); {advice}."
+        ) from error
 
 
 @contextmanager
@@ -175,7 +194,10 @@ def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         try:
             lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        except (FileNotFoundError, FileExistsError):  # somebody took the empty folder for a dead one
+        except (
+            FileNotFoundError,
+            FileExistsError,
+        ):  # somebody took the empty folder for a dead one
             continue
         except OSError:
             folder.rmdir()
@@ -203,7 +225,9 @@ def _take(lock: int, path: Path) -> bool | None:
 def found_in(folder: Path) -> list[TemporaryFolder]:
     """The hidden folders of this user in a folder, in order of their names."""
     try:
-        named = [hidden for path in sorted(folder.iterdir()) if (hidden := TemporaryFolder.named(path))]
+        named = [
+            hidden for path in sorted(folder.iterdir()) if (hidden := TemporaryFolder.named(path))
+        ]
     except OSError:
         return []
     return [hidden for hidden in named if _is_own_folder(hidden.path)]
@@ -231,7 +255,9 @@ def claimed(hidden: TemporaryFolder, *, any_host: bool = False) -> Iterator[Stat
         yield State.UNKNOWN
         return
     try:
-        yield {True: State.LEFT, False: State.IN_USE, None: State.UNKNOWN}[_take(lock, hidden.path / LOCK)]
+        yield {True: State.LEFT, False: State.IN_USE, None: State.UNKNOWN}[
+            _take(lock, hidden.path / LOCK)
+        ]
     finally:
         os.close(lock)
 
@@ -243,7 +269,9 @@ def _opened_lock(folder: Path) -> int | None:
     """
     try:
         new = not any(folder.iterdir())
-        return os.open(folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0), 0o600)
+        return os.open(
+            folder / LOCK, os.O_RDWR | os.O_NOFOLLOW | (os.O_CREAT | os.O_EXCL if new else 0), 0o600
+        )
     except OSError:
         return None
 
@@ -261,7 +289,12 @@ OUTPUT = "`path`"  # as most places are named
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
 PROBE = 1 << 16  # bytes that must find room before any work
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-FAILURES = {*FULL, errno.EIO, errno.EMFILE, errno.ENFILE}  # not the fault of whoever chose the place
+FAILURES = {
+    *FULL,
+    errno.EIO,
+    errno.EMFILE,
+    errno.ENFILE,
+}  # not the fault of whoever chose the place
 
 
 published: list[Path] = []  # by this process, so far
@@ -282,7 +315,10 @@ def check_writable(
     under the output. `option` is where the path was given.
     """
     for source in inputs:
-        if Path(source).exists() and Path(path).resolve() in [Path(source).resolve(), *Path(source).resolve().parents]:
+        if Path(source).exists() and Path(path).resolve() in [
+            Path(source).resolve(),
+            *Path(source).resolve().parents,
+        ]:
             raise UsageError(f"{path}: would replace the input {source}; choose another {option}.")
     target = _free(path, force=force, contents=contents, option=option)
     with _aside(target, option) as aside:
@@ -304,7 +340,9 @@ def _allocate(descriptor: int, size: int) -> None:
         os.write(descriptor, bytes(min(size, PROBE)))
 
 
-def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = None, option: str = OUTPUT) -> Path:
+def _free(
+    path: str | Path, *, force: bool, contents: Iterable[str] | None = None, option: str = OUTPUT
+) -> Path:
     """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
     remove_abandoned(target.parent)
@@ -313,11 +351,17 @@ def _free(path: str | Path, *, force: bool, contents: Iterable[str] | None = Non
     if target.is_symlink() and not target.exists():
         raise UsageError(f"{path}: is a link to nowhere; choose another {option}.")
     if target.exists() and not force:
-        raise UsageError(f"{path}: exists already; choose another {option}, or replace it with force=True.")
+        raise UsageError(
+            f"{path}: exists already; choose another {option}, or replace it with force=True."
+        )
     if target.exists() and target.is_dir() != (contents is not None):
-        raise UsageError(f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}.")
+        raise UsageError(
+            f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}."
+        )
     if target.is_dir() and _holds_others(target, set(contents or ())):
-        raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another {option}.")
+        raise UsageError(
+            f"{path}: holds files that are not ours, so it is not replaced; choose another {option}."
+        )
     return target
 
 
@@ -325,7 +369,9 @@ def _refuse_parent(path: str | Path, target: Path, option: str) -> NoReturn:
     """Nothing can be made within what is not there, or is a file."""
     above = next(each for each in target.parents if each.exists())
     if not above.is_dir():
-        raise UsageError(f"{path}: {above} is a file, and no folder can be in it; choose another {option}.")
+        raise UsageError(
+            f"{path}: {above} is a file, and no folder can be in it; choose another {option}."
+        )
     raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
 
 
@@ -341,7 +387,9 @@ def _holds_others(folder: Path, contents: set[str]) -> bool:
 
 
 @contextmanager
-def write_file_atomically(path: str | Path, *, force: bool = False, option: str = OUTPUT) -> Iterator[Path]:
+def write_file_atomically(
+    path: str | Path, *, force: bool = False, option: str = OUTPUT
+) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well; `option` is where it was given."""
     target = _free(path, force=force, option=option)
     with _aside(target, option) as aside:
@@ -357,7 +405,12 @@ def write_file_atomically(path: str | Path, *, force: bool = False, option: str 
 
 @contextmanager
 def write_folder_atomically(
-    path: str | Path, *, contents: Iterable[str], force: bool = False, private: bool = False, option: str = OUTPUT
+    path: str | Path,
+    *,
+    contents: Iterable[str],
+    force: bool = False,
+    private: bool = False,
+    option: str = OUTPUT,
 ) -> Iterator[Path]:
     """A folder to fill with these contents, which becomes `path` when the block ends well."""
     target = _free(path, force=force, contents=contents, option=option)
@@ -407,7 +460,11 @@ def _place_new_file(file: Path, target: Path) -> None:
 
 def _renamed(source: Path, target: Path, flags: int) -> bool:
     """Whether Linux could rename in this way; an error if the target is in the way."""
-    renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if sys.platform == "linux" else None
+    renameat2 = (
+        getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+        if sys.platform == "linux"
+        else None
+    )
     here = -100  # AT_FDCWD: paths as they are
     if renameat2 is None:
         return False
@@ -432,13 +489,21 @@ def _aside(target: Path, option: str) -> Iterator[Path]:
 
 def _in_words(target: Path, error: OSError, aside: Path | None, option: str) -> BayesgramError:
     """What kept us from writing, for the person who can mend it."""
-    why = "no reason is known: is there enough memory?" if error.errno is None else os.strerror(error.errno)
+    why = (
+        "no reason is known: is there enough memory?"
+        if error.errno is None
+        else os.strerror(error.errno)
+    )
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
-        return UsageError(f"{target}: appeared meanwhile and was not replaced; choose another {option}.")
+        return UsageError(
+            f"{target}: appeared meanwhile and was not replaced; choose another {option}."
+        )
     if aside is None and error.errno not in FAILURES:
         return UsageError(f"{target}: can't be written there ({why}); choose another {option}.")
     advice = "Free some space" if error.errno in FULL else "Mend that"
-    left = f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
+    left = (
+        f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
+    )
     return BayesgramError(f"{target}: writing failed ({why}); {left}. {advice}, then run it again.")
 
 

@@ -18,7 +18,7 @@ So of a TSV file in which nothing is quoted and every line has all columns, each
 refused. What nothing shows: in CSV (and in TSV with lines that lack columns), a field that begins with a bare quote,
 where the very next quote stands at the end of the same column of a later row. The field is then one that RFC 4180
 allows: text of several lines.
-(tests/slow_delimited.py is a slow second reader, written from this page.)
+(tests/helpers/reference_delimited.py is a slow second reader, written from this page.)
 """
 
 from collections.abc import Iterator
@@ -64,7 +64,8 @@ def read_delimited(source: Source, columns: Columns) -> Iterator[Chunk]:
         rest = _Rest(source, stream)
         header = _read_header(rest, delimiter, columns)
         text, user, by = (
-            -1 if name is None else header.index(name) for name in (columns.text, columns.user, columns.by)
+            -1 if name is None else header.index(name)
+            for name in (columns.text, columns.user, columns.by)
         )
         while True:
             data = np.frombuffer(rest.data, np.uint8)
@@ -93,7 +94,11 @@ class _Rest:
 
     def __init__(self, source: Source, stream: ByteStream) -> None:
         self.source, self._stream = source, stream
-        self.data, self.row, self.ended = b"", 0, False  # row: the number of the first in data; 0 is the header
+        self.data, self.row, self.ended = (
+            b"",
+            0,
+            False,
+        )  # row: the number of the first in data; 0 is the header
         self.returns_alone = False  # whether rows end with a carriage return alone
 
     def grow(self) -> None:
@@ -101,7 +106,9 @@ class _Rest:
         room = streams.LINE_BYTES + 1 - len(self.data)
         if room <= 0:
             problem = f"longer than {streams.LINE_BYTES >> 20} MB, or a quote that is never closed"
-            raise BayesgramError(f"{self.source.name}: {_place(self.row)}: {problem}. Mend the row.")
+            raise BayesgramError(
+                f"{self.source.name}: {_place(self.row)}: {problem}. Mend the row."
+            )
         block = self._stream.content.read(min(room, max(streams.BLOCK_BYTES, len(self.data))))
         self.data, self.ended = self.data + block, not block
 
@@ -121,28 +128,39 @@ def _place(row: int) -> str:
 def _read_header(rest: _Rest, delimiter: int, columns: Columns) -> list[str]:
     """Take the column names off `rest`."""
     data, names, stop, problem = b"", [b""], 0, _FINE
-    while stop + 1 >= len(data) and not rest.ended and problem in (_FINE, _OPEN):  # 1: what follows a carriage return
+    while (
+        stop + 1 >= len(data) and not rest.ended and problem in (_FINE, _OPEN)
+    ):  # 1: what follows a carriage return
         rest.grow()
         data = rest.data.removeprefix(BYTE_ORDER_MARK).lstrip(b"\r\n")
         names, stop, problem = _first_row(data, delimiter)
     refuse_foreign(rest.source, rest.data)
     if not data:
-        raise BayesgramError(f"{rest.source.name}: has no header row. The first row must name the columns.")
+        raise BayesgramError(
+            f"{rest.source.name}: has no header row. The first row must name the columns."
+        )
     _refuse_other_delimiter(rest.source, data, names, columns)
     if problem != _FINE:
         raise rest.untrusted(problem)
     header = [name.decode(errors="replace") for name in names]
     if [name.encode() for name in header] != names:
-        raise BayesgramError(f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8.")
+        raise BayesgramError(
+            f"{rest.source.name}: the header row is not valid UTF-8. Save it as UTF-8."
+        )
     columns.require(rest.source.name, header, found_in="header")
     rest.data, rest.row = data[stop:], 1
     rest.returns_alone = rest.data.startswith(b"\r") and not rest.data.startswith(b"\r\n")
     return header
 
 
-def _refuse_other_delimiter(source: Source, data: bytes, header: list[bytes], columns: Columns) -> None:
+def _refuse_other_delimiter(
+    source: Source, data: bytes, header: list[bytes], columns: Columns
+) -> None:
     """Refuse a file whose names are parted by something else: to guess would be to trust a person's text."""
-    wanted, own = {name.encode(errors="replace") for name in columns.names}, chr(_DELIMITERS[source.format])
+    wanted, own = (
+        {name.encode(errors="replace") for name in columns.names},
+        chr(_DELIMITERS[source.format]),
+    )
     if wanted <= set(header):
         return
     for other, called in _OTHERS.items():
@@ -198,7 +216,12 @@ def _plain(data: Bytes, at: int, delimiter: int) -> int:
     stop = _ONES * np.uint64(delimiter)
     while at + 8 <= data.size:
         eight = eight_bytes(data, at)
-        if _has(eight, stop) | _has(eight, _QUOTES) | _has(eight, _LINE_FEEDS) | _has(eight, _RETURNS):
+        if (
+            _has(eight, stop)
+            | _has(eight, _QUOTES)
+            | _has(eight, _LINE_FEEDS)
+            | _has(eight, _RETURNS)
+        ):
             break
         at += 8
     while at < data.size and not _stops(data[at], delimiter) and data[at] != _QUOTE:
@@ -229,7 +252,11 @@ def _copy_field(data: Bytes, at: int, delimiter: int, out: Bytes, end: int) -> t
     """Copy a field without its quotes; the positions after it and after its copy, and what is wrong there."""
     if at == data.size or data[at] != _QUOTE:
         stop = _plain(data, at, delimiter)
-        return stop, _copy(data, at, stop, out, end), _STRAY if stop < data.size and data[stop] == _QUOTE else _FINE
+        return (
+            stop,
+            _copy(data, at, stop, out, end),
+            _STRAY if stop < data.size and data[stop] == _QUOTE else _FINE,
+        )
     while True:
         quote = _next_quote(data, at + 1)
         end = _copy(data, at + 1, quote, out, end)
@@ -282,7 +309,14 @@ def _looks_like_rows(data: Bytes, first: int, last: int, delimiter: int, width: 
 
 @kernel
 def _parse(  # noqa: C901, PLR0912 - one state machine
-    data: Bytes, delimiter: int, returns_alone: bool, width: int, text: int, user: int, by: int, final: bool
+    data: Bytes,
+    delimiter: int,
+    returns_alone: bool,
+    width: int,
+    text: int,
+    user: int,
+    by: int,
+    final: bool,
 ) -> tuple[Bytes, Integers, Integers, Integers, Bools, int, int]:
     """Parse the whole records of `data`; the last of them has no line end if `final`.
 
@@ -293,7 +327,11 @@ def _parse(  # noqa: C901, PLR0912 - one state machine
     for at in range(size):
         room += _ends_row(data[at])
     values = np.empty((2 if by < 0 else 3) * size, np.uint8)  # texts, then users, then segments
-    texts, users, bys = np.zeros(room, np.int64), np.full(room, size, np.int64), np.full(room, 2 * size, np.int64)
+    texts, users, bys = (
+        np.zeros(room, np.int64),
+        np.full(room, size, np.int64),
+        np.full(room, 2 * size, np.int64),
+    )
     good = np.zeros(room, np.bool_)
     at = records = kept = 0
     while True:
@@ -325,7 +363,12 @@ def _parse(  # noqa: C901, PLR0912 - one state machine
             problem = _USER
         elif fields == width and quoted_by and _has_line_end(values, bys[kept], by_end):
             problem = _SEGMENT
-        elif quoted and delimiter == _TAB and width > 1 and _looks_like_rows(data, begin, at, delimiter, width):
+        elif (
+            quoted
+            and delimiter == _TAB
+            and width > 1
+            and _looks_like_rows(data, begin, at, delimiter, width)
+        ):
             problem = _ROWS
         if problem != _FINE:
             break
@@ -334,4 +377,12 @@ def _parse(  # noqa: C901, PLR0912 - one state machine
             kept += 1
             texts[kept], users[kept], bys[kept] = text_end, user_end, by_end
         records += 1
-    return values, texts[: kept + 1], users[: kept + 1], bys[: kept + 1], good[:records], begin, problem
+    return (
+        values,
+        texts[: kept + 1],
+        users[: kept + 1],
+        bys[: kept + 1],
+        good[:records],
+        begin,
+        problem,
+    )

@@ -34,7 +34,11 @@ def read_json(path: Path) -> dict[str, Any]:
 def _levels_exceed(value: object, most: int) -> bool:
     level = [value]
     for _ in range(most):
-        held = [part.values() if isinstance(part, dict) else part for part in level if isinstance(part, dict | list)]
+        held = [
+            part.values() if isinstance(part, dict) else part
+            for part in level
+            if isinstance(part, dict | list)
+        ]
         level = [part for parts in held for part in parts]
     return bool(level)
 
@@ -73,5 +77,7 @@ def check_format(path: str | Path, kind: str, found: object, newest: int) -> int
     if type(found) is not int or found < 1:  # True is none
         raise ValueError(f"format={found!r}: a format is a whole number from 1")
     if found > newest:
-        raise UsageError(f"{path}: is {kind} of format {found}; this bayesgram reads {newest}. Use a newer one.")
+        raise UsageError(
+            f"{path}: is {kind} of format {found}; this bayesgram reads {newest}. Use a newer one."
+        )
     return found

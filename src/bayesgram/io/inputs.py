@@ -101,15 +101,22 @@ class Source:
 
 def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
     """List the sources in the order given; a folder or pattern gives its files in sorted order, and logs the rest."""
-    given = cast("list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs])
+    given = cast(
+        "list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs]
+    )
     if not given:
-        raise UsageError("inputs=[]: nothing to read. Name at least one file, folder, pattern or table.")
+        raise UsageError(
+            "inputs=[]: nothing to read. Name at least one file, folder, pattern or table."
+        )
     sources: list[Source] = []
     tables = 0
     for place, one in enumerate(given):
         if isinstance(one, (str, os.PathLike)):
             _refuse_text(one, f"inputs[{place}]" if _is_sequence(inputs) else "inputs")
-            sources += [_file_source(path, allow_plain_text) for path in _expand(os.fspath(one), allow_plain_text)]
+            sources += [
+                _file_source(path, allow_plain_text)
+                for path in _expand(os.fspath(one), allow_plain_text)
+            ]
         else:
             tables += 1
             sources.append(_table_source(one, f"table {tables}"))
@@ -162,7 +169,9 @@ def _file_source(path: Path, allow_plain_text: bool) -> Source:
     size, kind = _size(path), _kind(path)
     if kind is None:
         endings = readable_endings(allow_plain_text=allow_plain_text)
-        raise UsageError(f"{path}: unknown file ending.{_advice(path)} The endings that are read: {endings}.")
+        raise UsageError(
+            f"{path}: unknown file ending.{_advice(path)} The endings that are read: {endings}."
+        )
     if kind[0] == "text" and not allow_plain_text:
         raise UsageError(
             f"{path}: plain text has no user column; give a table with one row for each text and its user, "
@@ -210,7 +219,9 @@ def _expand(given: str, allow_plain_text: bool) -> list[Path]:
     readable, others = listed
     endings = readable_endings(allow_plain_text=allow_plain_text)
     if not readable:
-        raise UsageError(f"{given}: holds no file that can be read. The endings that are read: {endings}.")
+        raise UsageError(
+            f"{given}: holds no file that can be read. The endings that are read: {endings}."
+        )
     if others:
         more = f" and {len(others) - _NAMES_SHOWN} more" if len(others) > _NAMES_SHOWN else ""
         logger.warning(
@@ -240,7 +251,9 @@ def _size(path: Path) -> int:
     status = _status(path)
     if status is None or not stat.S_ISREG(status.st_mode):
         problem = "no such file" if status is None else "not a file or folder"
-        raise UsageError(f"{path}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too.")
+        raise UsageError(
+            f"{path}: {problem}. Check the path; a pattern such as 'data/*.parquet' works too."
+        )
     return status.st_size
 
 
@@ -271,7 +284,9 @@ def _status(path: Path) -> os.stat_result | None:
         return None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not a valid path"
-        raise BayesgramError(f"{path}: can't be read: {reason}. Check the path and its permissions.") from None
+        raise BayesgramError(
+            f"{path}: can't be read: {reason}. Check the path and its permissions."
+        ) from None
 
 
 def _files_below(folder: Path) -> Iterator[tuple[Path, bool]]:
@@ -284,7 +299,9 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, bool]]:
 
 
 def _refuse_folder(error: OSError) -> NoReturn:
-    raise BayesgramError(f"{error.filename}: the folder can't be read: {error.strerror}. Check its permissions.")
+    raise BayesgramError(
+        f"{error.filename}: the folder can't be read: {error.strerror}. Check its permissions."
+    )
 
 
 def _files_matching(pattern: str) -> Iterator[tuple[Path, bool]]:
@@ -304,7 +321,9 @@ def _refuse_repeats(sources: list[Source]) -> None:
     for source in sources:
         key = source.path.resolve() if source.path is not None else id(source.table)
         if key in names:
-            raise UsageError(f"{source.name}: named twice, first as {names[key]}; it would count double. Name it once.")
+            raise UsageError(
+                f"{source.name}: named twice, first as {names[key]}; it would count double. Name it once."
+            )
         names[key] = source.name
 
 
@@ -350,8 +369,16 @@ _FIRST_BYTES: list[tuple[bytes, str, str]] = [
     (b"\x28\xb5\x2f\xfd", "Zstandard", _RENAME.format(".zst")),
     *((b"BZh%d1AY&SY" % level, "bzip2", _RENAME.format(".bz2")) for level in range(1, 10)),
     (b"\xfd7zXZ\0", "xz", _RENAME.format(".xz")),
-    (b"PK\x03\x04", "a zip archive, or a workbook", "Unpack it first; save a workbook as CSV (UTF-8)."),
-    (b"\xd0\xcf\x11\xe0", "an old workbook or document of Microsoft Office", "Save it as CSV (UTF-8)."),
+    (
+        b"PK\x03\x04",
+        "a zip archive, or a workbook",
+        "Unpack it first; save a workbook as CSV (UTF-8).",
+    ),
+    (
+        b"\xd0\xcf\x11\xe0",
+        "an old workbook or document of Microsoft Office",
+        "Save it as CSV (UTF-8).",
+    ),
     (b"PAR1", "Parquet", "Let its name end with .parquet."),
     (b"ARROW1", "Arrow", "Let its name end with .arrow."),
     (b"SQLite format 3\0", "an SQLite database", "Export a table as CSV."),
@@ -369,4 +396,6 @@ def refuse_foreign(source: Source, start: bytes) -> None:
 
 
 def _refuse(source: Source, kind: str, advice: str) -> None:
-    raise UsageError(f"{source.name}: holds {kind}, which can't be read as {source.format}. {advice}")
+    raise UsageError(
+        f"{source.name}: holds {kind}, which can't be read as {source.format}. {advice}"
+    )

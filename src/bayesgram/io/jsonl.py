@@ -64,7 +64,9 @@ def parse_block(block: bytes, columns: Columns, row: int = 1, position: int = 0)
     rows: range | list[int] = range(row, row + len(table))
     if len(table) < block.count(b"\n") + (not block.endswith(b"\n")):
         rows = [row for row, _ in _lines(block, row)]
-    user, by = (None if name is None else _column(table, name) for name in (columns.user, columns.by))
+    user, by = (
+        None if name is None else _column(table, name) for name in (columns.user, columns.by)
+    )
     return Chunk(_column(table, columns.text), user, rows, position, by=by)
 
 
@@ -79,7 +81,8 @@ def parse_lines(block: bytes, columns: Columns, row: int = 1, position: int = 0)
         else:
             good.append((number, parsed))
     found = {
-        name: pa.array([values[at] for _, values in good], pa.large_binary()) for at, name in enumerate(columns.names)
+        name: pa.array([values[at] for _, values in good], pa.large_binary())
+        for at, name in enumerate(columns.names)
     }
     user, by = (None if name is None else found[name] for name in (columns.user, columns.by))
     return Chunk(found[columns.text], user, [number for number, _ in good], position, bad, by)
@@ -93,7 +96,10 @@ def _parse_fast(block: bytes, columns: Columns) -> pa.Table | None:
     """
     body = block.strip(_BLANK)
     breaks = len(_LINE_BREAKS.findall(body))
-    if not (body.startswith(b"{") and body.endswith(b"}")) or len(_OBJECT_BREAKS.findall(body)) != breaks:
+    if (
+        not (body.startswith(b"{") and body.endswith(b"}"))
+        or len(_OBJECT_BREAKS.findall(body)) != breaks
+    ):
         return None
     for kinds in product((pa.string(), pa.int64()), repeat=len(columns.names) - 1):
         types = dict(zip(columns.names, (pa.string(), *kinds), strict=True))
@@ -108,7 +114,9 @@ def _arrow_table(body: bytes, schema: pa.Schema) -> pa.Table | None:
         return pj.read_json(
             io.BytesIO(body),
             read_options=pj.ReadOptions(use_threads=False, block_size=len(body) + 1),
-            parse_options=pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+            parse_options=pj.ParseOptions(
+                explicit_schema=schema, unexpected_field_behavior="ignore"
+            ),
         )
     except pa.ArrowException:  # its message quotes the row, so it ends here
         return None
@@ -155,7 +163,9 @@ def _encode(value: str | None) -> bytes | None:
 
 def _lines(block: bytes, row: int) -> Iterator[tuple[int, bytes]]:
     """The lines that are not blank, with their numbers."""
-    return ((number, line) for number, line in enumerate(block.split(b"\n"), row) if line.strip(_BLANK))
+    return (
+        (number, line) for number, line in enumerate(block.split(b"\n"), row) if line.strip(_BLANK)
+    )
 
 
 def _refuse_documents(source: Source, block: bytes) -> None:
@@ -167,10 +177,15 @@ def _refuse_documents(source: Source, block: bytes) -> None:
     elif first == b"{":
         problem, command = "has objects spread over several lines", "jq -c . OLD > NEW.jsonl"
     elif b"\n" not in body and _RETURNS_ALONE.search(body):
-        problem, command = "ends its lines with a carriage return alone", r"tr '\r' '\n' < OLD > NEW.jsonl"
+        problem, command = (
+            "ends its lines with a carriage return alone",
+            r"tr '\r' '\n' < OLD > NEW.jsonl",
+        )
     else:
         return
-    raise UsageError(f"{source.name}: {problem}; one object a line is read. `{command}` makes such a file.")
+    raise UsageError(
+        f"{source.name}: {problem}; one object a line is read. `{command}` makes such a file."
+    )
 
 
 def _require_keys(source: Source, block: bytes, columns: Columns) -> bool:

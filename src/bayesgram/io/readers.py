@@ -22,11 +22,22 @@ from bayesgram.cores import read_ahead
 from bayesgram.errors import BayesgramError
 from bayesgram.io.inputs import Inputs, Source, find_sources, refuse_own_tables
 from bayesgram.io.jsonl import read_jsonl
-from bayesgram.io.records import BATCH_BYTES, BATCH_ROWS, BadRows, Chunk, Columns, Records, as_bytes, clean
+from bayesgram.io.records import (
+    BATCH_BYTES,
+    BATCH_ROWS,
+    BadRows,
+    Chunk,
+    Columns,
+    Records,
+    as_bytes,
+    clean,
+)
 from bayesgram.io.segments import Segments
 from bayesgram.io.streams import read_text
 
-_READ_BUFFER = 1 << 20  # with a buffer, Parquet streams a column of a row group; without, it loads it whole
+_READ_BUFFER = (
+    1 << 20
+)  # with a buffer, Parquet streams a column of a row group; without, it loads it whole
 
 
 def read_parquet(source: Source, columns: Columns) -> Iterator[Chunk]:
@@ -43,7 +54,9 @@ def read_arrow(source: Source, columns: Columns) -> Iterator[Chunk]:
     with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk) as whole:
         schema, batches = whole.schema, whole.num_record_batches
     columns.require_types(source.name, schema)
-    wanted = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in columns.names])
+    wanted = pa.ipc.IpcReadOptions(
+        included_fields=[schema.get_field_index(name) for name in columns.names]
+    )
     row, position = 1, 0
     with pa.OSFile(str(source.path), "rb") as disk, pa.ipc.open_file(disk, options=wanted) as file:
         for number in range(batches):
@@ -65,8 +78,14 @@ def _sound(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 def _as_binary(array: "pa.Array[Any]") -> "pa.Array[Any]":
     if isinstance(array, pa.DictionaryArray):
-        return pa.DictionaryArray.from_arrays(array.indices, _as_binary(array.dictionary), safe=False)
-    kinds = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary(), pa.string_view(): pa.binary_view()}
+        return pa.DictionaryArray.from_arrays(
+            array.indices, _as_binary(array.dictionary), safe=False
+        )
+    kinds = {
+        pa.string(): pa.binary(),
+        pa.large_string(): pa.large_binary(),
+        pa.string_view(): pa.binary_view(),
+    }
     return array.view(kinds[array.type]) if array.type in kinds else array
 
 
@@ -85,8 +104,17 @@ def _table_chunks(
             part = batch.slice(start, BATCH_ROWS)
             rows = range(row, row + len(part))
             row += len(part)
-            user, by = (None if name is None else as_bytes(part.column(name)) for name in (columns.user, columns.by))
-            yield Chunk(as_bytes(part.column(columns.text)), user, rows, int(bytes_per_row * (row - 1)), by=by)
+            user, by = (
+                None if name is None else as_bytes(part.column(name))
+                for name in (columns.user, columns.by)
+            )
+            yield Chunk(
+                as_bytes(part.column(columns.text)),
+                user,
+                rows,
+                int(bytes_per_row * (row - 1)),
+                by=by,
+            )
 
 
 def _batch_rows(metadata: pq.FileMetaData) -> int:
@@ -171,7 +199,9 @@ class RecordReader:
         for source in self.sources:
             reported, rows, bad = 0, 0, self.bad_rows.total
             for chunk in _guarded(source, _chunks(source, self._columns)):
-                for records in clean(chunk, source.name, self.bad_rows, skip=self._skip, segments=self._segments):
+                for records in clean(
+                    chunk, source.name, self.bad_rows, skip=self._skip, segments=self._segments
+                ):
                     rows += len(records)
                     yield records
                 reported = self._report(reported, min(chunk.position, source.size or 0))
@@ -235,7 +265,9 @@ def nothing_read(bad_rows: BadRows) -> BayesgramError:
             f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). Mend the rows, or name the"
             " right columns with `text_column` and `user_column`."
         )
-    return BayesgramError("nothing was read: the inputs hold no row. Check that they are the right ones.")
+    return BayesgramError(
+        "nothing was read: the inputs hold no row. Check that they are the right ones."
+    )
 
 
 def _say(names: Sequence[str], problem: str) -> None:
@@ -286,11 +318,15 @@ def _guarded(source: Source, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 def _explain(source: Source, error: Exception) -> BayesgramError:
     match error:
         case FileNotFoundError():
-            return BayesgramError(f"{source.name}: no longer there. Check that nothing moves the file meanwhile.")
+            return BayesgramError(
+                f"{source.name}: no longer there. Check that nothing moves the file meanwhile."
+            )
         case PermissionError():
             return BayesgramError(f"{source.name}: permission denied. Check who may read the file.")
         case _ if source.path is None:
-            return BayesgramError(f"{source.name}: can't be read ({type(error).__name__}). Check how it was made.")
+            return BayesgramError(
+                f"{source.name}: can't be read ({type(error).__name__}). Check how it was made."
+            )
         case _:
             kind = " ".join(filter(None, (source.compression, source.format)))
             return BayesgramError(

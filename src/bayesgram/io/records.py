@@ -86,8 +86,12 @@ class Columns:
         words that name columns, or one of them is as it should be: a file without a header row would show what a
         person wrote. Keys of JSON are listed if they look like names.
         """
-        is_public = self.user is None or found_in == "schema" or any(name in present for name in self.names)
-        listed = is_public or all(map(_is_usual if found_in == "header" else _NAME.fullmatch, present))
+        is_public = (
+            self.user is None or found_in == "schema" or any(name in present for name in self.names)
+        )
+        listed = is_public or all(
+            map(_is_usual if found_in == "header" else _NAME.fullmatch, present)
+        )
         for name in self.names:
             if name not in present:
                 advice = self._advice(name) if listed else self._hidden_advice(name, found_in)
@@ -266,7 +270,9 @@ def clean(
     segment = None if segments is None or chunk.by is None else segments.codes(chunk.by)
     faults = _faults(text, user)
     if segments is not None and segment is not None:
-        faults = dict.fromkeys(np.flatnonzero(segment == NOT_LISTED).tolist(), segments.fault) | faults
+        faults = (
+            dict.fromkeys(np.flatnonzero(segment == NOT_LISTED).tolist(), segments.fault) | faults
+        )
     bad = sorted([*chunk.bad, *((chunk.rows[index], reason) for index, reason in faults.items())])
     if bad and not skip:
         row, reason = bad[0]

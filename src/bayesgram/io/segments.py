@@ -93,7 +93,9 @@ def read_names(text: str) -> list[str]:
     try:
         lines = file.read_text(encoding="utf-8-sig").splitlines()
     except UnicodeDecodeError:
-        raise UsageError(f"{text}: not a text file in UTF-8; write one segment on each line.") from None
+        raise UsageError(
+            f"{text}: not a text file in UTF-8; write one segment on each line."
+        ) from None
     except OSError as error:
         raise unreadable(file, error) from None
     return [line.strip() for line in lines if line.strip()]
@@ -105,7 +107,10 @@ def _looks_like_file(text: str) -> bool:
     >>> _looks_like_file("contries.txt"), _looks_like_file("lists/de"), _looks_like_file("St. Gallen")
     (True, True, False)
     """
-    return bool({"/", os.sep} & set(text)) or re.fullmatch(r"\.[A-Za-z][A-Za-z0-9]{1,7}", Path(text).suffix) is not None
+    return (
+        bool({"/", os.sep} & set(text))
+        or re.fullmatch(r"\.[A-Za-z][A-Za-z0-9]{1,7}", Path(text).suffix) is not None
+    )
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -117,7 +122,9 @@ def _check_names(names: Sequence[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
         if not str(name).strip():
-            raise UsageError(f"segments: {name!r} is no name; each segment is a value of the column, such as de.")
+            raise UsageError(
+                f"segments: {name!r} is no name; each segment is a value of the column, such as de."
+            )
         _check_folder(name)
         folded = unicodedata.normalize("NFC", name).casefold()
         if folded in (ALL, OTHER):
@@ -126,7 +133,11 @@ def _check_names(names: Sequence[str]) -> None:
                 f" {'leave it out' if folded == ALL else 'leave it out, and say other=True'}, or rename the value."
             )
         if folded in seen:
-            same = "twice" if seen[folded] == name else f"beside {seen[folded]!r}, which differs by case alone"
+            same = (
+                "twice"
+                if seen[folded] == name
+                else f"beside {seen[folded]!r}, which differs by case alone"
+            )
             raise UsageError(f"segments: {name!r} is there {same}; name each segment once.")
         seen[folded] = name
 

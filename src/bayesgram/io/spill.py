@@ -15,7 +15,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.lib.format import header_data_from_array_1_0, read_array_header_1_0, read_magic, write_array_header_1_0
+from numpy.lib.format import (
+    header_data_from_array_1_0,
+    read_array_header_1_0,
+    read_magic,
+    write_array_header_1_0,
+)
 from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Ids, Integers
@@ -164,9 +169,13 @@ class ArrayBlocks:
 class Column:
     """Numbers of one kind, or rows of them: added at the end, read from any place; a file once they are many."""
 
-    def __init__(self, path: Path, kind: DTypeLike, *, width: int | None = None, kept_bytes: int = 0) -> None:
+    def __init__(
+        self, path: Path, kind: DTypeLike, *, width: int | None = None, kept_bytes: int = 0
+    ) -> None:
         self._path, self._kind, self._row = path, np.dtype(kind), () if width is None else (width,)
-        self._kept: NDArray[Any] | None = np.empty((0, *self._row), kind)  # as long as there is no file
+        self._kept: NDArray[Any] | None = np.empty(
+            (0, *self._row), kind
+        )  # as long as there is no file
         self._kept_bytes = kept_bytes
         self.size = 0
 
@@ -225,7 +234,8 @@ def looked_up(
     with TemporaryDirectory(dir=folder) as name:
         parts = Path(name, "parts")
         questions, answers = (
-            SpillBuckets(Path(name), kind, buckets=edges.size, columns=1) for kind in ("asked", "told")
+            SpillBuckets(Path(name), kind, buckets=edges.size, columns=1)
+            for kind in ("asked", "told")
         )
         for keys in asked:
             part = (np.searchsorted(edges, keys, side="right") - 1).astype(np.uint16)
@@ -284,7 +294,9 @@ def combined(
         for places, amounts in brought:
             part = (places // rows).astype(np.uint16)
             order = np.argsort(part, kind="stable")
-            waiting.add(np.searchsorted(part[order], np.arange(parts + 1)), [places[order], amounts[order]])
+            waiting.add(
+                np.searchsorted(part[order], np.arange(parts + 1)), [places[order], amounts[order]]
+            )
         for number, (first, last) in enumerate(spans(size, rows)):
             found = np.repeat(nothing, last - first)
             for places, amounts in waiting.taken(number):
@@ -340,6 +352,9 @@ class SpillStreams:
         with self._path.open("rb") as file:
             for first in range(0, len(self.on_disk), ARRAYS_AT_ONCE):
                 edges = [0, *accumulate(self.on_disk[first : first + ARRAYS_AT_ONCE])]
-                rooms = [rooms[1], rooms[0] if edges[-1] <= rooms[0].size else np.empty(edges[-1], np.int32)]
+                rooms = [
+                    rooms[1],
+                    rooms[0] if edges[-1] <= rooms[0].size else np.empty(edges[-1], np.int32),
+                ]
                 _fill(rooms[1][: edges[-1]], file)
                 yield [rooms[1][start:end] for start, end in pairwise(edges)]

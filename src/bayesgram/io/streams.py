@@ -121,7 +121,9 @@ def line_blocks(stream: ByteStream, source: Source) -> Iterator[bytes]:
         pending.append(data[cut:])
         size += len(data) - cut
         if size > LINE_BYTES:
-            raise BayesgramError(f"{source.name}: row {line}: longer than {LINE_BYTES >> 20} MB. Split the row.")
+            raise BayesgramError(
+                f"{source.name}: row {line}: longer than {LINE_BYTES >> 20} MB. Split the row."
+            )
     if last := b"".join(pending).removeprefix(mark):
         yield last
 

@@ -114,7 +114,9 @@ class Adapted:
     model: LanguageModel | None
     strength: float  # β
     share: float  # λ
-    ingredients: tuple[Ingredient, ...] = ()  # the release, and everything published that was mixed in
+    ingredients: tuple[
+        Ingredient, ...
+    ] = ()  # the release, and everything published that was mixed in
 
     @property
     def label(self) -> str:
@@ -132,7 +134,9 @@ class Adapted:
         moved = _moved(plain, self.strength * self.lifts)
         if self.mixed_in is None or not self.share:
             return moved
-        mixed = (1 - self.share) * np.exp(moved) + self.share * self.mixed_in.probabilities(contexts, plain)
+        mixed = (1 - self.share) * np.exp(moved) + self.share * self.mixed_in.probabilities(
+            contexts, plain
+        )
         with np.errstate(divide="ignore"):  # 0 stays 0
             return np.log(mixed)
 
@@ -181,7 +185,9 @@ def adapt(
     ['blue', 'fish', 'red']
     """
     if not 0 <= strength <= MOST_STRENGTH:  # also refuses NaN
-        raise UsageError(f"strength={strength}: how far words are moved is from 0 to {MOST_STRENGTH:g}.")
+        raise UsageError(
+            f"strength={strength}: how far words are moved is from 0 to {MOST_STRENGTH:g}."
+        )
     if not 0 <= share <= 1:
         raise UsageError(f"share={share}: the part of the n-gram model is from 0 to 1.")
     lifts, tokenizer = WordLifts.of(release, vocabulary).over(scorer.words), vocabulary.tokenizer
@@ -192,7 +198,9 @@ def adapt(
             " the same release."
         )
     mixed_in = () if model is None else model.ingredients
-    scored_by: tuple[Ingredient, ...] = getattr(scorer, "ingredients", ())  # an adapted model, or one of ours
+    scored_by: tuple[Ingredient, ...] = getattr(
+        scorer, "ingredients", ()
+    )  # an adapted model, or one of ours
     ingredients = unique_ingredients([*release.provenance().ingredients, *mixed_in, *scored_by])
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
@@ -210,7 +218,9 @@ def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
     moved, ngrams = [], []
     for batch in scored(adapted.scorer, events(adapted.words, adapted.tokenizer, texts)):
         totals = np.exp(batch.logs) @ factors  # Z_β(h), of all β at once
-        moved.append(np.exp(batch.of_targets)[:, None] * factors[batch.targets] / totals[batch.rows])
+        moved.append(
+            np.exp(batch.of_targets)[:, None] * factors[batch.targets] / totals[batch.rows]
+        )
         if adapted.mixed_in is not None:
             expected = adapted.mixed_in.probabilities(batch.contexts, batch.logs)
             ngrams.append(expected[batch.rows, batch.targets])
@@ -221,7 +231,9 @@ def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
 def _likeliest(moved: Floats, ngrams: Floats | None) -> tuple[float, float | None]:
     """The best β and λ for p of every prediction: after each move (a column for each β), and by n-grams."""
     if ngrams is None:
-        with np.errstate(divide="ignore"):  # something that the scorer holds impossible is so at every β
+        with np.errstate(
+            divide="ignore"
+        ):  # something that the scorer holds impossible is so at every β
             return float(STRENGTHS[np.argmax(np.log(moved).mean(axis=0))]), None
     found = []
     for strength, column in zip(STRENGTHS.tolist(), moved.T, strict=True):

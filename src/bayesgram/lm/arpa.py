@@ -37,7 +37,9 @@ def write_arpa(model: LanguageModel, path: str | Path, *, force: bool = False) -
     trie = model.trie
     words = pa.array(trie.words.all(), pa.large_binary())
     with write_file_atomically(path, force=force) as aside, _opened(aside, "wb") as file:
-        counts = "".join(f"ngram {order}={size}\n" for order, size in enumerate(model.sizes, start=1))
+        counts = "".join(
+            f"ngram {order}={size}\n" for order, size in enumerate(model.sizes, start=1)
+        )
         file.write(f"\\data\\\n{counts}".encode())
         for order in range(1, model.order + 1):
             file.write(f"\n\\{order}-grams:\n".encode())
@@ -70,7 +72,9 @@ def _opened(path: Path, mode: str) -> Iterator[IO[bytes]]:
         if path.suffix.lower() != ".gz":
             yield cast("IO[bytes]", plain)
             return
-        with gzip.GzipFile(filename="", mode=mode, fileobj=cast("IO[bytes]", plain), mtime=0) as packed:
+        with gzip.GzipFile(
+            filename="", mode=mode, fileobj=cast("IO[bytes]", plain), mtime=0
+        ) as packed:
             yield cast("IO[bytes]", packed)
 
 
@@ -78,10 +82,14 @@ def read_arpa(path: str | Path, *, tokenizer: Tokenizer = Tokenizer()) -> Langua
     """Read and check an ARPA file; the tokenizer is how texts are cut for it."""
     source = _Lines(str(path), _content(Path(path)))
     sizes = source.header()
-    sections = [source.section(order, size, len(sizes)) for order, size in enumerate(sizes, start=1)]
+    sections = [
+        source.section(order, size, len(sizes)) for order, size in enumerate(sizes, start=1)
+    ]
     source.expect(b"\\end\\", "the end of the model")
     source.expect_no_more()
-    return LanguageModel(_checked(source.name, sections), tokenizer, {"imported_from": Path(path).name})
+    return LanguageModel(
+        _checked(source.name, sections), tokenizer, {"imported_from": Path(path).name}
+    )
 
 
 def _content(path: Path) -> bytes:
@@ -89,11 +97,17 @@ def _content(path: Path) -> bytes:
         with _opened(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; give a release folder, a model folder or an ARPA file.") from None
+        raise UsageError(
+            f"{path}: no such file; give a release folder, a model folder or an ARPA file."
+        ) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        raise BayesgramError(f"{path}: not a whole gzip file; copy it again, or write it anew.") from None
+        raise BayesgramError(
+            f"{path}: not a whole gzip file; copy it again, or write it anew."
+        ) from None
     except OSError as error:
-        raise BayesgramError(f"{path}: can't be read ({error.strerror}); check the path and its permissions.") from None
+        raise BayesgramError(
+            f"{path}: can't be read ({error.strerror}); check the path and its permissions."
+        ) from None
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +130,9 @@ class _Lines:
         self._at = 0
         is_text = _is_utf8(content)
         if not is_text and b"\\data\\" not in content:
-            raise UsageError(f"{name}: no language model; give a release folder, a model folder or an ARPA file.")
+            raise UsageError(
+                f"{name}: no language model; give a release folder, a model folder or an ARPA file."
+            )
         for number, line in enumerate([] if is_text else self._lines, start=1):
             if not _is_utf8(line):
                 refuse(name, number, "not UTF-8; convert the file first.")
@@ -132,7 +148,11 @@ class _Lines:
             sizes.append(int(found[2]))
             self._at += 1
         if not 2 <= len(sizes) <= MAX_ORDER:
-            refuse(self.name, self._at, f"order {len(sizes)}: models of order 2 to {MAX_ORDER} are read.")
+            refuse(
+                self.name,
+                self._at,
+                f"order {len(sizes)}: models of order 2 to {MAX_ORDER} are read.",
+            )
         return sizes
 
     def expect(self, wanted: bytes, meaning: str) -> None:
@@ -140,7 +160,11 @@ class _Lines:
         while self._at < len(self._lines) and not self._lines[self._at].strip():
             self._at += 1
         if self._at == len(self._lines) or self._lines[self._at].strip() != wanted:
-            refuse(self.name, min(self._at, len(self._lines) - 1) + 1, f"expected `{wanted.decode()}`, {meaning}.")
+            refuse(
+                self.name,
+                min(self._at, len(self._lines) - 1) + 1,
+                f"expected `{wanted.decode()}`, {meaning}.",
+            )
         self._at += 1
 
     def expect_no_more(self) -> None:
@@ -153,21 +177,38 @@ class _Lines:
         """The n-grams of one order: all lines up to an empty one."""
         self.expect(f"\\{order}-grams:".encode(), f"the n-grams of order {order}")
         first = self._at
-        stop = next((at for at in range(first, len(self._lines)) if not self._lines[at].strip()), len(self._lines))
+        stop = next(
+            (at for at in range(first, len(self._lines)) if not self._lines[at].strip()),
+            len(self._lines),
+        )
         stop = min(stop, first + size + 1)
         fields = [line.split() for line in self._lines[first:stop]]
         for number, found in enumerate(fields, start=first + 1):
             if found[0][:1] == b"\\" or number == first + size + 1:
-                refuse(self.name, number, f"the head says {size:,} n-grams of order {order}, and there are others.")
+                refuse(
+                    self.name,
+                    number,
+                    f"the head says {size:,} n-grams of order {order}, and there are others.",
+                )
             if not order < len(found) <= order + 1 + (order < highest):
                 refuse(self.name, number, f"a log-probability and {order} words are expected.")
         if len(fields) < size:
-            refuse(self.name, stop, f"the head says {size:,} n-grams of order {order}, and there are {len(fields):,}.")
+            refuse(
+                self.name,
+                stop,
+                f"the head says {size:,} n-grams of order {order}, and there are {len(fields):,}.",
+            )
         self._at = stop
-        words = pa.array([word for found in fields for word in found[1 : order + 1]], pa.large_binary())
+        words = pa.array(
+            [word for found in fields for word in found[1 : order + 1]], pa.large_binary()
+        )
         logs = _numbers(self.name, first, [found[0] for found in fields])
         return _Section(
-            order, first + 1, words, logs, _numbers(self.name, first, [(*found, b"0")[order + 1] for found in fields])
+            order,
+            first + 1,
+            words,
+            logs,
+            _numbers(self.name, first, [(*found, b"0")[order + 1] for found in fields]),
         )
 
 
@@ -193,7 +234,11 @@ def _numbers(name: str, first: int, texts: list[bytes]) -> Floats:
         singles = values.astype(np.float32)
     if not np.isfinite(singles).all():
         at = int(np.argmin(np.isfinite(singles)))
-        refuse(name, first + at + 1, f"{texts[at][:20].decode(errors='replace')!r} is too large a number.")
+        refuse(
+            name,
+            first + at + 1,
+            f"{texts[at][:20].decode(errors='replace')!r} is too large a number.",
+        )
     return singles.astype(np.float64)
 
 
@@ -214,7 +259,9 @@ def _checked(name: str, sections: list[_Section]) -> Trie:
     ordered = distinct.take(pc.sort_indices(distinct))
     for mark in (START, END, UNKNOWN):
         if pc.index(ordered, mark.encode()).as_py() < 0:
-            refuse(name, sections[0].first_line, f"no {mark} among the words; every model needs it.")
+            refuse(
+                name, sections[0].first_line, f"no {mark} among the words; every model needs it."
+            )
     levels, logs, backoffs = [], [], []
     places: list[Integers] = []
     for section in sections:
@@ -239,11 +286,19 @@ def _rows(name: str, section: _Section, ordered: pa.LargeBinaryArray) -> Ids:
     """The n-grams as word numbers; boundaries only where a sentence has them."""
     found = pc.index_in(section.words, ordered)
     rows: Ids = pc.fill_null(found, -1).to_numpy().reshape(-1, section.order).astype(np.int32)
-    _refuse_first(name, section, (rows < 0).any(axis=1), "a word of this n-gram is not among those of order 1.")
+    _refuse_first(
+        name,
+        section,
+        (rows < 0).any(axis=1),
+        "a word of this n-gram is not among those of order 1.",
+    )
     start, end = (pc.index(ordered, mark.encode()).as_py() for mark in (START, END))
     inside = np.hstack([rows[:, 1:] == start, rows[:, :-1] == end]).any(axis=1)
     _refuse_first(
-        name, section, np.asarray(inside), f"{START} stands only at the start of an n-gram, {END} only at its end."
+        name,
+        section,
+        np.asarray(inside),
+        f"{START} stands only at the start of an n-gram, {END} only at its end.",
     )
     return rows
 
@@ -256,7 +311,11 @@ def _check_links(name: str, levels: list[Ids], places: list[Integers]) -> None:
         for part, meaning in ((rows[:, :-1], "context"), (rows[:, 1:], "suffix")):
             missing = index.find(part) < 0
             if missing.any():
-                refuse(name, int(places[order - 1][missing].min()), f"the {meaning} of this n-gram is missing.")
+                refuse(
+                    name,
+                    int(places[order - 1][missing].min()),
+                    f"the {meaning} of this n-gram is missing.",
+                )
 
 
 def _check_sums(name: str, trie: Trie, lines: Integers) -> None:
@@ -266,4 +325,6 @@ def _check_sums(name: str, trie: Trie, lines: Integers) -> None:
     if bad.any():
         at = int(np.flatnonzero(bad)[np.argmin(lines[: trie.contexts][bad])])
         what = "the words" if at == 0 else "the words after this context"
-        refuse(name, int(lines[at]), f"the probabilities of {what} add up to {sums[at]:.6f}, not to 1.")
+        refuse(
+            name, int(lines[at]), f"the probabilities of {what} add up to {sums[at]:.6f}, not to 1."
+        )

@@ -67,12 +67,21 @@ def estimate(ngrams: pa.LargeStringArray, expected: Floats, *, keep: int | None 
     """
     words, measured = _numbered(ngrams, expected)
     if max(measured, default=0) < 2:
-        raise UsageError("a language model needs n-grams of order 2 to 6; make the vocabulary with order=3.")
+        raise UsageError(
+            "a language model needs n-grams of order 2 to 6; make the vocabulary with order=3."
+        )
     levels = _closed(measured, len(words))
-    lost = [_lost(level, measured=order in measured or order == 0) for order, level in enumerate(levels)]
+    lost = [
+        _lost(level, measured=order in measured or order == 0) for order, level in enumerate(levels)
+    ]
     if keep is not None and keep < sum(len(level.rows) for level in levels):
-        kept = pruned(_model(levels, words, lost, unexplained=False), keep)  # judged where lower orders are whole
-        levels = [Level(level.rows[stays], level.expected[stays]) for level, stays in zip(levels, kept, strict=False)]
+        kept = pruned(
+            _model(levels, words, lost, unexplained=False), keep
+        )  # judged where lower orders are whole
+        levels = [
+            Level(level.rows[stays], level.expected[stays])
+            for level, stays in zip(levels, kept, strict=False)
+        ]
     return _model(levels, words, lost)
 
 
@@ -82,12 +91,17 @@ def _lost(level: Level, *, measured: bool) -> float:
     return (LOST_BESIDE_MEASURED if measured else LOST) * tau
 
 
-def _model(levels: list[Level], words: Words, lost: list[float], *, unexplained: bool = True) -> Trie:
+def _model(
+    levels: list[Level], words: Words, lost: list[float], *, unexplained: bool = True
+) -> Trie:
     """The back-off model of these expected counts; without `unexplained`, R = E: lower orders count everything."""
     index = Index([level.rows for level in levels], len(words))
     counted = [level.expected for level in levels]
     if unexplained:
-        counted[:-1] = [_unexplained(index, levels[at], levels[at + 1], lost[at + 1]) for at in range(len(levels) - 1)]
+        counted[:-1] = [
+            _unexplained(index, levels[at], levels[at + 1], lost[at + 1])
+            for at in range(len(levels) - 1)
+        ]
     probabilities = [_word_probabilities(counted[0], lost[0], find_special(words))]
     backoffs = []
     for context, level, own, share in zip(levels, levels[1:], counted[1:], lost[1:], strict=False):
@@ -97,25 +111,37 @@ def _model(levels: list[Level], words: Words, lost: list[float], *, unexplained:
         backoffs.append(backoff(probability, probabilities[-1][suffixes], parents, leftover.size))
         probabilities.append(probability)
     rows = [level.rows for level in levels]
-    return connect(rows, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs])
+    return connect(
+        rows, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs]
+    )
 
 
 def _numbered(ngrams: pa.LargeStringArray, expected: Floats) -> tuple[Words, dict[int, Level]]:
     """The words in byte order, and the n-grams of every order as their numbers."""
-    usable = (expected > 0) & ~_matches(ngrams, FORBIDDEN) & ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{START})$")
+    usable = (
+        (expected > 0)
+        & ~_matches(ngrams, FORBIDDEN)
+        & ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{START})$")
+    )
     usable &= ~_matches(ngrams, f"(^| )(<unk>|<UNK>|{END}) ") & ~_matches(ngrams, f" {START}( |$)")
     ngrams, expected = ngrams.filter(pa.array(usable)), expected[usable]
     tokens = pc.split_pattern(ngrams, " ").flatten().cast(pa.large_binary()).dictionary_encode()
     special = pa.array([START.encode(), END.encode(), UNKNOWN.encode()], pa.large_binary())
     distinct = pc.unique(pa.concat_arrays([tokens.dictionary, special]))
     ordered = distinct.take(pc.sort_indices(distinct))
-    numbers = pc.index_in(tokens.dictionary, ordered).to_numpy()[tokens.indices.to_numpy()].astype(np.int32)
+    numbers = (
+        pc.index_in(tokens.dictionary, ordered)
+        .to_numpy()[tokens.indices.to_numpy()]
+        .astype(np.int32)
+    )
     orders = ngram_orders(ngrams)
     starts = np.cumsum(orders) - orders
     levels = {}
     for order in distinct_orders(orders):
         picked = np.flatnonzero(orders == order)
-        levels[order] = _merged(numbers[starts[picked, None] + np.arange(order)], expected[picked], np.add)
+        levels[order] = _merged(
+            numbers[starts[picked, None] + np.arange(order)], expected[picked], np.add
+        )
     return words_of(ordered), levels
 
 
@@ -134,7 +160,9 @@ def _merged(rows: Ids, expected: Floats, how: np.ufunc) -> Level:
     """Sorted, each n-gram once; `how` puts the counts of equal ones together."""
     order = np.lexsort(rows.T[::-1])
     rows = rows[order]
-    first = np.flatnonzero(np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)])
+    first = np.flatnonzero(
+        np.concatenate([[True], (rows[1:] != rows[:-1]).any(axis=1)])[: len(rows)]
+    )
     return Level(rows[first], how.reduceat(expected[order], first) if first.size else expected)
 
 
@@ -143,10 +171,19 @@ def _closed(measured: dict[int, Level], words: int) -> list[Level]:
     levels = [measured[max(measured)]]
     for order in range(max(measured) - 1, 0, -1):
         above = levels[0]
-        parts = [_merged(side, above.expected, np.add) for side in (above.rows[:, :-1], above.rows[:, 1:])]
+        parts = [
+            _merged(side, above.expected, np.add)
+            for side in (above.rows[:, :-1], above.rows[:, 1:])
+        ]
         parts += [measured[order]] if order in measured else []
-        parts += [Level(np.arange(words, dtype=np.int32)[:, None], np.zeros(words))] if order == 1 else []
-        rows, expected = (np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "expected"))
+        parts += (
+            [Level(np.arange(words, dtype=np.int32)[:, None], np.zeros(words))]
+            if order == 1
+            else []
+        )
+        rows, expected = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("rows", "expected")
+        )
         levels.insert(0, _merged(rows, expected, np.maximum))
     return levels
 
@@ -156,14 +193,18 @@ def _unexplained(index: Index, level: Level, longer: Level, lost: float) -> Floa
     suffixes, size = index.links(longer.rows)[1], level.expected.size
     explained = np.bincount(suffixes, longer.expected, size)
     missing = lost * np.bincount(suffixes, minlength=size)
-    unexplained: Floats = np.minimum(level.expected, np.maximum(level.expected - explained, 0) + missing)
+    unexplained: Floats = np.minimum(
+        level.expected, np.maximum(level.expected - explained, 0) + missing
+    )
     return unexplained
 
 
 def _leftover(of_contexts: Floats, expected: Floats, parents: Integers, lost: float) -> Floats:
     """L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))."""
     seen = np.bincount(parents, expected, of_contexts.size)
-    leftover: Floats = np.maximum(of_contexts - seen, lost * np.bincount(parents, minlength=of_contexts.size))
+    leftover: Floats = np.maximum(
+        of_contexts - seen, lost * np.bincount(parents, minlength=of_contexts.size)
+    )
     return leftover
 
 
@@ -204,11 +245,17 @@ def as_stored(probability: Floats) -> Floats:
 def logs(probability: Floats) -> Floats:
     """log10 p, and −99 for what is never predicted."""
     positive = probability > 0
-    return np.where(positive, np.log10(probability, where=positive, out=np.zeros_like(probability)), NEVER)
+    return np.where(
+        positive, np.log10(probability, where=positive, out=np.zeros_like(probability)), NEVER
+    )
 
 
-LEAST_LEFT = 1e-9  # what a context keeps for words that it doesn't list, even if it lists all of them
-MOST_BACKOFF = 1000.0  # so much the rounding of stored probabilities may be multiplied by: 1e-7 stays 1e-4
+LEAST_LEFT = (
+    1e-9  # what a context keeps for words that it doesn't list, even if it lists all of them
+)
+MOST_BACKOFF = (
+    1000.0  # so much the rounding of stored probabilities may be multiplied by: 1e-7 stays 1e-4
+)
 
 
 def smaller(trie: Trie, size: int) -> Trie:
@@ -216,7 +263,9 @@ def smaller(trie: Trie, size: int) -> Trie:
     if size >= trie.word.size - 1:
         return trie
     logs_10 = trie.log_probability.astype(np.float64)
-    probabilities: list[Floats] = [10.0 ** logs_10[trie.nodes(order)] for order in range(1, trie.order + 1)]
+    probabilities: list[Floats] = [
+        10.0 ** logs_10[trie.nodes(order)] for order in range(1, trie.order + 1)
+    ]
     return refitted(trie, probabilities, pruned(trie, size))
 
 
@@ -229,15 +278,21 @@ def refitted(trie: Trie, probabilities: list[Floats], kept: list[Bools] | None =
         stays, below = kept[order - 1], trie.nodes(order - 1).start
         nodes = np.arange(trie.nodes(order).start, trie.nodes(order).stop)[stays]
         parents, suffixes = places[trie.parents[nodes] - below], places[trie.suffix[nodes] - below]
-        made, factor = fitted(probabilities[order - 1][stays], found[-1][suffixes], parents, len(levels[-1]))
+        made, factor = fitted(
+            probabilities[order - 1][stays], found[-1][suffixes], parents, len(levels[-1])
+        )
         levels.append(trie.rows(order)[stays])
         found.append(made)
         factors.append(factor)
         places = np.cumsum(stays) - 1
-    return connect(levels, trie.words, [logs(each) for each in found], [np.log10(each) for each in factors])
+    return connect(
+        levels, trie.words, [logs(each) for each in found], [np.log10(each) for each in factors]
+    )
 
 
-def fitted(probability: Floats, lower: Floats, parents: Integers, contexts: int) -> tuple[Floats, Floats]:
+def fitted(
+    probability: Floats, lower: Floats, parents: Integers, contexts: int
+) -> tuple[Floats, Floats]:
     """The probabilities as stored, and the back-off weights that make each context add up to one with them.
 
     `lower` are those of the n-grams without their first words, `parents` the contexts, of which there are so many.

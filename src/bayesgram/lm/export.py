@@ -38,7 +38,10 @@ def release_table(release: Release) -> pa.Table:
         columns["standard_deviation"] = release.deviations
     if release.discovered is not None:
         columns[COLUMN] = origin_column(release.discovered)
-    metadata = {"bayesgram.claim": release.card.claim, "bayesgram.count": "expected" if known else "per million"}
+    metadata = {
+        "bayesgram.claim": release.card.claim,
+        "bayesgram.count": "expected" if known else "per million",
+    }
     # Read again as a list of n-grams, the table still says what it was made from.
     return pa.table(columns).replace_schema_metadata({**metadata, **release.provenance().metadata})
 
@@ -46,15 +49,24 @@ def release_table(release: Release) -> pa.Table:
 def write_tsv(release: Release, path: str | Path, *, force: bool = False) -> None:
     """A line each: the words, a tab, the count."""
     table = release_table(release)
-    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        write_file_atomically(path, force=force) as aside,
+        aside.open("w", encoding="utf-8", newline="\n") as file,
+    ):
         counts = np.char.mod("%.6g", table["count"].to_numpy()).tolist()
-        file.writelines(f"{ngram}\t{count}\n" for ngram, count in zip(release.ngrams.to_pylist(), counts, strict=True))
+        file.writelines(
+            f"{ngram}\t{count}\n"
+            for ngram, count in zip(release.ngrams.to_pylist(), counts, strict=True)
+        )
 
 
 def write_jsonl(release: Release, path: str | Path, *, force: bool = False) -> None:
     """A JSON object each, with all columns."""
     table = release_table(release)
-    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        write_file_atomically(path, force=force) as aside,
+        aside.open("w", encoding="utf-8", newline="\n") as file,
+    ):
         for batch in table.to_batches(max_chunksize=1 << 14):
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in batch.to_pylist())
 
@@ -72,15 +84,26 @@ def bias_list(lifts: WordLifts, most: int | None = None) -> list[tuple[str, floa
     """The words and their log-ratios, the most useful first, of equal ones the first in the release."""
     size = MOST if most is None else whole_number("prune", most, 1, MOST, "the number of words")
     order = np.argsort(-lifts.usefulness, kind="stable").tolist()
-    rows = [(lifts.words[at], float(lifts.logs[at])) for at in order if lifts.words[at] not in {START, END}]
+    rows = [
+        (lifts.words[at], float(lifts.logs[at]))
+        for at in order
+        if lifts.words[at] not in {START, END}
+    ]
     if not rows:
-        raise BayesgramError("the release has no words beside the ends of sentences; release a vocabulary with some.")
+        raise BayesgramError(
+            "the release has no words beside the ends of sentences; release a vocabulary with some."
+        )
     return rows[:size]
 
 
-def write_bias(lifts: WordLifts, path: str | Path, *, most: int | None = None, force: bool = False) -> int:
+def write_bias(
+    lifts: WordLifts, path: str | Path, *, most: int | None = None, force: bool = False
+) -> int:
     """Write the list; how many words it has."""
     rows = bias_list(lifts, most)
-    with write_file_atomically(path, force=force) as aside, aside.open("w", encoding="utf-8", newline="\n") as file:
+    with (
+        write_file_atomically(path, force=force) as aside,
+        aside.open("w", encoding="utf-8", newline="\n") as file,
+    ):
         file.writelines(f"{word}\t{ratio:.6g}\n" for word, ratio in rows)
     return len(rows)

@@ -42,11 +42,15 @@ ARRAYS = {
 }
 CASING = "casing.json"  # only where a model has it
 CONTENTS = (ABOUT, CASING, *(f"{name}.npy" for name in ARRAYS))
-REPLACED = (*CONTENTS, *(f"{name}.npy" for name in ARRAYS))  # what a folder may hold that is written over
+REPLACED = (
+    *CONTENTS,
+    *(f"{name}.npy" for name in ARRAYS),
+)  # what a folder may hold that is written over
 MOST_BITS = 16  # of a place in a codebook
 _LONGEST_HEAD = 256
 _HEAD = re.compile(
-    rb"\x93NUMPY\x01\x00(..)\{'descr': '[<|][uif]\d', 'fortran_order': False, 'shape': \(\d{1,18},\), \} *\n", re.DOTALL
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '[<|][uif]\d', 'fortran_order': False, 'shape': \(\d{1,18},\), \} *\n",
+    re.DOTALL,
 )
 
 
@@ -57,7 +61,9 @@ class Opened:
     trie: Trie
     tokenizer: str  # its name
     about: dict[str, Any]  # where it is from
-    casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case
+    casing: dict[str, str] = field(
+        default_factory=dict
+    )  # how words are written that are not in lower case
 
 
 def arrays_of(trie: Trie) -> dict[str, NDArray[Any]]:
@@ -69,7 +75,11 @@ def arrays_of(trie: Trie) -> dict[str, NDArray[Any]]:
 def _described(opened: Opened) -> dict[str, Any]:
     """What `model.json` says."""
     layout = opened.trie.layout
-    bits = {"probability": layout.value_bits, "backoff": layout.backoff_bits, "children": list(layout.child_bits)}
+    bits = {
+        "probability": layout.value_bits,
+        "backoff": layout.backoff_bits,
+        "children": list(layout.child_bits),
+    }
     return {
         "format": FORMAT,
         "order": layout.order,
@@ -90,7 +100,11 @@ def _checksums(opened: Opened) -> dict[str, int]:
 
 def _casing_text(opened: Opened) -> bytes:
     """What `casing.json` says, if there is one."""
-    return f"{json.dumps(opened.casing, indent=0, ensure_ascii=False)}\n".encode() if opened.casing else b""
+    return (
+        f"{json.dumps(opened.casing, indent=0, ensure_ascii=False)}\n".encode()
+        if opened.casing
+        else b""
+    )
 
 
 def _text(opened: Opened) -> str:
@@ -127,7 +141,9 @@ def read_model(path: str | Path) -> Opened:
     """Map a model folder into memory."""
     folder = Path(path)
     if not (folder / ABOUT).is_file():
-        raise UsageError(f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`.")
+        raise UsageError(
+            f"{path}: not a model folder (no {ABOUT}); make one with `bayesgram export --format model`."
+        )
     try:
         about = read_json(folder / ABOUT)
         number = check_format(path, "a model", about["format"], FORMAT)
@@ -177,7 +193,9 @@ def _read_casing(folder: Path, checksums: dict[str, int]) -> dict[str, str]:
 def _codebooks_are_probabilities(trie: Trie) -> bool:
     """Whether no codebook of probabilities has one above 1."""
     size = 0 if trie.layout.value_bits == EXACT else 1 << trie.layout.value_bits
-    return all((trie.codebooks[start : start + size] <= 0).all() for start in trie.layout.value_books())
+    return all(
+        (trie.codebooks[start : start + size] <= 0).all() for start in trie.layout.value_books()
+    )
 
 
 def _layout(about: dict[str, Any]) -> Layout:
@@ -189,7 +207,11 @@ def _layout(about: dict[str, Any]) -> Layout:
     require(2 <= told.order <= MAX_ORDER and len(told.child_bits) == told.order - 1)
     require(told.sizes[0] >= 3 and sum(told.sizes) < MOST_NODES)
     require(max(told.child_bits) < EXACT)
-    require(all(1 <= each <= MOST_BITS or each == EXACT for each in (told.value_bits, told.backoff_bits)))
+    require(
+        all(
+            1 <= each <= MOST_BITS or each == EXACT for each in (told.value_bits, told.backoff_bits)
+        )
+    )
     return told
 
 
@@ -228,9 +250,13 @@ FORMAT_1_ARRAYS = {
 def trie_of(arrays: dict[str, NDArray[Any]]) -> Trie:
     """The trie of these arrays, if they are a model."""
     words = Words(arrays["word_bytes"], arrays["word_ends"])
-    if not (words.are_in_order() and _fit(arrays, len(words)) and _are_searchable(arrays, len(words))):
+    if not (
+        words.are_in_order() and _fit(arrays, len(words)) and _are_searchable(arrays, len(words))
+    ):
         raise ValueError("arrays that lead outside, or where words are not found")
-    if min(find_special(words)) < 0 or not _are_logarithms(arrays["log_probability"], arrays["log_backoff"]):
+    if min(find_special(words)) < 0 or not _are_logarithms(
+        arrays["log_probability"], arrays["log_backoff"]
+    ):
         raise ValueError("arrays that are no probabilities")
     names = ("level_starts", "word", "first_child", "log_probability", "log_backoff")
     trie = from_nodes(words, *(arrays[name] for name in names))
@@ -269,11 +295,17 @@ def _are_searchable(arrays: dict[str, NDArray[Any]], words: int) -> bool:
     parents = np.repeat(np.arange(arrays["first_child"].size - 1), np.diff(arrays["first_child"]))
     ascends = (np.diff(arrays["word"][1:]) > 0) | (np.diff(parents) != 0)
     likeliest = arrays["log_probability"][1 + arrays["ranked"]]
-    return bool(ascends.all() and _ascends(-likeliest) and np.unique(arrays["ranked"]).size == words)
+    return bool(
+        ascends.all() and _ascends(-likeliest) and np.unique(arrays["ranked"]).size == words
+    )
 
 
 def _are_logarithms(probabilities: Singles, backoffs: Singles) -> bool:
-    return bool(np.isfinite(probabilities).all() and probabilities.max() <= 0 and np.isfinite(backoffs).all())
+    return bool(
+        np.isfinite(probabilities).all()
+        and probabilities.max() <= 0
+        and np.isfinite(backoffs).all()
+    )
 
 
 def _adds_up(sums: Floats) -> bool:

@@ -54,7 +54,9 @@ CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
 
 @checked
-def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None) -> LanguageModel:
+def interpolate(
+    models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None
+) -> LanguageModel:
     """One model of several; equal weights if none are given. They are divided by their sum.
 
     >>> likes = LanguageModel.from_counts(pa.array(["i like", "like fish"]), [4, 4])
@@ -64,7 +66,10 @@ def interpolate(models: Sequence[LanguageModel], weights: Sequence[float] | Floa
     """
     _check_alike(models)
     shares = checked_weights(weights, len(models))
-    parts = [{"weight": share, **model.about} for share, model in zip(shares.tolist(), models, strict=True)]
+    parts = [
+        {"weight": share, **model.about}
+        for share, model in zip(shares.tolist(), models, strict=True)
+    ]
     used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
     provenance = Provenance()
     for model in used:
@@ -88,7 +93,9 @@ def tune_weights(models: Sequence[LanguageModel], texts: Iterable[pa.LargeBinary
         parts.append(np.stack(columns, axis=1)[stream != unknown])
     likelihoods = np.concatenate(parts)
     if not len(likelihoods):
-        raise BayesgramError("the text to tune by has no words that a model knows; give other public text.")
+        raise BayesgramError(
+            "the text to tune by has no words that a model knows; give other public text."
+        )
     return likeliest_weights(likelihoods)
 
 
@@ -119,7 +126,9 @@ def checked_weights(weights: Sequence[float] | Floats | None, models: int) -> Fl
 
 def mixed(tries: Sequence[Trie], weights: Floats) -> Trie:
     """The back-off model Σ_k λ_k p_k of these; the weights add up to one."""
-    words, members = _members([trie for trie, weight in zip(tries, weights, strict=True) if weight > 0])
+    words, members = _members(
+        [trie for trie, weight in zip(tries, weights, strict=True) if weight > 0]
+    )
     return _model(words, members, weights[weights > 0])
 
 
@@ -158,7 +167,9 @@ def _members(tries: Sequence[Trie]) -> tuple[Words, list[_Member]]:
     ordered = distinct.take(pc.sort_indices(distinct))
     words = words_of(ordered)
     _check_overlap(lists, len(words))
-    own = [pc.fill_null(pc.index_in(ordered, each), -1).to_numpy().astype(np.int32) for each in lists]
+    own = [
+        pc.fill_null(pc.index_in(ordered, each), -1).to_numpy().astype(np.int32) for each in lists
+    ]
     shares = _shares(tries, own, find_special(words)[2])
     return words, [
         _Member(
@@ -175,16 +186,21 @@ def _check_overlap(lists: list[pa.LargeBinaryArray], total: int) -> None:
     """Refuse models that have no word in common with any other: of two languages, or two ways to cut text."""
     marks = 3
     for at, words in enumerate(lists):
-        others = pa.concat_arrays([each for other, each in enumerate(lists) if other != at] or [words])
+        others = pa.concat_arrays(
+            [each for other, each in enumerate(lists) if other != at] or [words]
+        )
         if len(lists) > 1 and total > marks and pc.sum(pc.is_in(words, others)).as_py() == marks:
-            raise UsageError(f"model {at + 1} has no word in common with the others: they can't be about one language.")
+            raise UsageError(
+                f"model {at + 1} has no word in common with the others: they can't be about one language."
+            )
 
 
 def _shares(tries: Sequence[Trie], own: list[Ids], unknown: int) -> list[Floats]:
     """How each model's <unk> is divided: see the module."""
     has = np.stack([numbers >= 0 for numbers in own])
     given = [
-        np.where(numbers >= 0, 10.0 ** _word_logs(trie)[numbers], 0.0) for trie, numbers in zip(tries, own, strict=True)
+        np.where(numbers >= 0, 10.0 ** _word_logs(trie)[numbers], 0.0)
+        for trie, numbers in zip(tries, own, strict=True)
     ]
     expected = np.sum(given, axis=0) / has.sum(axis=0)
     expected[unknown] = min(each[unknown] for each in given)
@@ -244,15 +260,23 @@ def _model(words: Words, members: list[_Member], weights: Floats) -> Trie:
     levels, backoffs = [level.rows], []
     for order in range(2, max(member.trie.order for member in members) + 1):
         longer, places = _next_level(level, members, places, order)
-        answers = [_of_level(member, answer, longer, order) for member, answer in zip(members, answers, strict=True)]
+        answers = [
+            _of_level(member, answer, longer, order)
+            for member, answer in zip(members, answers, strict=True)
+        ]
         probability, factors = fitted(
-            _mix(answers, weights), probabilities[-1][longer.suffixes], longer.parents, len(level.rows)
+            _mix(answers, weights),
+            probabilities[-1][longer.suffixes],
+            longer.parents,
+            len(level.rows),
         )
         levels.append(longer.rows)
         probabilities.append(probability)
         backoffs.append(factors)
         level = longer
-    return connect(levels, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs])
+    return connect(
+        levels, words, [logs(each) for each in probabilities], [np.log10(each) for each in backoffs]
+    )
 
 
 def _first_level(words: int) -> _Level:
@@ -273,11 +297,15 @@ def _next_level(
     together.sort(kind="stable")  # each model's are in order: runs are merged
     distinct = together[np.concatenate([[True], together[1:] != together[:-1]])[: together.size]]
     if distinct.size > MOST_NODES:
-        raise BayesgramError(f"{distinct.size:,} n-grams: a model holds {MOST_NODES:,}; prune the models first.")
+        raise BayesgramError(
+            f"{distinct.size:,} n-grams: a model holds {MOST_NODES:,}; prune the models first."
+        )
     parents, last = distinct // words, distinct % words
     rows = np.concatenate([level.rows[parents], last[:, None].astype(np.int32)], axis=1)
     suffixes = _suffixes(level, parents, last, words)
-    return _Level(rows, parents, suffixes, distinct), [np.searchsorted(distinct, each) for each in keys]
+    return _Level(rows, parents, suffixes, distinct), [
+        np.searchsorted(distinct, each) for each in keys
+    ]
 
 
 def _suffixes(level: _Level, parents: Integers, last: Integers, words: int) -> Integers:
@@ -307,7 +335,10 @@ def _places(keys: Integers, first: Integers, contexts: Integers, wanted: Integer
 def _keys(member: _Member, place: Integers, order: int, words: int) -> Integers:
     """One number for the context and the last word of each n-gram of a model, among those of all."""
     trie, nodes = member.trie, member.trie.nodes(order)
-    keys: Integers = place[trie.parents[nodes] - trie.nodes(order - 1).start] * words + member.to_all[trie.word[nodes]]
+    keys: Integers = (
+        place[trie.parents[nodes] - trie.nodes(order - 1).start] * words
+        + member.to_all[trie.word[nodes]]
+    )
     return keys
 
 
@@ -348,7 +379,9 @@ def _own_backoffs(trie: Trie, nodes: Integers) -> Floats:
 
 
 def _mix(answers: list[_Answers], weights: Floats) -> Floats:
-    total: Floats = np.sum([weight * each.probability for weight, each in zip(weights, answers, strict=True)], axis=0)
+    total: Floats = np.sum(
+        [weight * each.probability for weight, each in zip(weights, answers, strict=True)], axis=0
+    )
     return total
 
 
@@ -359,8 +392,12 @@ def _normalised(probability: Floats) -> Floats:
 
 
 BELIEVED = 0.85  # β: of what lifts say
-OWN_SHARE = 0.3  # of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters
-LARGEST = 8.0  # |β R| is at most this: no word is e⁸ times as likely as public text says by lifts alone
+OWN_SHARE = (
+    0.3  # of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters
+)
+LARGEST = (
+    8.0  # |β R| is at most this: no word is e⁸ times as likely as public text says by lifts alone
+)
 LEAST = 1e-12  # of Z(h), for words that h does not list, where rounding leaves nothing
 
 
@@ -373,9 +410,13 @@ def people_model(release: Release, public: LanguageModel, prior: Floats) -> Lang
     return replace(own, trie=mixed([trie, own.trie], np.array([1 - OWN_SHARE, OWN_SHARE])))
 
 
-def moved(trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, believed: float = BELIEVED) -> Trie:
+def moved(
+    trie: Trie, ngrams: pa.LargeStringArray, lifts: Floats, *, believed: float = BELIEVED
+) -> Trie:
     """The same n-grams with their probabilities moved."""
-    probabilities = _moved_probabilities(trie, _exponents(trie, _own_lifts(trie, ngrams, lifts), believed))
+    probabilities = _moved_probabilities(
+        trie, _exponents(trie, _own_lifts(trie, ngrams, lifts), believed)
+    )
     return refitted(trie, probabilities)
 
 
@@ -435,7 +476,9 @@ def _moved_probabilities(trie: Trie, exponents: list[Floats]) -> list[Floats]:
 
 def _scaled(trie: Trie, exponents: Floats, order: int) -> Floats:
     """P(w|h) exp(β R(w|h)); <s> is given, never predicted."""
-    scaled: Floats = 10.0 ** trie.log_probability[trie.nodes(order)].astype(np.float64) * np.exp(exponents)
+    scaled: Floats = 10.0 ** trie.log_probability[trie.nodes(order)].astype(np.float64) * np.exp(
+        exponents
+    )
     if order == 1:
         scaled[trie.special[0]] = 0.0
     return scaled
@@ -443,5 +486,7 @@ def _scaled(trie: Trie, exponents: Floats, order: int) -> Floats:
 
 def _contexts_without_first(trie: Trie, order: int) -> Integers:
     """Where h′ stands among the contexts one word shorter, for each h of an order: the root is the only empty one."""
-    suffixes: Integers = trie.suffix[trie.nodes(order)].astype(np.int64) - trie.nodes(order - 1).start
+    suffixes: Integers = (
+        trie.suffix[trie.nodes(order)].astype(np.int64) - trie.nodes(order - 1).start
+    )
     return suffixes

@@ -127,7 +127,9 @@ def _with_starts(text: Counts, order: int, sums: Iterator[Integers]) -> Column:
     for part in sums:
         inside = max(low, first), min(high, first + part.size)
         if inside[0] < inside[1]:
-            part[inside[0] - first : inside[1] - first] += text.levels[order - 1].counts.read(*inside)
+            part[inside[0] - first : inside[1] - first] += text.levels[order - 1].counts.read(
+                *inside
+            )
         column.add(part)
         first += part.size
     return column
@@ -143,7 +145,9 @@ def _mask(kept: Masks, order: int, first: int, last: int) -> Bools:
     return np.ones(last - first, np.bool_) if kept is None else kept[order - 1].read(first, last)
 
 
-def estimated(text: Counts, adjusted: Sequence[Column], discounts: Sequence[Floats], kept: Masks = None) -> Estimate:
+def estimated(
+    text: Counts, adjusted: Sequence[Column], discounts: Sequence[Floats], kept: Masks = None
+) -> Estimate:
     """The interpolated model of these counts."""
     words = text.column(np.float64)
     words.add(_word_probabilities(adjusted[0].read(0, len(text.words)), discounts[0], text.start))
@@ -211,13 +215,18 @@ def _interpolate(
 def whole_layout(text: Counts, value_bits: int, backoff_bits: int) -> Layout:
     """How wide everything is in the model of all n-grams."""
     children = [_first_children(text, None, order) for order in range(1, text.order)]
-    return _layout(text, [level.size for level in text.levels], children, (value_bits, backoff_bits))
+    return _layout(
+        text, [level.size for level in text.levels], children, (value_bits, backoff_bits)
+    )
 
 
 def packed_model(estimate: Estimate, kept: Masks) -> Trie:
     """A trie of the n-grams that stay."""
     text = estimate.text
-    sizes = [sum(int(mask.sum()) for mask in _masks(text, kept, order)) for order in range(1, text.order + 1)]
+    sizes = [
+        sum(int(mask.sum()) for mask in _masks(text, kept, order))
+        for order in range(1, text.order + 1)
+    ]
     longest = max(2, int(np.flatnonzero(sizes).max()) + 1)
     children = [_first_children(text, kept, order) for order in range(1, longest)]
     layout = _layout(text, sizes[:longest], children, (EXACT, EXACT))
@@ -227,10 +236,14 @@ def packed_model(estimate: Estimate, kept: Masks) -> Trie:
         _pack_level(estimate, kept, order, layout, children[order - 1 : order], found)
     for column in children:
         column.remove()
-    return Trie(Words.narrow(text.words.data, text.words.ends), layout, *found, np.zeros(0, np.float32))
+    return Trie(
+        Words.narrow(text.words.data, text.words.ends), layout, *found, np.zeros(0, np.float32)
+    )
 
 
-def _layout(text: Counts, sizes: Sequence[int], children: Sequence[Column], bits: tuple[int, int]) -> Layout:
+def _layout(
+    text: Counts, sizes: Sequence[int], children: Sequence[Column], bits: tuple[int, int]
+) -> Layout:
     """How wide everything is, given where the children of each n-gram begin."""
     at_once = -(-text.rows // BLOCK) * BLOCK
     widths = [max(packed.child_bits(part) for part in column.spans(at_once)) for column in children]
@@ -241,7 +254,9 @@ def _first_children(text: Counts, kept: Masks, order: int) -> Column:
     """Where the children of each n-gram that stays begin among those of the next order, and where the last ones end."""
     column, first = text.column(np.int64), 0
     for block in text.blocks(order + 1):
-        stay = np.bincount(block.parents, _mask(kept, order + 1, *block.nodes), block.children.size).astype(np.int64)
+        stay = np.bincount(
+            block.parents, _mask(kept, order + 1, *block.nodes), block.children.size
+        ).astype(np.int64)
         ends = first + np.cumsum(stay)
         column.add((ends - stay)[_mask(kept, order, *block.contexts)])
         first = int(ends[-1])

@@ -64,21 +64,27 @@ from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
 
-CACHE_WEIGHT = 0.15  # λ where none is given: the best of seven on made-up people (benchmarks/cache.py)
+CACHE_WEIGHT = (
+    0.15  # λ where none is given: the best of seven on made-up people (benchmarks/cache.py)
+)
 MOST_CACHED = 200  # words: the last ones of a text
 
 
 def check_weight(weight: float) -> float:
     """λ, if it can be one."""
     if not 0 <= weight < 1:
-        raise UsageError(f"cache={weight}: the share of the words of this text is from 0 to less than 1, such as 0.15.")
+        raise UsageError(
+            f"cache={weight}: the share of the words of this text is from 0 to less than 1, such as 0.15."
+        )
     return weight
 
 
 def cached_shares(words: Sequence[str], typed: str) -> dict[str, float]:
     """c(w)/N of the words that begin as typed."""
     last = words[-MOST_CACHED:]
-    return {word: count / len(last) for word, count in Counter(last).items() if word.startswith(typed)}
+    return {
+        word: count / len(last) for word, count in Counter(last).items() if word.startswith(typed)
+    }
 
 
 def mixed_with_cache(
@@ -89,7 +95,9 @@ def mixed_with_cache(
     >>> mixed_with_cache({"you": 0.5, "ann": 0.0}, {"ann": 1.0}, 0.5, 2)
     [('ann', 0.5), ('you', 0.25)]
     """
-    mixed = {word: (1 - weight) * p + weight * shares.get(word, 0.0) for word, p in expected.items()}
+    mixed = {
+        word: (1 - weight) * p + weight * shares.get(word, 0.0) for word, p in expected.items()
+    }
     return sorted(mixed.items(), key=lambda item: (-item[1], item[0].encode()))[:how_many]
 
 
@@ -107,7 +115,9 @@ class CaseCounter:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if not tokenizer.lowercase:
-            raise UsageError(f"tokenizer={tokenizer.name!r}: keeps case already; only lower-case words are cased.")
+            raise UsageError(
+                f"tokenizer={tokenizer.name!r}: keeps case already; only lower-case words are cased."
+            )
         self._lower, self._kept = tokenizer, replace(tokenizer, lowercase=False)
         self._words, self._spellings = StringTable(), StringTable()
         self._seen: dict[tuple[int, int], int] = {}
@@ -118,7 +128,9 @@ class CaseCounter:
         for lower, kept in zip(self._lower.scan(rows), self._kept.scan(rows), strict=True):
             words, spellings = self._words.add(*lower[:2]), self._spellings.add(*kept[:2])
             inside = _inside(words)
-            pairs, counts = np.unique(np.stack([words[inside], spellings[inside]]), axis=1, return_counts=True)
+            pairs, counts = np.unique(
+                np.stack([words[inside], spellings[inside]]), axis=1, return_counts=True
+            )
             for word, spelling, count in zip(*pairs.tolist(), counts.tolist(), strict=True):
                 self._seen[word, spelling] = self._seen.get((word, spelling), 0) + count
 
@@ -131,7 +143,11 @@ class CaseCounter:
         for (word, spelling), count in self._seen.items():
             name, spelled = words[word], spellings[spelling]
             best[name] = max(best.get(name, (0, False, "")), (count, name == spelled, spelled))
-        found = {name: spelled for name, (count, _, spelled) in best.items() if spelled != name and count >= LEAST}
+        found = {
+            name: spelled
+            for name, (count, _, spelled) in best.items()
+            if spelled != name and count >= LEAST
+        }
         return {name: found[name] for name in sorted(found) if wanted is None or name in wanted}
 
 
@@ -197,7 +213,9 @@ class LanguageModel:
     trie: Trie
     tokenizer: Tokenizer
     about: dict[str, Any] = field(default_factory=dict)  # where it is from and what that is worth
-    casing: dict[str, str] = field(default_factory=dict)  # how words are written that are not in lower case (`casing`)
+    casing: dict[str, str] = field(
+        default_factory=dict
+    )  # how words are written that are not in lower case (`casing`)
 
     @classmethod
     @checked
@@ -264,7 +282,9 @@ class LanguageModel:
         sizes = ", ".join(f"{size:,} of order {order}" for order, size in enumerate(self.sizes, 1))
         shown = {"mechanism", "claim", "protects", "label"}
         told = {name: str(value) for name, value in self.about.items() if name in shown}
-        return html(repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items())
+        return html(
+            repr(self), {"n-grams": sizes, "tokenizer": self.tokenizer.name, **told}.items()
+        )
 
     @checked
     def score(self, sentence: str | Sequence[str]) -> float:
@@ -277,8 +297,12 @@ class LanguageModel:
         stream = self._numbers(sentence)
         scores, orders, _ = self.trie.walk(stream)
         unknown = self.trie.special[2]
-        names = [END if number == SENTENCE_END else self.trie.words[number] for number in stream.tolist()]
-        rows = zip(names, scores.tolist(), orders.tolist(), (stream != unknown).tolist(), strict=True)
+        names = [
+            END if number == SENTENCE_END else self.trie.words[number] for number in stream.tolist()
+        ]
+        rows = zip(
+            names, scores.tolist(), orders.tolist(), (stream != unknown).tolist(), strict=True
+        )
         return [WordScore(*row) for row in rows]
 
     @checked
@@ -317,12 +341,16 @@ class LanguageModel:
         `cache` is the share that the words of the text itself have in what is expected (see `cache`); the text is not
         kept. With `capitals`, a model of lower-case words writes them as the place, its casing and what is typed ask.
         """
-        sentences = self.tokenizer.finished(context) if isinstance(context, str) else [list(context)]
+        sentences = (
+            self.tokenizer.finished(context) if isinstance(context, str) else [list(context)]
+        )
         found = self._expected(sentences, self.tokenizer.begun(typed), k, cache)
         return self.written(found, sentences, typed) if capitals else found
 
     @checked
-    def suggest(self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True) -> list[Prediction]:
+    def suggest(
+        self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True
+    ) -> list[Prediction]:
         """What a keyboard shows while a text is typed: the word that is being typed, or the next one.
 
         >>> import pyarrow as pa
@@ -334,17 +362,28 @@ class LanguageModel:
         found = self._expected(sentences, begun, k, cache)
         return self.written(found, sentences, text[len(text) - len(begun) :]) if capitals else found
 
-    def _expected(self, sentences: list[list[str]], begun: str, k: int, cache: float) -> list[Prediction]:
+    def _expected(
+        self, sentences: list[list[str]], begun: str, k: int, cache: float
+    ) -> list[Prediction]:
         how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
         found = self._best(sentences[-1], how_many, begun)
-        return self._with_cache(found, sentences, begun, cache, how_many) if check_weight(cache) else found
+        return (
+            self._with_cache(found, sentences, begun, cache, how_many)
+            if check_weight(cache)
+            else found
+        )
 
-    def written(self, found: list[Prediction], sentences: list[list[str]], typed: str) -> list[Prediction]:
+    def written(
+        self, found: list[Prediction], sentences: list[list[str]], typed: str
+    ) -> list[Prediction]:
         """With capitals where they belong; a model with case kept knows them itself."""
         if not self.tokenizer.lowercase:
             return found
         begins = not sentences[-1]
-        return [Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p) for word, p in found]
+        return [
+            Prediction(as_written(word, typed, self.casing, begins_sentence=begins), p)
+            for word, p in found
+        ]
 
     def state_after(self, words: Sequence[str]) -> int:
         """The node of the longest context there is after the words of a sentence so far."""
@@ -352,12 +391,19 @@ class LanguageModel:
 
     def _best(self, words: list[str], how_many: int, begun: str) -> list[Prediction]:
         state = self.state_after(words)
-        found, scores = self.trie.best(state, how_many, self.trie.words.starting_with(begun) if begun else None)
+        found, scores = self.trie.best(
+            state, how_many, self.trie.words.starting_with(begun) if begun else None
+        )
         rows = zip(found.tolist(), (10**scores).tolist(), strict=True)
         return [Prediction(self.trie.words[word], probability) for word, probability in rows]
 
     def _with_cache(
-        self, found: list[Prediction], sentences: list[list[str]], begun: str, weight: float, how_many: int
+        self,
+        found: list[Prediction],
+        sentences: list[list[str]],
+        begun: str,
+        weight: float,
+        how_many: int,
     ) -> list[Prediction]:
         """The best of the model, of which there are enough, and all words of the text, mixed."""
         shares = cached_shares([word for sentence in sentences for word in sentence], begun)
@@ -385,7 +431,9 @@ class LanguageModel:
 
     def numbers(self, tokens: Bytes, offsets: Ids) -> Ids:
         """The same for tokens as a tokenizer scans them: end to end, an empty one where a sentence ends."""
-        return normalise_stream(self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special)
+        return normalise_stream(
+            self.trie.words.find(tokens, offsets), offsets, self.trie.searched.special
+        )
 
     def _numbers(self, sentence: str | Sequence[str]) -> Ids:
         if isinstance(sentence, str):
@@ -450,7 +498,11 @@ class LanguageModel:
         folder = Path(path)
         if not folder.is_dir():
             return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
-        found = cls.from_release(Release.load(folder)) if (folder / CARD).is_file() else cls.load(folder)
+        found = (
+            cls.from_release(Release.load(folder))
+            if (folder / CARD).is_file()
+            else cls.load(folder)
+        )
         return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
 
 
@@ -469,13 +521,22 @@ def expected_counts(release: Release) -> Floats:
     totals = release.card.details.get("expected_counts")
     orders = release.orders
     if totals is None and orders.size and orders.min() < orders.max():
-        raise UsageError("the card doesn't say expected_counts, so orders can't be compared; release again.")
-    scale = np.array([0.0 if totals is None else totals.get(str(order), 0.0) for order in range(orders.max() + 1)])
+        raise UsageError(
+            "the card doesn't say expected_counts, so orders can't be compared; release again."
+        )
+    scale = np.array(
+        [
+            0.0 if totals is None else totals.get(str(order), 0.0)
+            for order in range(orders.max() + 1)
+        ]
+    )
     expected: Floats = release.probabilities * (1.0 if totals is None else scale[orders])
     return expected
 
 
-def joint_probabilities(model: LanguageModel, *, boundaries: bool) -> tuple[pa.LargeStringArray, Floats]:
+def joint_probabilities(
+    model: LanguageModel, *, boundaries: bool
+) -> tuple[pa.LargeStringArray, Floats]:
     """The n-grams of a model that text can have, short ones first: none with <unk>, and <s> is none by itself.
 
     Those with <s> or </s> come only if there are `boundaries`.
@@ -530,7 +591,9 @@ class FullSize(NamedTuple):
     size: int
 
 
-def fitted(build: Build, size: int, *, bits: int = BITS, whole: FullSize | None = None) -> LanguageModel:
+def fitted(
+    build: Build, size: int, *, bits: int = BITS, whole: FullSize | None = None
+) -> LanguageModel:
     """The model with the most n-grams that is written in `size` bytes.
 
     The whole model is built where it may fit, or where nothing is known of it.

@@ -78,7 +78,9 @@ class _Kinds:
     @cached_property
     def columns(self) -> Floats:
         """Pieces × what is asked of all of them: is the word over, is the piece counted as a first one, does it end?"""
-        return np.column_stack([~self.goes_on, self.begins | self.ends, self.ends]).astype(np.float64)
+        return np.column_stack([~self.goes_on, self.begins | self.ends, self.ends]).astype(
+            np.float64
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,17 +99,24 @@ class CausalScorer:
     def __post_init__(self) -> None:
         _torch()
         if not 0 <= self.least < 1:
-            raise UsageError(f"least={self.least}: below it words are not told apart; from 0 to less than 1.")
+            raise UsageError(
+                f"least={self.least}: below it words are not told apart; from 0 to less than 1."
+            )
         if not any(word not in {START, END, UNKNOWN} for word in self.vocabulary):
             raise UsageError("vocabulary: no words in it; give those to predict.")
         if self.tokenizer.bos_token_id is None and self.tokenizer.eos_token_id is None:
-            raise UsageError("tokenizer: it has neither a bos_token nor an eos_token, with which a sentence begins.")
+            raise UsageError(
+                "tokenizer: it has neither a bos_token nor an eos_token, with which a sentence begins."
+            )
         positions(self.words)
 
     @cached_property
     def words(self) -> list[str]:
         """Those that were given, then </s> and <unk>."""
-        return [word for word in self.vocabulary if word not in {START, END, UNKNOWN}] + [END, UNKNOWN]
+        return [word for word in self.vocabulary if word not in {START, END, UNKNOWN}] + [
+            END,
+            UNKNOWN,
+        ]
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
         """The logarithms of p of every word after each context."""
@@ -115,7 +124,9 @@ class CausalScorer:
         for row, context in zip(likely, contexts, strict=True):
             self._fill(row, [self._start, *self._fitting(self._pieces(" ".join(context)))])
         likely[:, -1] = np.maximum(1 - likely[:, :-1].sum(axis=1), SMALLEST)
-        logs: Floats = np.log(np.maximum(likely / likely.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
+        logs: Floats = np.log(
+            np.maximum(likely / likely.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        )
         return logs
 
     def _fill(self, likely: Floats, context: list[int]) -> None:
@@ -141,7 +152,9 @@ class CausalScorer:
                 likely[node.word] += reached * over
             yield from self._shared(node, reached * following, likely)
 
-    def _shared(self, node: _Node, expected: Floats, likely: Floats) -> Iterator[tuple[_Node, float]]:
+    def _shared(
+        self, node: _Node, expected: Floats, likely: Floats
+    ) -> Iterator[tuple[_Node, float]]:
         """The children that are looked into; the words of the others share what these have."""
         fan, rough = node.fan, expected < self.least
         likely[fan.words] += np.where(rough, expected / fan.sizes, 0.0)[fan.owners]
@@ -152,10 +165,19 @@ class CausalScorer:
         """P of every piece after a context, and what the model remembers of it."""
         torch = _torch()
         with torch.no_grad():
-            said = self.model(input_ids=torch.tensor([context], device=self._device), use_cache=True)
-        return torch.softmax(said.logits[0, -1].double(), dim=-1).cpu().numpy(), said.past_key_values
+            said = self.model(
+                input_ids=torch.tensor([context], device=self._device), use_cache=True
+            )
+        return torch.softmax(
+            said.logits[0, -1].double(), dim=-1
+        ).cpu().numpy(), said.past_key_values
 
-    def _after(self, context: list[int], cache: Any, nodes: list[_Node]) -> Iterator[tuple[float, Floats]]:  # noqa: ANN401
+    def _after(
+        self,
+        context: list[int],
+        cache: Any,  # noqa: ANN401 - a type of transformers
+        nodes: list[_Node],
+    ) -> Iterator[tuple[float, Floats]]:
         """After the context and each prefix, all as long: p that the word is over, and p of the pieces of its fan."""
         torch = _torch()
         over = torch.tensor(self._kinds.columns[:, 0], device=self._device)
@@ -166,9 +188,13 @@ class CausalScorer:
             likely = torch.softmax(logits[:, -1].double(), dim=-1)
             sizes = [node.fan.pieces.size for node in some]
             rows = torch.tensor(np.repeat(np.arange(len(some)), sizes), device=self._device)
-            pieces = torch.tensor(np.concatenate([node.fan.pieces for node in some]), device=self._device)
+            pieces = torch.tensor(
+                np.concatenate([node.fan.pieces for node in some]), device=self._device
+            )
             found = likely[rows, pieces].cpu().numpy()
-            yield from zip((likely @ over).tolist(), np.split(found, np.cumsum(sizes)[:-1]), strict=True)
+            yield from zip(
+                (likely @ over).tolist(), np.split(found, np.cumsum(sizes)[:-1]), strict=True
+            )
 
     def _logits(self, context: list[int], cache: Any, pieces: Any) -> Any:  # noqa: ANN401 - of torch
         """After the context and each row of pieces; the context is not read again where the model remembers it."""
@@ -191,7 +217,9 @@ class CausalScorer:
             return pieces
         room = int(places) - 1 - self._longest
         if room < 0:
-            raise UsageError(f"model: it reads {places} pieces, and a word of the list has {self._longest}.")
+            raise UsageError(
+                f"model: it reads {places} pieces, and a word of the list has {self._longest}."
+            )
         return pieces[max(0, len(pieces) - room) :]
 
     @cached_property
@@ -199,18 +227,25 @@ class CausalScorer:
         """The pieces of the longest word."""
         level, longest = list(self._trie.children.values()), 0
         while level:
-            level, longest = [child for node in level for child in node.children.values()], longest + 1
+            level, longest = (
+                [child for node in level for child in node.children.values()],
+                longest + 1,
+            )
         return longest
 
     def _pieces(self, text: str) -> list[int]:
         """The pieces of words as they stand within a text."""
-        found: list[int] = self.tokenizer.encode(self._space + text, add_special_tokens=False) if text else []
+        found: list[int] = (
+            self.tokenizer.encode(self._space + text, add_special_tokens=False) if text else []
+        )
         return found
 
     @cached_property
     def _space(self) -> str:
         """What stands before the first word; nothing where the tokenizer adds a space itself, as Llama's does."""
-        first = self.tokenizer.convert_ids_to_tokens(self.tokenizer.encode("a", add_special_tokens=False))[0]
+        first = self.tokenizer.convert_ids_to_tokens(
+            self.tokenizer.encode("a", add_special_tokens=False)
+        )[0]
         return "" if first.startswith(SPACES) else " "
 
     @cached_property
@@ -234,7 +269,9 @@ class CausalScorer:
                 if nodes[pieces].word != number:
                     _take_place(nodes, pieces, number)
         if not root.children:
-            raise BayesgramError("the tokenizer has no pieces for any of the words; is it the model's?")
+            raise BayesgramError(
+                "the tokenizer has no pieces for any of the words; is it the model's?"
+            )
         return root
 
     @cached_property
@@ -245,11 +282,17 @@ class CausalScorer:
         raw = self.tokenizer.convert_ids_to_tokens(list(range(min(size, len(self.tokenizer)))))
         texts = [self._readable(piece or "") for piece in raw] + [""] * (size - len(raw))
         begins = np.array([text[:1] == " " and text[1:2].isalnum() for text in texts])
-        ends = np.array([text.lstrip(" ")[:1] in SENTENCE_ENDS and bool(text.strip(" ")) for text in texts])
-        goes_on = np.array([text[:1].isalnum() or (text[:1] != "" and text[:1] in INSIDE) for text in texts])
+        ends = np.array(
+            [text.lstrip(" ")[:1] in SENTENCE_ENDS and bool(text.strip(" ")) for text in texts]
+        )
+        goes_on = np.array(
+            [text[:1].isalnum() or (text[:1] != "" and text[:1] in INSIDE) for text in texts]
+        )
         of_model: Integers = np.array(sorted(each for each in special if each < size), np.int64)
         begins[of_model], goes_on[of_model], ends[of_model] = False, False, False
-        ends[self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else self._start] = True
+        ends[
+            self.tokenizer.eos_token_id if self.tokenizer.eos_token_id is not None else self._start
+        ] = True
         firsts = list(self._trie.children)
         begins[firsts] = True
         ends[firsts] = False

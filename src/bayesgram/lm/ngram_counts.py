@@ -47,7 +47,9 @@ class SortedRows:
         """Take some n-grams."""
         self._waiting.append((_keys(rows, self._bits), counts))
         if sum(len(counts) for _, counts in self._waiting) >= self._rows:
-            self._runs.append(Run.written(self._folder, self._order, len(self._runs), *self._taken()))
+            self._runs.append(
+                Run.written(self._folder, self._order, len(self._runs), *self._taken())
+            )
 
     def _taken(self) -> Keyed:
         """What is in memory, in order; then nothing is."""
@@ -59,7 +61,9 @@ class SortedRows:
         if not self._waiting and not self._runs:
             return
         if self._runs and self._waiting:
-            self._runs.append(Run.written(self._folder, self._order, len(self._runs), *self._taken()))
+            self._runs.append(
+                Run.written(self._folder, self._order, len(self._runs), *self._taken())
+            )
         for keys, counts in _merged(self._runs, self._rows) if self._runs else [self._taken()]:
             for first, last in spans(len(keys), self._rows):
                 yield _rows(keys[first:last], self._order, self._bits), counts[first:last]
@@ -73,7 +77,9 @@ class Run:
         self.waiting: Keyed = keys.read(0, 0), counts.read(0, 0)
 
     @classmethod
-    def written(cls, folder: Path, order: int, number: int, keys: Hashes, counts: Integers) -> "Run":
+    def written(
+        cls, folder: Path, order: int, number: int, keys: Hashes, counts: Integers
+    ) -> "Run":
         """With these n-grams."""
         run = cls(
             Column(folder / f"keys-{order}-{number}", np.uint64, width=keys.shape[1]),
@@ -121,8 +127,13 @@ def _merged(runs: list[Run], rows: int) -> Iterator[Keyed]:
 
 def _joined(parts: list[Keyed]) -> Keyed:
     """All of these in order."""
-    keys, counts = np.concatenate([keys for keys, _ in parts]), np.concatenate([counts for _, counts in parts])
-    order = np.argsort(keys[:, 0], kind="stable") if keys.shape[1] == 1 else np.lexsort(keys.T[::-1])
+    keys, counts = (
+        np.concatenate([keys for keys, _ in parts]),
+        np.concatenate([counts for _, counts in parts]),
+    )
+    order = (
+        np.argsort(keys[:, 0], kind="stable") if keys.shape[1] == 1 else np.lexsort(keys.T[::-1])
+    )
     return keys[order], counts[order]
 
 
@@ -133,7 +144,9 @@ def _keys(rows: Ids, bits: int) -> Hashes:
     keys = np.zeros((rows.shape[0], (order + at_once - 1) // at_once), np.uint64)
     for row in range(rows.shape[0]):
         for at in range(order):
-            keys[row, at // at_once] = keys[row, at // at_once] << np.uint64(bits) | np.uint64(rows[row, at])
+            keys[row, at // at_once] = keys[row, at // at_once] << np.uint64(bits) | np.uint64(
+                rows[row, at]
+            )
     return keys
 
 
@@ -216,7 +229,9 @@ class Counts:
     _numbers: Iterator[int] = field(default_factory=count)
 
     @classmethod
-    def of(cls, words: Words, found: Iterable[Iterable[Part]], folder: Path, memory: int) -> "Counts":
+    def of(
+        cls, words: Words, found: Iterable[Iterable[Part]], folder: Path, memory: int
+    ) -> "Counts":
         """From the n-grams of each order, from 1, each once and in any order; orders that have none are left out."""
         text = cls(words, folder, memory)
         rows = text.column(np.int32, width=1)
@@ -234,7 +249,11 @@ class Counts:
 
     def part_rows(self, order: int) -> int:
         """How many n-grams of an order are in memory while others look them up."""
-        return max(self.memory // PART_ROW_BYTES, FEWEST_ROWS, -(-self.levels[order - 1].size // MOST_PARTS))
+        return max(
+            self.memory // PART_ROW_BYTES,
+            FEWEST_ROWS,
+            -(-self.levels[order - 1].size // MOST_PARTS),
+        )
 
     @property
     def order(self) -> int:
@@ -261,7 +280,9 @@ class Counts:
         """Which n-grams of each order begin with <s>: a range, as they are sorted."""
         found = [(self.start, self.start + 1)]
         for level in self.levels[:-1]:
-            before, inside = (_total(level.children, span, self.rows) for span in ((0, found[-1][0]), found[-1]))
+            before, inside = (
+                _total(level.children, span, self.rows) for span in ((0, found[-1][0]), found[-1])
+            )
             found.append((before, before + inside))
         return found
 
@@ -294,7 +315,12 @@ class Counts:
         return looked_up(asked, np.arange(0, values.size, rows), part, self.folder)
 
     def to_suffixes(
-        self, order: int, brought: Iterable[NDArray[Any]], *, combine: np.ufunc, nothing: NDArray[Any]
+        self,
+        order: int,
+        brought: Iterable[NDArray[Any]],
+        *,
+        combine: np.ufunc,
+        nothing: NDArray[Any],
     ) -> Iterator[NDArray[Any]]:
         """What the n-grams of an order bring to those of the one below, `rows` of these at a time."""
         below, suffix = self.levels[order - 2].size, self.levels[order - 1].suffix
@@ -315,7 +341,12 @@ class Counts:
         self.levels.append(level)
 
     def _level(self) -> Level:
-        return Level(self.column(np.int32), self.column(np.int64), self.column(np.int32), self.column(np.int32))
+        return Level(
+            self.column(np.int32),
+            self.column(np.int64),
+            self.column(np.int32),
+            self.column(np.int32),
+        )
 
     def _add_order(self, order: int, parts: Iterable[Part], shorter: Column) -> Column:
         """The n-grams of the next order, sorted; as rows of words, which those of the order after need."""
@@ -348,11 +379,16 @@ class Counts:
             return level.word.spans(self.rows)
         words = len(self.words)
         asked = (
-            np.repeat(contexts.suffix.read(*block.contexts).astype(np.int64), block.children) * words
+            np.repeat(contexts.suffix.read(*block.contexts).astype(np.int64), block.children)
+            * words
             + level.word.read(*block.nodes)
             for block in self.blocks(order)
         )
-        parts = [block for block in self.blocks(order - 1, self.part_rows(order - 1)) if block.children.any()]
+        parts = [
+            block
+            for block in self.blocks(order - 1, self.part_rows(order - 1))
+            if block.children.any()
+        ]
 
         def part(number: int) -> Answering:
             block = parts[number]
@@ -377,7 +413,8 @@ def _places_of(keys: Integers, first: int, wanted: Integers) -> Integers:
 def _total(numbers: Column, span: tuple[int, int], rows: int) -> int:
     """Σ of a range."""
     return sum(
-        int(numbers.read(span[0] + first, span[0] + last).sum()) for first, last in spans(span[1] - span[0], rows)
+        int(numbers.read(span[0] + first, span[0] + last).sum())
+        for first, last in spans(span[1] - span[0], rows)
     )
 
 
@@ -396,7 +433,9 @@ def _numbers_of_children(contexts: Column, rows: Column, at_once: int) -> Iterat
 
 
 @kernel
-def _count_children(contexts: Ids, longer: Ids, sizes: Integers, at: int, context: int) -> tuple[int, int]:
+def _count_children(
+    contexts: Ids, longer: Ids, sizes: Integers, at: int, context: int
+) -> tuple[int, int]:
     """Count n-grams from one on, until they or the contexts are at an end; where that is in both."""
     while at < len(longer):
         while context < len(contexts) and not _begins_with(longer[at], contexts[context]):

@@ -67,10 +67,17 @@ class Words:
     def are_in_order(self) -> bool:
         """Whether these are distinct texts in byte order, so that each of them is found."""
         ends = self.ends.astype(np.int64)
-        if not (ends.size and ends[0] == 0 and ends[-1] == self.data.size and (ends[1:] >= ends[:-1]).all()):
+        if not (
+            ends.size
+            and ends[0] == 0
+            and ends[-1] == self.data.size
+            and (ends[1:] >= ends[:-1]).all()
+        ):
             return False
         texts = pa.Array.from_buffers(
-            pa.large_string(), len(self), [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(self.data))]
+            pa.large_string(),
+            len(self),
+            [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(self.data))],
         )
         try:
             texts.validate(full=True)
@@ -105,7 +112,9 @@ class Words:
 
 
 @kernel
-def _compare(data: Bytes, start: int, end: int, other: Bytes, other_start: int, other_end: int) -> int:
+def _compare(
+    data: Bytes, start: int, end: int, other: Bytes, other_start: int, other_end: int
+) -> int:
     """Byte order: −1, 0 or 1."""
     for at in range(min(end - start, other_end - other_start)):
         if data[start + at] != other[other_start + at]:
@@ -120,7 +129,9 @@ def _fill_slots(known: Bytes, known_ends: Integers | Ends) -> Ids:
     """A hash table of word numbers, half full; −1 is empty."""
     slots = np.full(2 * known_ends.size, -1, np.int32)
     for number in range(known_ends.size - 1):
-        first, second = string_key(known, signed(known_ends[number]), signed(known_ends[number + 1]))
+        first, second = string_key(
+            known, signed(known_ends[number]), signed(known_ends[number + 1])
+        )
         place = _slot(key_hash(first, second), slots.size)
         while slots[place] >= 0:
             place = place + 1 if place + 1 < slots.size else 0
@@ -135,7 +146,9 @@ def _slot(hashed: np.uint64, slots: int) -> int:
 
 
 @kernel
-def _find_words(data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids) -> Ids:
+def _find_words(
+    data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Integers | Ends, slots: Ids
+) -> Ids:
     """Some at a time: first where the search for each begins, then the search, which waits for none of that."""
     numbers = np.empty(ends.size - 1, np.int32)
     keys, places = np.empty((BATCH_SIZE, 2), np.uint64), np.empty(BATCH_SIZE, np.int64)
@@ -143,16 +156,25 @@ def _find_words(data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Int
         count = min(BATCH_SIZE, numbers.size - begin)
         for at in range(count):
             first, second = string_key(data, signed(ends[begin + at]), signed(ends[begin + at + 1]))
-            keys[at, 0], keys[at, 1], places[at] = first, second, _slot(key_hash(first, second), slots.size)
+            keys[at, 0], keys[at, 1], places[at] = (
+                first,
+                second,
+                _slot(key_hash(first, second), slots.size),
+            )
         for at in range(count):
             start, end = signed(ends[begin + at]), signed(ends[begin + at + 1])
             first, second, place = keys[at, 0], keys[at, 1], places[at]
             while slots[place] >= 0:
-                begun, ended = signed(known_ends[slots[place]]), signed(known_ends[slots[place] + 1])
+                begun, ended = (
+                    signed(known_ends[slots[place]]),
+                    signed(known_ends[slots[place] + 1]),
+                )
                 if ended - begun == end - start:
                     known_first, known_second = string_key(known, begun, ended)
                     same = known_first == first and known_second == second
-                    if same and (second < LONG or _compare(data, start, end, known, begun, ended) == 0):
+                    if same and (
+                        second < LONG or _compare(data, start, end, known, begun, ended) == 0
+                    ):
                         break
                 place = place + 1 if place + 1 < slots.size else 0
             numbers[begin + at] = slots[place]
@@ -161,7 +183,13 @@ def _find_words(data: Bytes, ends: Integers | Ids, known: Bytes, known_ends: Int
 
 @kernel
 def prefix_range(
-    prefix: Bytes, start: int, end: int, known: Bytes, known_ends: Integers | Ends, low: int, high: int
+    prefix: Bytes,
+    start: int,
+    end: int,
+    known: Bytes,
+    known_ends: Integers | Ends,
+    low: int,
+    high: int,
 ) -> tuple[int, int]:
     """The words in [low, high) that begin with prefix[start:end]."""
     found_low, found_high = low, high
@@ -211,7 +239,9 @@ PADDING = 8  # bytes after the last record: a field is read as part of eight byt
 class Packed(NamedTuple):
     """What kernels search."""
 
-    level_starts: Integers  # nodes of order k: level_starts[k] to level_starts[k + 1]; order 0 is the root
+    level_starts: (
+        Integers  # nodes of order k: level_starts[k] to level_starts[k + 1]; order 0 is the root
+    )
     layout: Integers  # a row for each order from 0, of which the first says nothing
     records: Bytes
     bases: Codes
@@ -304,7 +334,9 @@ class Level:
     word: Ids
     values: Codes  # log10 p: places in a codebook, or the bits of single-precision numbers
     backoffs: Codes  # the same; empty for the longest
-    first_child: Integers  # places among the next order, and where the last ones end; empty for the longest
+    first_child: (
+        Integers  # places among the next order, and where the last ones end; empty for the longest
+    )
 
 
 def packed_arrays(layout: Layout, levels: list[Level]) -> tuple[Bytes, Codes]:
@@ -338,14 +370,22 @@ def read_bits(records: Bytes, at: int, mask: np.uint64) -> np.uint64:
 def value_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
     """log10 p of an n-gram."""
     code = read_bits(records, row[PACKED_START] + place * row[RECORD], mask_of(row[VALUE_BITS]))
-    return float(as_number(code) if row[VALUE_BITS] == EXACT else codebooks[row[VALUE_BOOK] + signed(code)])
+    return float(
+        as_number(code) if row[VALUE_BITS] == EXACT else codebooks[row[VALUE_BOOK] + signed(code)]
+    )
 
 
 @kernel
 def backoff_at(place: int, row: Integers, records: Bytes, codebooks: Singles) -> float:
     """log10 of the back-off weight of a context."""
-    code = read_bits(records, row[PACKED_START] + place * row[RECORD] + row[BACKOFF], mask_of(row[BACKOFF_BITS]))
-    return float(as_number(code) if row[BACKOFF_BITS] == EXACT else codebooks[row[BACKOFF_BOOK] + signed(code)])
+    code = read_bits(
+        records, row[PACKED_START] + place * row[RECORD] + row[BACKOFF], mask_of(row[BACKOFF_BITS])
+    )
+    return float(
+        as_number(code)
+        if row[BACKOFF_BITS] == EXACT
+        else codebooks[row[BACKOFF_BOOK] + signed(code)]
+    )
 
 
 @kernel
@@ -363,11 +403,15 @@ def word_at(place: int, row: Integers, records: Bytes) -> int:
 @kernel
 def first_child_at(place: int, row: Integers, records: Bytes, bases: Codes) -> int:
     """Where the children of a context begin among the next order; those of the one before end there."""
-    field = read_bits(records, row[PACKED_START] + place * row[RECORD] + row[CHILD], mask_of(row[CHILD_BITS]))
+    field = read_bits(
+        records, row[PACKED_START] + place * row[RECORD] + row[CHILD], mask_of(row[CHILD_BITS])
+    )
     return signed(bases[row[BASE] + place // BLOCK]) + signed(field)
 
 
-def _put_fields(records: Bytes, first: int, distance: int, bits: int, values: Integers | Ids | Codes) -> None:
+def _put_fields(
+    records: Bytes, first: int, distance: int, bits: int, values: Integers | Ids | Codes
+) -> None:
     """Write fields at equal distances into bits that are 0, or that hold the same already.
 
     Every eighth begins at the same bit of its byte, `distance` bytes after the last: so they are written together.
@@ -377,7 +421,9 @@ def _put_fields(records: Bytes, first: int, distance: int, bits: int, values: In
         shift = begin & 7
         for byte in range((shift + int(bits) + 7) // 8):
             bits_there = (some << np.uint64(shift)) >> np.uint64(8 * byte)
-            records[(begin >> 3) + byte :: distance][: some.size] |= bits_there.astype(np.uint8)  # its lowest byte
+            records[(begin >> 3) + byte :: distance][: some.size] |= bits_there.astype(
+                np.uint8
+            )  # its lowest byte
 
 
 def pack(
@@ -394,17 +440,27 @@ def pack(
     field = row[PACKED_START] + start * row[RECORD]
     _put_fields(records, row[WORDS] + start * row[WORD_BITS], row[WORD_BITS], row[WORD_BITS], word)
     _put_fields(records, field, row[RECORD], row[VALUE_BITS], values)
-    _put_fields(records, field + row[BACKOFF], row[RECORD], row[BACKOFF_BITS] if backoffs.size else 0, backoffs)
+    _put_fields(
+        records,
+        field + row[BACKOFF],
+        row[RECORD],
+        row[BACKOFF_BITS] if backoffs.size else 0,
+        backoffs,
+    )
     places = start + np.arange(first_child.size)
     base, begins = row[BASE] + places // BLOCK, places % BLOCK == 0
     bases[base[begins]] = first_child[begins]
-    _put_fields(records, field + row[CHILD], row[RECORD], row[CHILD_BITS], first_child - bases[base])
+    _put_fields(
+        records, field + row[CHILD], row[RECORD], row[CHILD_BITS], first_child - bases[base]
+    )
 
 
 def _fields(records: Bytes, first: int, distance: int, bits: int, size: int) -> Codes:
     """Fields of up to 32 bits at equal distances, all of them: `read_bits`, without a kernel that must be loaded."""
     found, mask = np.empty(size, np.uint32), np.uint64((1 << int(bits)) - 1)
-    eights: NDArray[np.uint64] = np.ndarray(records.size - PADDING + 1, "<u8", records, strides=(1,))
+    eights: NDArray[np.uint64] = np.ndarray(
+        records.size - PADDING + 1, "<u8", records, strides=(1,)
+    )
     for start in range(0, size, AT_ONCE):
         at = int(first) + int(distance) * np.arange(start, min(start + AT_ONCE, size))
         found[start : start + at.size] = (eights[at >> 3] >> (at & 7).astype(np.uint64)) & mask
@@ -421,22 +477,33 @@ def unpack_words(row: Integers, size: int, records: Bytes) -> Ids:
     return _fields(records, row[WORDS], row[WORD_BITS], row[WORD_BITS], size).view(np.int32)
 
 
-def unpack_values(row: Integers, first: int, last: int, records: Bytes, codebooks: Singles) -> Singles:
+def unpack_values(
+    row: Integers, first: int, last: int, records: Bytes, codebooks: Singles
+) -> Singles:
     """log10 p of a run of n-grams of an order."""
     begin, bits = row[PACKED_START] + first * row[RECORD], row[VALUE_BITS]
-    return _numbers(_fields(records, begin, row[RECORD], bits, last - first), bits, codebooks[row[VALUE_BOOK] :])
+    return _numbers(
+        _fields(records, begin, row[RECORD], bits, last - first), bits, codebooks[row[VALUE_BOOK] :]
+    )
 
 
 def unpack_backoffs(row: Integers, size: int, records: Bytes, codebooks: Singles) -> Singles:
     """log10 back-off weight of every n-gram of an order below the longest."""
     begin, bits = row[PACKED_START] + row[BACKOFF], row[BACKOFF_BITS]
-    return _numbers(_fields(records, begin, row[RECORD], bits, size), bits, codebooks[row[BACKOFF_BOOK] :])
+    return _numbers(
+        _fields(records, begin, row[RECORD], bits, size), bits, codebooks[row[BACKOFF_BOOK] :]
+    )
 
 
 def unpack_children(row: Integers, size: int, records: Bytes, bases: Codes) -> Integers:
     """Where the children of every n-gram of an order begin among the next, and where the last ones end."""
-    fields = _fields(records, row[PACKED_START] + row[CHILD], row[RECORD], row[CHILD_BITS], size + 1)
-    return np.repeat(bases[row[BASE] :][: size // BLOCK + 1].astype(np.int64), BLOCK)[: size + 1] + fields
+    fields = _fields(
+        records, row[PACKED_START] + row[CHILD], row[RECORD], row[CHILD_BITS], size + 1
+    )
+    return (
+        np.repeat(bases[row[BASE] :][: size // BLOCK + 1].astype(np.int64), BLOCK)[: size + 1]
+        + fields
+    )
 
 
 def is_consistent(packed: Packed) -> bool:

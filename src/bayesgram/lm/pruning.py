@@ -32,9 +32,13 @@ def pruned(trie: Trie, size: int) -> list[Bools]:
     """Which n-grams of each order are among the `size`, of all orders together, that are worth most."""
     words, total = len(trie.words), trie.word.size - 1
     if not words < size:
-        raise UsageError(f"prune={size}: a model of {words:,} words keeps {words + 1:,} n-grams or more.")
+        raise UsageError(
+            f"prune={size}: a model of {words:,} words keeps {words + 1:,} n-grams or more."
+        )
     worth = _with_needed(trie, worth_of(trie))[1 + words :]
-    order = np.argsort(-worth, kind="stable")  # of equal ones the shorter first: no n-gram goes before those it needs
+    order = np.argsort(
+        -worth, kind="stable"
+    )  # of equal ones the shorter first: no n-gram goes before those it needs
     kept = np.zeros(1 + total, np.bool_)
     kept[: 1 + words] = True
     kept[1 + words + order[: size - words]] = True
@@ -48,12 +52,18 @@ def worth_of(trie: Trie) -> Floats:
     probability = 10 ** trie.log_probability.astype(np.float64)
     nodes = np.arange(1 + words, probability.size)
     parents, p, lower = trie.parents[nodes], probability[nodes], probability[trie.suffix[nodes]]
-    worth = entropy_lost(parents, p, lower, trie.log_backoff, _how_often(trie, probability)[: trie.contexts])
+    worth = entropy_lost(
+        parents, p, lower, trie.log_backoff, _how_often(trie, probability)[: trie.contexts]
+    )
     return np.concatenate([np.zeros(1 + words), worth])
 
 
 def entropy_lost(
-    parents: Ids | Integers, probability: Floats, lower: Floats, log_backoff: Singles, how_often: Floats
+    parents: Ids | Integers,
+    probability: Floats,
+    lower: Floats,
+    log_backoff: Singles,
+    how_often: Floats,
 ) -> Floats:
     """What each n-gram is worth, of all that some contexts have; `parents` are the numbers of these.
 
@@ -64,7 +74,9 @@ def entropy_lost(
     left = np.maximum(1 - np.bincount(parents, p, contexts), 0)[parents]
     below = np.maximum(1 - np.bincount(parents, lower, contexts), 0)[parents]
     alpha = 10 ** log_backoff[parents].astype(np.float64)
-    np.divide(left, below, out=alpha, where=(left > 0) & (below > 0))  # both are 0 where every word follows
+    np.divide(
+        left, below, out=alpha, where=(left > 0) & (below > 0)
+    )  # both are 0 where every word follows
     log_alpha, log_later = np.log(alpha), np.log((left + p) / (below + lower))
     change = p * (np.log(lower) + log_later - np.log(p)) + left * (log_later - log_alpha)
     worth: Floats = -how_often[parents] * change
@@ -156,9 +168,13 @@ class Pruning:
             below = text.of_suffixes(order, model.probability[order - 2])
             for block, lower in zip(text.blocks(order), below, strict=True):
                 p = _stored(model, order, model.probability[order - 1].read(*block.nodes))
-                log_backoff = np.log10(model.weight[order - 2].read(*block.contexts)).astype(np.float32)
+                log_backoff = np.log10(model.weight[order - 2].read(*block.contexts)).astype(
+                    np.float32
+                )
                 parents, before = block.parents, how_often.read(*block.contexts)
-                worth.add(entropy_lost(parents, p, _stored(model, order, lower), log_backoff, before))
+                worth.add(
+                    entropy_lost(parents, p, _stored(model, order, lower), log_backoff, before)
+                )
                 joint.add(p * before[parents])
             how_often.remove()
             found.append(worth)
@@ -175,13 +191,18 @@ class Pruning:
         counts[text.start] = 0  # never predicted
         words.add(counts)
         whole = [words, *(level.counts for level in text.levels[1:])]
-        estimate = estimated(text, whole, [discounts_of(column.spans(text.rows)) for column in whole])
+        estimate = estimated(
+            text, whole, [discounts_of(column.spans(text.rows)) for column in whole]
+        )
         words.remove()
         return estimate
 
     def _words_joint(self, model: Estimate) -> Column:
         """How often each word occurs; a sentence starts as often as one ends."""
-        words, column = _stored(model, 1, model.probability[0].read(0, len(self.text.words))), self.text.column(float)
+        words, column = (
+            _stored(model, 1, model.probability[0].read(0, len(self.text.words))),
+            self.text.column(float),
+        )
         start, end, _ = find_special(self.text.words)
         words[start] = words[end]
         column.add(words)
@@ -198,7 +219,9 @@ class Pruning:
         shorter.remove()
         found, first = text.column(np.float64), 0
         nothing = np.full(1, -np.inf)
-        for most in text.to_suffixes(order, longer.spans(text.rows), combine=np.maximum, nothing=nothing):
+        for most in text.to_suffixes(
+            order, longer.spans(text.rows), combine=np.maximum, nothing=nothing
+        ):
             found.add(np.maximum(most, by_context.read(first, first + most.size)))
             first += most.size
         by_context.remove()
@@ -233,9 +256,14 @@ def _least_of_most(parts: Numbers, wanted: int) -> tuple[np.uint64, int]:
     for shift in range(64 - DIGIT, -1, -DIGIT):
         sizes = np.zeros(1 << DIGIT, np.int64)
         for numbers in parts():
-            known = numbers if shift == 64 - DIGIT else numbers[numbers >> np.uint64(shift + DIGIT) == found]
+            known = (
+                numbers
+                if shift == 64 - DIGIT
+                else numbers[numbers >> np.uint64(shift + DIGIT) == found]
+            )
             sizes += np.bincount(
-                (known >> np.uint64(shift)).astype(np.int64) & ((1 << DIGIT) - 1), minlength=1 << DIGIT
+                (known >> np.uint64(shift)).astype(np.int64) & ((1 << DIGIT) - 1),
+                minlength=1 << DIGIT,
             )
         reached = np.cumsum(sizes[::-1])[::-1]  # how many have this digit or a higher one
         digit = int(np.count_nonzero(reached >= wanted)) - 1

@@ -44,10 +44,17 @@ def quantised(trie: Trie, bits: int = BITS) -> Trie:
             codebooks.append(known)
     weights.append(np.zeros(0, np.uint32))
     levels = [
-        Level(trie.word[trie.nodes(order)], values[order - 1], weights[order - 1], _children(trie, order))
+        Level(
+            trie.word[trie.nodes(order)],
+            values[order - 1],
+            weights[order - 1],
+            _children(trie, order),
+        )
         for order in range(1, trie.order + 1)
     ]
-    return from_levels(trie.words, levels, np.concatenate(codebooks), (bits, bits + MORE_FOR_BACKOFFS))
+    return from_levels(
+        trie.words, levels, np.concatenate(codebooks), (bits, bits + MORE_FOR_BACKOFFS)
+    )
 
 
 def is_exact(trie: Trie) -> bool:
@@ -88,7 +95,9 @@ def _children(trie: Trie, order: int) -> Integers:
     if order == trie.order:
         return np.zeros(0, np.int64)
     nodes = trie.nodes(order)
-    children: Integers = trie.first_child[nodes.start : nodes.stop + 1].astype(np.int64) - nodes.stop
+    children: Integers = (
+        trie.first_child[nodes.start : nodes.stop + 1].astype(np.int64) - nodes.stop
+    )
     return children
 
 
@@ -104,14 +113,18 @@ def codebook(values: Floats | Singles, size: int) -> Singles:
         distinct = _lloyd(ordered, size)
     if not distinct.size:
         distinct = np.zeros(1)
-    return np.concatenate([distinct, np.repeat(distinct[-1:], size - distinct.size)]).astype(np.float32)
+    return np.concatenate([distinct, np.repeat(distinct[-1:], size - distinct.size)]).astype(
+        np.float32
+    )
 
 
 def _lloyd(ordered: Floats, size: int) -> Floats:
     """Means of runs of ascending values: each value is nearest to the mean of its own run."""
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
     even = size // 2
-    centres = np.sort(np.append(np.linspace(ordered[0], ordered[-1], even), _quantiles(ordered, size - even)))
+    centres = np.sort(
+        np.append(np.linspace(ordered[0], ordered[-1], even), _quantiles(ordered, size - even))
+    )
     for _ in range(STEPS):
         cuts = np.searchsorted(ordered, (centres[1:] + centres[:-1]) / 2)
         bounds = np.concatenate([[0], cuts, [ordered.size]])

@@ -59,12 +59,18 @@ class ModelScorer:
     @cached_property
     def words(self) -> list[str]:
         """What the model can predict."""
-        return [word for word in (each.decode() for each in self.model.trie.words.all()) if word != START]
+        return [
+            word
+            for word in (each.decode() for each in self.model.trie.words.all())
+            if word != START
+        ]
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
         """The logarithms of p of every word after each context."""
         start = self.model.trie.special[0]
-        rows = [np.delete(self._after(self.model.state_after(context)), start) for context in contexts]
+        rows = [
+            np.delete(self._after(self.model.state_after(context)), start) for context in contexts
+        ]
         return np.array(rows, np.float64).reshape(len(contexts), len(self.words))
 
     def _after(self, state: int) -> Floats:
@@ -95,7 +101,9 @@ def positions(words: Sequence[str]) -> dict[str, int]:
     """The number of each word of a scorer."""
     found = {word: number for number, word in enumerate(words)}
     if len(found) != len(words) or not found:
-        raise UsageError(f"words: {len(words)} words, {len(found)} of them distinct; a scorer has each once, and some.")
+        raise UsageError(
+            f"words: {len(words)} words, {len(found)} of them distinct; a scorer has each once, and some."
+        )
     return found
 
 
@@ -113,7 +121,9 @@ def events(words: Sequence[str], tokenizer: Tokenizer, texts: str | Iterable[str
     if not asked:
         raise UsageError("texts: no words in them that can be predicted; give some text.")
     which = np.repeat(np.arange(len(asked)), [len(targets) for targets in asked.values()])
-    return Events(list(asked), which, np.array([each for targets in asked.values() for each in targets]))
+    return Events(
+        list(asked), which, np.array([each for targets in asked.values() for each in targets])
+    )
 
 
 class Scored(NamedTuple):
@@ -137,7 +147,9 @@ def scored(scorer: Scorer, asked: Events) -> Iterator[Scored]:
     for first in range(0, len(asked.contexts), size):
         some = asked.contexts[first : first + size]
         low, high = np.searchsorted(asked.which, [first, first + size])
-        yield Scored(some, checked_logs(scorer, some), asked.which[low:high] - first, asked.targets[low:high])
+        yield Scored(
+            some, checked_logs(scorer, some), asked.which[low:high] - first, asked.targets[low:high]
+        )
 
 
 def checked_logs(scorer: Scorer, contexts: Sequence[Context]) -> Floats:
@@ -164,7 +176,9 @@ def log_sums(logs: Floats) -> Floats:
         return np.zeros(len(logs))
     most = logs.max(axis=1)
     shift = np.where(np.isfinite(most), most, 0.0)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # of a scorer that gives no distribution
+    with np.errstate(
+        over="ignore", divide="ignore", invalid="ignore"
+    ):  # of a scorer that gives no distribution
         sums: Floats = shift + np.log(np.exp(logs - shift[:, None]).sum(axis=1))
     return sums
 

@@ -155,7 +155,11 @@ def follow(words: Ids, trie: Packed) -> int:
     places = np.full(most + 1, MISSING, np.int64)
     for word in words[max(0, words.size - most) :]:
         for order in range(most, 1, -1):
-            places[order] = child_of(order - 1, places[order - 1], word, trie) if places[order - 1] >= 0 else MISSING
+            places[order] = (
+                child_of(order - 1, places[order - 1], word, trie)
+                if places[order - 1] >= 0
+                else MISSING
+            )
         places[1] = word
     for order in range(most, 0, -1):
         if places[order] >= 0:
@@ -165,7 +169,14 @@ def follow(words: Ids, trie: Packed) -> int:
 
 @kernel
 def _find_children(
-    order: int, contexts: Ids, shorter: Ids, wanted: Ids, count: int, trie: Packed, rooms: Ids, found: Ids
+    order: int,
+    contexts: Ids,
+    shorter: Ids,
+    wanted: Ids,
+    count: int,
+    trie: Packed,
+    rooms: Ids,
+    found: Ids,
 ) -> None:
     """The n-grams of an order that end at each word, given their contexts and their suffixes; at 0 is what came before.
 
@@ -183,8 +194,13 @@ def _find_children(
         sizes[one] = first_child_at(place + 1, row, trie.records, trie.bases) - firsts[one]
     _halve_all(trie.layout[order], trie.records, asking, wanted, rooms)
     for one in range(asking):
-        hit = word_at(signed(firsts[one]), trie.layout[order], trie.records) == wanted[np.uint64(asked[one])]
-        found[np.uint64(asked[one])] = (firsts[one] + 1) * (signed(hit) & signed(sizes[one] > 0)) - 1
+        hit = (
+            word_at(signed(firsts[one]), trie.layout[order], trie.records)
+            == wanted[np.uint64(asked[one])]
+        )
+        found[np.uint64(asked[one])] = (firsts[one] + 1) * (
+            signed(hit) & signed(sizes[one] > 0)
+        ) - 1
 
 
 @kernel
@@ -205,7 +221,11 @@ def _halve_all(row: Integers, records: Bytes, asking: int, wanted: Ids, rooms: I
         for at in range(searching):
             number = active[at]
             one = np.uint64(number)  # indices without a sign need not be looked at first
-            first, size, word = signed(firsts[one]), signed(sizes[one]), np.uint64(wanted[np.uint64(asked[one])])
+            first, size, word = (
+                signed(firsts[one]),
+                signed(sizes[one]),
+                np.uint64(wanted[np.uint64(asked[one])]),
+            )
             half = size >> 1
             smaller = read_bits(records, start + (first + half - 1) * bits, mask) < word
             firsts[one] = first + (half & -signed(smaller))
@@ -217,10 +237,18 @@ def _halve_all(row: Integers, records: Bytes, asking: int, wanted: Ids, rooms: I
 @kernel
 def walk(stream: Ids, trie: Packed) -> tuple[Floats, Ids, Ids]:
     """log10 p of everything in a stream of sentences, the order of the n-gram used, and the context before it."""
-    scores, orders, states = np.empty(stream.size), np.empty(stream.size, np.int32), np.empty(stream.size, np.int32)
+    scores, orders, states = (
+        np.empty(stream.size),
+        np.empty(stream.size, np.int32),
+        np.empty(stream.size, np.int32),
+    )
     most = trie.layout.shape[0] - 1
-    found = np.full((most + 1, BATCH_SIZE + 1), MISSING, np.int32)  # the n-grams that end here, by order
-    contexts = np.full((most, BATCH_SIZE + 1), MISSING, np.int32)  # those that the next word follows
+    found = np.full(
+        (most + 1, BATCH_SIZE + 1), MISSING, np.int32
+    )  # the n-grams that end here, by order
+    contexts = np.full(
+        (most, BATCH_SIZE + 1), MISSING, np.int32
+    )  # those that the next word follows
     rooms = np.empty((4, BATCH_SIZE + 1), np.int32)
     contexts[1, 0] = trie.special[0]
     for begin in range(0, stream.size, BATCH_SIZE):
@@ -230,10 +258,21 @@ def walk(stream: Ids, trie: Packed) -> tuple[Floats, Ids, Ids]:
             found[1, at] = trie.special[1] if word == SENTENCE_END else word
             contexts[1, at] = trie.special[0] if word == SENTENCE_END else word
         for order in range(2, most + 1):
-            _find_children(order, contexts[order - 1], found[order - 1], found[1], count, trie, rooms, found[order])
+            _find_children(
+                order,
+                contexts[order - 1],
+                found[order - 1],
+                found[1],
+                count,
+                trie,
+                rooms,
+                found[order],
+            )
             if order < most:
                 for at in range(1, count + 1):
-                    contexts[order, at] = MISSING if stream[begin + at - 1] == SENTENCE_END else found[order, at]
+                    contexts[order, at] = (
+                        MISSING if stream[begin + at - 1] == SENTENCE_END else found[order, at]
+                    )
         here = slice(begin, begin + count)
         _add_backoffs(contexts, found, trie, scores[here], states[here])
         _add_values(found, trie, scores[here], orders[here])
@@ -246,7 +285,12 @@ def _add_backoffs(contexts: Ids, found: Ids, trie: Packed, scores: Floats, state
     """The longest context of each word, and the back-off weights of those that don't have it, the longest first."""
     scores[:], states[:] = 0, MISSING
     for order in range(contexts.shape[0] - 1, 0, -1):
-        row, first, before, here = trie.layout[order], trie.level_starts[order], contexts[order], found[order + 1]
+        row, first, before, here = (
+            trie.layout[order],
+            trie.level_starts[order],
+            contexts[order],
+            found[order + 1],
+        )
         for at in range(scores.size):
             if before[at] < 0:
                 continue
@@ -276,7 +320,11 @@ def suffixes(trie: Packed) -> Ids:
     """The node of every n-gram without its first word; its last word, where a forged model lacks that."""
     found = np.zeros(trie.level_starts[-1], np.int32)
     for order in range(2, trie.layout.shape[0]):
-        row, below, shorter = trie.layout[order - 1], trie.layout[order], trie.level_starts[order - 1]
+        row, below, shorter = (
+            trie.layout[order - 1],
+            trie.layout[order],
+            trie.level_starts[order - 1],
+        )
         for parent in range(trie.level_starts[order] - shorter):
             context = found[shorter + parent] - trie.level_starts[order - 2]
             for child in range(
@@ -285,7 +333,9 @@ def suffixes(trie: Packed) -> Ids:
             ):
                 word = word_at(child, below, trie.records)
                 place = child_of(order - 2, context, word, trie) if context >= 0 else MISSING
-                found[trie.level_starts[order] + child] = shorter + place if place >= 0 else 1 + word
+                found[trie.level_starts[order] + child] = (
+                    shorter + place if place >= 0 else 1 + word
+                )
     return found
 
 
@@ -299,7 +349,11 @@ def large_contexts(trie: Packed) -> Integers:
     for order, size in enumerate(np.diff(trie.level_starts)[1:-1].tolist(), start=1):
         starts = unpack_children(trie.layout[order], size, trie.records, trie.bases)
         places = np.flatnonzero(np.diff(starts) >= LARGE)
-        found.append(np.stack([np.full_like(places, order), places, starts[places], starts[places + 1]], axis=1))
+        found.append(
+            np.stack(
+                [np.full_like(places, order), places, starts[places], starts[places + 1]], axis=1
+            )
+        )
     return np.concatenate(found)
 
 
@@ -313,7 +367,15 @@ def is_seen(places: Integers, order: int, wanted: int, trie: Packed) -> bool:
 
 
 @kernel
-def _offer(wanted: int, score: float, places: Integers, order: int, trie: Packed, words: Ids, scores: Floats) -> None:
+def _offer(
+    wanted: int,
+    score: float,
+    places: Integers,
+    order: int,
+    trie: Packed,
+    words: Ids,
+    scores: Floats,
+) -> None:
     """Keep a word that is as good as the last one: in order, and of equal ones the first in byte order.
 
     What a longer context has was offered there.
@@ -321,9 +383,13 @@ def _offer(wanted: int, score: float, places: Integers, order: int, trie: Packed
     at = scores.size - 1
     if score == scores[at] and wanted > words[at] >= 0:
         return
-    if wanted in (trie.special[0], trie.special[1], trie.special[2]) or is_seen(places, order, wanted, trie):
+    if wanted in (trie.special[0], trie.special[1], trie.special[2]) or is_seen(
+        places, order, wanted, trie
+    ):
         return
-    while at > 0 and (score > scores[at - 1] or (score == scores[at - 1] and wanted < words[at - 1])):
+    while at > 0 and (
+        score > scores[at - 1] or (score == scores[at - 1] and wanted < words[at - 1])
+    ):
         scores[at], words[at] = scores[at - 1], words[at - 1]
         at -= 1
     scores[at], words[at] = score, wanted
@@ -350,10 +416,21 @@ def _offer_words(
 
 @kernel
 def _next_as_good(
-    child: int, last: int, row: Integers, records: Bytes, codebooks: Singles, backoff: float, least: float
+    child: int,
+    last: int,
+    row: Integers,
+    records: Bytes,
+    codebooks: Singles,
+    backoff: float,
+    least: float,
 ) -> int:
     """The first of some n-grams whose score is not below `least`: most are not looked at further."""
-    start, record, mask, book = row[PACKED_START], row[RECORD], mask_of(row[VALUE_BITS]), row[VALUE_BOOK]
+    start, record, mask, book = (
+        row[PACKED_START],
+        row[RECORD],
+        mask_of(row[VALUE_BITS]),
+        row[VALUE_BOOK],
+    )
     exact = row[VALUE_BITS] == EXACT
     while child < last:
         code = read_bits(records, start + child * record, mask)
@@ -364,7 +441,9 @@ def _next_as_good(
 
 
 @kernel
-def _offer_likeliest(places: Integers, order: int, backoff: float, trie: Packed, words: Ids, scores: Floats) -> bool:
+def _offer_likeliest(
+    places: Integers, order: int, backoff: float, trie: Packed, words: Ids, scores: Floats
+) -> bool:
     """Offer the likeliest children of a large context until none can be among the best; False if that takes more."""
     node = trie.level_starts[order] + places[order]
     at = np.searchsorted(trie.large, node)
@@ -381,17 +460,31 @@ def _offer_likeliest(places: Integers, order: int, backoff: float, trie: Packed,
 
 @kernel
 def _offer_children(
-    places: Integers, order: int, low: int, high: int, backoff: float, trie: Packed, words: Ids, scores: Floats
+    places: Integers,
+    order: int,
+    low: int,
+    high: int,
+    backoff: float,
+    trie: Packed,
+    words: Ids,
+    scores: Floats,
 ) -> None:
     """Offer the words of a range that stand after the context of an order."""
     row, below, records = trie.layout[order], trie.layout[order + 1], trie.records
     first = first_child_at(places[order], row, records, trie.bases)
     size = first_child_at(places[order] + 1, row, records, trie.bases) - first
-    child, last = from_on(below, records, first, size, low), from_on(below, records, first, size, high)
-    if last - child == size >= LARGE and _offer_likeliest(places, order, backoff, trie, words, scores):
+    child, last = (
+        from_on(below, records, first, size, low),
+        from_on(below, records, first, size, high),
+    )
+    if last - child == size >= LARGE and _offer_likeliest(
+        places, order, backoff, trie, words, scores
+    ):
         return
     while True:
-        child = _next_as_good(child, last, below, records, trie.codebooks, backoff, scores[scores.size - 1])
+        child = _next_as_good(
+            child, last, below, records, trie.codebooks, backoff, scores[scores.size - 1]
+        )
         if child >= last:
             return
         wanted = word_at(child, below, records)
@@ -424,14 +517,22 @@ def _score(places: Integers, wanted: int, trie: Packed) -> float:
     for order in range(places.size - 1, 0, -1):
         found = child_of(order, places[order], wanted, trie)
         if found >= 0:
-            return backoff + value_at(signed(found), trie.layout[order + 1], trie.records, trie.codebooks)
+            return backoff + value_at(
+                signed(found), trie.layout[order + 1], trie.records, trie.codebooks
+            )
         backoff += backoff_at(places[order], trie.layout[order], trie.records, trie.codebooks)
     return backoff + value_at(wanted, trie.layout[1], trie.records, trie.codebooks)
 
 
 @kernel
 def _is_better(
-    other: int, its_score: float, places: Integers, order: int, wanted: int, score: float, trie: Packed
+    other: int,
+    its_score: float,
+    places: Integers,
+    order: int,
+    wanted: int,
+    score: float,
+    trie: Packed,
 ) -> bool:
     """Whether a word that a context of this order has is suggested before the wanted one."""
     if its_score < score or (its_score == score and other >= wanted):
@@ -455,7 +556,9 @@ def _better_likeliest(
         its_score = backoff + value_at(signed(child), row, trie.records, trie.codebooks)
         if its_score < score or count >= most:
             return count
-        if _is_better(word_at(signed(child), row, trie.records), its_score, places, order, wanted, score, trie):
+        if _is_better(
+            word_at(signed(child), row, trie.records), its_score, places, order, wanted, score, trie
+        ):
             count += 1
     return -1
 
@@ -476,7 +579,10 @@ def _better_children(
     row, below, records = trie.layout[order], trie.layout[order + 1], trie.records
     first = first_child_at(places[order], row, records, trie.bases)
     size = first_child_at(places[order] + 1, row, records, trie.bases) - first
-    child, last = from_on(below, records, first, size, low), from_on(below, records, first, size, high)
+    child, last = (
+        from_on(below, records, first, size, low),
+        from_on(below, records, first, size, high),
+    )
     if last - child == size >= LARGE:
         count = _better_likeliest(places, order, backoff, wanted, score, most, trie)
         if count >= 0:
@@ -494,7 +600,14 @@ def _better_children(
 
 @kernel
 def _better_words(
-    places: Integers, low: int, high: int, backoff: float, wanted: int, score: float, most: int, trie: Packed
+    places: Integers,
+    low: int,
+    high: int,
+    backoff: float,
+    wanted: int,
+    score: float,
+    most: int,
+    trie: Packed,
 ) -> int:
     """How many better words of a range stand after no longer context, up to `most`."""
     row, count = trie.layout[1], 0
@@ -516,11 +629,15 @@ def _better_words(
 
 
 @kernel
-def better(places: Integers, low: int, high: int, wanted: int, score: float, most: int, trie: Packed) -> int:
+def better(
+    places: Integers, low: int, high: int, wanted: int, score: float, most: int, trie: Packed
+) -> int:
     """How many words of a range are suggested before a word with this score, counted up to `most`."""
     count, backoff = 0, np.float64(0)
     for order in range(places.size - 1, 0, -1):
-        count += _better_children(places, order, low, high, backoff, wanted, score, most - count, trie)
+        count += _better_children(
+            places, order, low, high, backoff, wanted, score, most - count, trie
+        )
         if count >= most:
             return most
         backoff += backoff_at(places[order], trie.layout[order], trie.records, trie.codebooks)

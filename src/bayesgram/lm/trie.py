@@ -39,7 +39,9 @@ class Trie:
 
     def __post_init__(self) -> None:
         for array in (self.records, self.bases, self.codebooks, self.words.data, self.words.ends):
-            array.setflags(write=False)  # kernels are compiled once, for arrays in memory and mapped ones alike
+            array.setflags(
+                write=False
+            )  # kernels are compiled once, for arrays in memory and mapped ones alike
 
     def __reduce__(self) -> tuple[type["Trie"], tuple[Any, ...]]:
         """What travels to another process: no more than it is made of, and made there as it is here."""
@@ -68,10 +70,14 @@ class Trie:
         rows.setflags(write=False)
         large, likeliest = [], [np.zeros((0, LIKELIEST), np.int32)]
         for order, place, first, last in search.large_contexts(self.searched).tolist():
-            values = packed.unpack_values(rows[order + 1], first, last, self.records, self.codebooks)
+            values = packed.unpack_values(
+                rows[order + 1], first, last, self.records, self.codebooks
+            )
             large.append(int(self.level_starts[order]) + place)
             likeliest.append(first + _likeliest(values, LIKELIEST)[None])
-        found = self.searched._replace(large=np.array(large, np.int32), likeliest=np.concatenate(likeliest))
+        found = self.searched._replace(
+            large=np.array(large, np.int32), likeliest=np.concatenate(likeliest)
+        )
         return _read_only(found)
 
     @property
@@ -112,20 +118,31 @@ class Trie:
     @cached_property
     def log_probability(self) -> Singles:
         """log10 p(last word | the words before); 0 for the root."""
-        levels = [packed.unpack_values(row, 0, size, self.records, self.codebooks) for row, size in self._levels()]
+        levels = [
+            packed.unpack_values(row, 0, size, self.records, self.codebooks)
+            for row, size in self._levels()
+        ]
         return np.concatenate([np.zeros(1, np.float32), *levels])
 
     @cached_property
     def log_backoff(self) -> Singles:
         """log10 of the factor on the lower order, of each node that may be a context."""
-        levels = [packed.unpack_backoffs(row, size, self.records, self.codebooks) for row, size in self._levels()[:-1]]
+        levels = [
+            packed.unpack_backoffs(row, size, self.records, self.codebooks)
+            for row, size in self._levels()[:-1]
+        ]
         return np.concatenate([np.zeros(1, np.float32), *levels])
 
     @cached_property
     def first_child(self) -> Ids:
         """Of each node that may be a context, and where the last one's children end."""
-        levels = [packed.unpack_children(row, size, self.records, self.bases) for row, size in self._levels()[:-1]]
-        firsts = [level[:-1] + start for level, start in zip(levels, self.level_starts[2:-1], strict=True)]
+        levels = [
+            packed.unpack_children(row, size, self.records, self.bases)
+            for row, size in self._levels()[:-1]
+        ]
+        firsts = [
+            level[:-1] + start for level, start in zip(levels, self.level_starts[2:-1], strict=True)
+        ]
         return np.concatenate([[1], *firsts, self.level_starts[-1:]]).astype(np.int32)
 
     @cached_property
@@ -138,7 +155,9 @@ class Trie:
     def parents(self) -> Ids:
         """The context of every n-gram; the root is its own."""
         sizes = np.diff(self.first_child)
-        return np.concatenate([np.zeros(1, np.int32), np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)])
+        return np.concatenate(
+            [np.zeros(1, np.int32), np.repeat(np.arange(sizes.size, dtype=np.int32), sizes)]
+        )
 
     @cached_property
     def ranked(self) -> Ids:
@@ -173,7 +192,9 @@ class Trie:
         walked: tuple[Floats, Ids, Ids] = search.walk(stream, self.searched)
         return walked
 
-    def best(self, state: int, how_many: int, among: tuple[int, int] | None = None) -> tuple[Ids, Floats]:
+    def best(
+        self, state: int, how_many: int, among: tuple[int, int] | None = None
+    ) -> tuple[Ids, Floats]:
         """The likeliest next words after a context, of a range of words; <s>, </s> and <unk> are none."""
         low, high = among or (0, len(self.words))
         words, scores = search.best(state, how_many, low, high, self.suggested)
@@ -189,7 +210,11 @@ def _read_only(arrays: Packed) -> Packed:
 
 def _likeliest(logs: Singles, most: int) -> Ids:
     """Where the greatest stand, the greatest first, of equal ones the first."""
-    enough = np.flatnonzero(logs >= np.partition(logs, -most)[-most]) if logs.size > most else np.arange(logs.size)
+    enough = (
+        np.flatnonzero(logs >= np.partition(logs, -most)[-most])
+        if logs.size > most
+        else np.arange(logs.size)
+    )
     return enough[np.argsort(-logs[enough], kind="stable")][:most].astype(np.int32)
 
 
@@ -221,7 +246,9 @@ class Index:
         sizes = [1, words, *(len(rows) for rows in levels[1:])]
         self.level_starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         if self.level_starts[-1] > MOST_NODES:
-            raise BayesgramError(f"{self.level_starts[-1]:,} n-grams: a model holds {MOST_NODES:,}; prune it.")
+            raise BayesgramError(
+                f"{self.level_starts[-1]:,} n-grams: a model holds {MOST_NODES:,}; prune it."
+            )
         self._keys: list[Integers] = [np.arange(words, dtype=np.int64)]
         self.parents = [np.zeros(words, np.int64)]
         for rows in levels[1:]:
@@ -235,7 +262,11 @@ class Index:
         for level in range(1, rows.shape[1]):
             keys, wanted = self._keys[level], nodes * self._words + rows[:, level]
             places = np.minimum(np.searchsorted(keys, wanted), max(keys.size - 1, 0))
-            known = (keys[places] == wanted) & (nodes >= 0) if keys.size else np.zeros(len(rows), np.bool_)
+            known = (
+                (keys[places] == wanted) & (nodes >= 0)
+                if keys.size
+                else np.zeros(len(rows), np.bool_)
+            )
             nodes = np.where(known, self.level_starts[level + 1] + places, -1)
         return nodes
 
@@ -245,7 +276,9 @@ class Index:
         return self.parents[rows.shape[1] - 1] - first, self.find(rows[:, 1:]) - first
 
 
-def connect(levels: list[Ids], words: Words, log_probabilities: list[Floats], log_backoffs: list[Floats]) -> Trie:
+def connect(
+    levels: list[Ids], words: Words, log_probabilities: list[Floats], log_backoffs: list[Floats]
+) -> Trie:
     """A trie of n-grams whose levels are sorted, without repeats, and hold every prefix and suffix.
 
     Level k − 1 holds the n-grams of order k as word numbers; the first is all the words in order. The last level
@@ -257,15 +290,26 @@ def connect(levels: list[Ids], words: Words, log_probabilities: list[Floats], lo
         longest = at == len(levels) - 1
         children = np.zeros(0, np.int64) if longest else _children(index, at + 1, len(rows))
         backoffs = np.zeros(0) if longest else log_backoffs[at]
-        made.append(Level(_column(rows[:, -1]), _singles(log_probabilities[at]), _singles(backoffs), children))
+        made.append(
+            Level(
+                _column(rows[:, -1]), _singles(log_probabilities[at]), _singles(backoffs), children
+            )
+        )
     return from_levels(words, made, np.zeros(0, np.float32), (EXACT, EXACT))
 
 
-def from_levels(words: Words, levels: list[Level], codebooks: Singles, bits: tuple[int, int]) -> Trie:
+def from_levels(
+    words: Words, levels: list[Level], codebooks: Singles, bits: tuple[int, int]
+) -> Trie:
     """A trie of what is to be packed; `bits` are those of probabilities and back-off weights."""
     children = tuple(packed.child_bits(level.first_child) for level in levels[:-1])
     layout = Layout(tuple(level.word.size for level in levels), *bits, children)
-    return Trie(Words.narrow(words.data, words.ends), layout, *packed.packed_arrays(layout, levels), codebooks)
+    return Trie(
+        Words.narrow(words.data, words.ends),
+        layout,
+        *packed.packed_arrays(layout, levels),
+        codebooks,
+    )
 
 
 def from_nodes(

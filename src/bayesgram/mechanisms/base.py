@@ -24,7 +24,12 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import MOST_USERS, Card
 from bayesgram.releases.measurements import Measurements
 from bayesgram.releases.previous import Previous, PreviousSegments
-from bayesgram.releases.provenance import Ingredient, unique_ingredients, unproved_sentence, weakest_label
+from bayesgram.releases.provenance import (
+    Ingredient,
+    unique_ingredients,
+    unproved_sentence,
+    weakest_label,
+)
 from bayesgram.releases.release import CONTENTS, Release, largest_size
 from bayesgram.releases.segmented import SegmentedRelease, contents_of
 
@@ -64,18 +69,32 @@ class Mechanism(ABC):
     name: ClassVar[str]
     guarantee: ClassVar[Guarantee]
     statement: ClassVar[str]
-    several_orders: ClassVar[bool] = False  # whether a vocabulary may hold n-grams of several orders
+    several_orders: ClassVar[bool] = (
+        False  # whether a vocabulary may hold n-grams of several orders
+    )
     previous: Previous | PreviousSegments | None = None  # the release that this one follows
     usual_delta: ClassVar[float] = USUAL_DELTA  # where none is given; 0: it uses none
-    shift_invariant: ClassVar[bool] = False  # softmax of noisy logs: their common level can't be seen
+    shift_invariant: ClassVar[bool] = (
+        False  # softmax of noisy logs: their common level can't be seen
+    )
 
     @abstractmethod
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """θ and what the card says of it."""
 
-    def measure(self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness) -> Any:  # noqa: ANN401
+    def measure(
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
+    ) -> Any:  # noqa: ANN401
         """The part of `distribution` that asks for noise, for audits: what only post-processes may be left out."""
         return self.distribution(counts, vocabulary, budget, chance)
 
@@ -83,7 +102,9 @@ class Mechanism(ABC):
         """What a ledger is charged for one release. Every PROVED mechanism says so."""
         raise NotImplementedError
 
-    def by_segment(self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None) -> Any:  # noqa: ANN401 - a `BySegment`
+    def by_segment(
+        self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
+    ) -> Any:  # noqa: ANN401 - a `BySegment`
         """The mechanism for counts by segment."""
         raise UsageError(
             f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
@@ -95,7 +116,9 @@ class Mechanism(ABC):
         names = [each.name for each in fields(self) if each.name != "previous"]  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names}
 
-    def after(self, previous: "Previous | Release | SegmentedRelease | str | Path | None") -> "Mechanism":
+    def after(
+        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+    ) -> "Mechanism":
         """The same mechanism, with an earlier release as its prior."""
         if previous is None:
             return self
@@ -135,7 +158,11 @@ class Mechanism(ABC):
 
 
 def made_release(
-    mechanism: Mechanism, outcome: Outcome, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+    mechanism: Mechanism,
+    outcome: Outcome,
+    vocabulary: Vocabulary,
+    budget: Budget | None,
+    chance: Randomness,
 ) -> Release:
     """What a mechanism gave, with its card."""
     epsilon, delta = mechanism.check_budget(budget)
@@ -154,7 +181,9 @@ def made_release(
     if isinstance(mechanism.previous, Previous):
         card = replace(card, chain=mechanism.previous.chain.to_json())
     discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
-    return Release(vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured)
+    return Release(
+        vocabulary.ngrams, outcome.theta, card, outcome.deviation, discovered, outcome.measured
+    )
 
 
 class ReleaseOptions(TypedDict, total=False):
@@ -250,17 +279,23 @@ def release(
         chosen = chosen.by_segment(counts.segments, on_progress)
     unit = checked_unit(chosen, unit)
     if expected_users is not None:
-        whole_number("expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users")
+        whole_number(
+            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+        )
     saving = None if output is None else Output.of(output, vocabulary, counts, force=force)
     stated = {"unit": unit, "expected_users": expected_users, "command": command}
     if ledger is None:
         if saving is not None:
             saving.check()
-        made: Release | SegmentedRelease = chosen.release(counts, vocabulary, budget, seed=seed).stated(**stated)
+        made: Release | SegmentedRelease = chosen.release(
+            counts, vocabulary, budget, seed=seed
+        ).stated(**stated)
         if saving is not None:
             made.save(saving.path, force=force)
         return made
-    spend, description = reservation(counts, vocabulary, chosen, budget, seed=seed, output=output, unit=unit)
+    spend, description = reservation(
+        counts, vocabulary, chosen, budget, seed=seed, output=output, unit=unit
+    )
     check_published(ledger, ingredients_of(chosen, vocabulary))
     if saving is None:
         raise UsageError(
@@ -273,10 +308,14 @@ def release(
     try:
         if on_reserved is not None:
             on_reserved(number)
-        made = chosen.release(counts, vocabulary, budget).stated(**stated, ledger=ledger.as_charged(number))
+        made = chosen.release(counts, vocabulary, budget).stated(
+            **stated, ledger=ledger.as_charged(number)
+        )
         made.save(saving.path, force=force)
     except BaseException as error:
-        error.add_note(failure_note(ledger, number, saving.path, saved=len(published) > saved_before))
+        error.add_note(
+            failure_note(ledger, number, saving.path, saved=len(published) > saved_before)
+        )
         raise
     complete_entry(ledger, number, saving.path)
     return made
@@ -320,7 +359,9 @@ def complete_entry(ledger: Ledger, number: int, path: str | Path) -> None:
         raise
 
 
-def failure_note(ledger: Ledger, number: int, path: str | Path, *, saved: bool, what: str = "release") -> str:
+def failure_note(
+    ledger: Ledger, number: int, path: str | Path, *, saved: bool, what: str = "release"
+) -> str:
     """What an error says that comes after the reservation: what became of the output, and of the budget."""
     if not saved:
         return f"The {what} is lost, and entry {number} of {ledger.path} stays spent."
@@ -337,7 +378,11 @@ def check_published(ledger: Ledger, ingredients: Iterable[Ingredient]) -> None:
     public input.
     """
     charged = [each for each in ingredients if each.ledger == ledger.identity]
-    published_entries = {entry.number for entry in ledger.read().reservations if entry.published} if charged else set()
+    published_entries = (
+        {entry.number for entry in ledger.read().reservations if entry.published}
+        if charged
+        else set()
+    )
     for each in charged:
         if each.entry not in published_entries:
             raise UsageError(
@@ -385,7 +430,9 @@ def reservation(
     mechanism.check_inputs(counts, vocabulary)
     if label_of_release(mechanism, vocabulary) is not Guarantee.PROVED:
         weak = unproved_sentence(ingredients_of(mechanism, vocabulary))
-        raise UsageError(f"{weak}, so no ledger is charged for it. Leave that out, or leave `ledger` out.")
+        raise UsageError(
+            f"{weak}, so no ledger is charged for it. Leave that out, or leave `ledger` out."
+        )
     where = None if output is None else str(output)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
     return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
@@ -400,7 +447,9 @@ def ingredients_of(
         return vocabulary.ingredients
     previous = mechanism.previous
     before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
-    return unique_ingredients([*vocabulary.ingredients, *before.release.provenance(before.name).ingredients])
+    return unique_ingredients(
+        [*vocabulary.ingredients, *before.release.provenance(before.name).ingredients]
+    )
 
 
 def label_of_release(
@@ -408,7 +457,9 @@ def label_of_release(
     vocabulary: Vocabulary,
 ) -> Guarantee:
     """The label that the card of an unseeded release will have."""
-    return weakest_label(mechanism.guarantee, [each.label for each in ingredients_of(mechanism, vocabulary)])
+    return weakest_label(
+        mechanism.guarantee, [each.label for each in ingredients_of(mechanism, vocabulary)]
+    )
 
 
 def _default() -> Mechanism:
@@ -425,7 +476,9 @@ def budget_of(
         raise UsageError("budget: holds ε and δ; give it, or epsilon and delta.")
     if epsilon is None:
         if delta is not None:
-            raise UsageError(f"delta={delta}: means nothing without epsilon; give both, or a budget.")
+            raise UsageError(
+                f"delta={delta}: means nothing without epsilon; give both, or a budget."
+            )
         return budget
     if delta is not None and not usual:
         raise UsageError(f"delta={delta}: this mechanism needs none; leave it out.")
@@ -435,7 +488,9 @@ def budget_of(
 def need(budget: Budget | None, mechanism: str) -> Budget:
     """The budget, or a clear word that there is none."""
     if budget is None:
-        raise UsageError(f"`epsilon` is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual.")
+        raise UsageError(
+            f"`epsilon` is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual."
+        )
     return budget
 
 

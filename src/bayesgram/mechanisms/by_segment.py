@@ -33,7 +33,9 @@ from bayesgram.releases.card import DRIFT, SINCE
 from bayesgram.releases.previous import PreviousSegments
 from bayesgram.releases.segmented import SegmentedRelease
 
-SEGMENT_PART = 0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
+SEGMENT_PART = (
+    0.5  # of the squared norm of what somebody writes in one segment; the rest is all people's
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +77,12 @@ class SegmentedDesign(Design):
         """The coordinates of all people and, before and after them, those of each segment."""
         ngrams, first = one.shape[: self.size], self.number * self.size
         of_segments, of_all = ngrams / np.sqrt(SEGMENT_PART), ngrams / np.sqrt(1 - SEGMENT_PART)
-        shape = [np.tile(of_segments, self.number), of_all, one.shape[self.size :], np.tile(totals, self.number)]
+        shape = [
+            np.tile(of_segments, self.number),
+            of_all,
+            one.shape[self.size :],
+            np.tile(totals, self.number),
+        ]
         columns = 1 + one.words.shape[1]
         words = np.empty((self.number, self.size, columns + (totals.size > 0)), np.int32)
         words[:, :, 0] = np.arange(first, first + self.size)
@@ -90,7 +97,11 @@ class SegmentedDesign(Design):
     def bins(self) -> Bins:
         """How users are sorted: whichever segment they write in."""
         one = self.everyone.bins
-        return replace(one, kinds=np.tile(one.kinds, self.number), first_words=np.tile(one.first_words, self.number))
+        return replace(
+            one,
+            kinds=np.tile(one.kinds, self.number),
+            first_words=np.tile(one.first_words, self.number),
+        )
 
     def lost_words(self, choice: Choice) -> LostWords:
         """Of all people together."""
@@ -109,9 +120,16 @@ class SegmentedDesign(Design):
         for segment in range(self.number):
             own = slice(segment * self.size, (segment + 1) * self.size)
             after = slice(whole.stop + segment * orders, whole.stop + (segment + 1) * orders)
-            counts, total = (noisy[some] * (clip_norm * measured.shape[some] / UNITS) for some in (own, after))
+            counts, total = (
+                noisy[some] * (clip_norm * measured.shape[some] / UNITS) for some in (own, after)
+            )
             doubt, total_doubt = (measured.shape[some] * clip_norm * sigma for some in (own, after))
-            columns = np.split(counts, edges), np.split(doubt, edges), total.tolist(), total_doubt.tolist()
+            columns = (
+                np.split(counts, edges),
+                np.split(doubt, edges),
+                total.tolist(),
+                total_doubt.tolist(),
+            )
             groups.append([Measured(*values) for values in zip(*columns, strict=True)])
         return groups
 
@@ -157,7 +175,11 @@ class BySegment:
         return self.calibrated(vocabulary, budget).spend
 
     def measure(
-        self, counts: SegmentedCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: SegmentedCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> tuple[list[list[Measured]], dict[str, Any]]:
         """The door: noisy counts of all people and then of each segment, by order, and what the cards say of them."""
         design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
@@ -191,7 +213,11 @@ class BySegment:
 
     def _after(self, name: str) -> Posterior:
         """The mechanism of one release, which knows what that one follows."""
-        return self.posterior if self.previous is None else self.posterior.after(self.previous.before(name))
+        return (
+            self.posterior
+            if self.previous is None
+            else self.posterior.after(self.previous.before(name))
+        )
 
     def _joined(
         self, noisy: Sequence[list[Measured]], parts: Sequence[Vocabulary]
@@ -218,7 +244,10 @@ class BySegment:
         self, found: JointPosterior, vocabulary: Vocabulary, details: Sequence[dict[str, Any]]
     ) -> list[Outcome]:
         """Of all people, and then of each segment."""
-        inferred = [found.everyone, *(by_source(one, len(vocabulary.source_names)) for one in found.segments)]
+        inferred = [
+            found.everyone,
+            *(by_source(one, len(vocabulary.source_names)) for one in found.segments),
+        ]
         shares = [{}, *found.shares_told([part.order for _, part in vocabulary.parts])]
         return [
             described(one, vocabulary, {**told, **share})

@@ -41,7 +41,14 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
 from bayesgram.privacy.unit import THESE_DATA, check_unit
-from bayesgram.private.candidates import Bound, CandidateLists, Candidates, Rounds, list_candidates, sum_candidates
+from bayesgram.private.candidates import (
+    Bound,
+    CandidateLists,
+    Candidates,
+    Rounds,
+    list_candidates,
+    sum_candidates,
+)
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck, compared
 from bayesgram.public.candidate_weights import PublicText
@@ -76,12 +83,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole_number("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
-        whole_number("at_least", self.at_least, 1, MOST_PEOPLE, "the number of people that it takes at least")
+        whole_number(
+            "at_least", self.at_least, 1, MOST_PEOPLE, "the number of people that it takes at least"
+        )
         if self.max_new is not None:
             whole_number("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, orders: Sequence[int] | None = None, **others: Any) -> "Settings":  # noqa: ANN401
+    def of(
+        cls,
+        vocabulary: Vocabulary,
+        orders: Sequence[int] | None = None,
+        **others: Any,  # noqa: ANN401 - other fields
+    ) -> "Settings":
         """For a vocabulary: orders that it does not list are refused, as all of their n-grams would be new."""
         listed = [part.order for _, part in vocabulary.parts]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
@@ -109,7 +123,9 @@ class PrivateText(Protocol):
     def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
-    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> AbstractContextManager[CandidateLists]:
+    def lists(
+        self, public: PublicText, orders: Sequence[int], most: int
+    ) -> AbstractContextManager[CandidateLists]:
         """Several rounds: all users' lists, which are there as long as the block lasts."""
 
 
@@ -124,7 +140,9 @@ class LocalText:
         """One round."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
-    def lists(self, public: PublicText, orders: Sequence[int], most: int) -> AbstractContextManager[CandidateLists]:
+    def lists(
+        self, public: PublicText, orders: Sequence[int], most: int
+    ) -> AbstractContextManager[CandidateLists]:
         """Several rounds."""
         return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
 
@@ -156,7 +174,9 @@ class DiscoveryMechanism:
         """What users' text is asked for."""
         return Bound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
 
-    def measure(self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve) -> Found:
+    def measure(
+        self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve
+    ) -> Found:
         """What exceeds the level, and its noisy weight: all that private text is asked for.
 
         `reserve` is called before any noise is drawn.
@@ -169,7 +189,9 @@ class DiscoveryMechanism:
                 return lists.ngrams(above), weights
         candidates = text.sums(public, orders, self.bound)
         reserve()
-        above, weights = self._above(noise.discrete_gaussian(candidates.sums, scale=self.threshold.scale))
+        above, weights = self._above(
+            noise.discrete_gaussian(candidates.sums, scale=self.threshold.scale)
+        )
         return candidates.ngrams.take(pa.array(above)), weights
 
     def _above(self, noisy: Integers) -> tuple[Integers, Floats]:
@@ -205,7 +227,9 @@ class DiscoveryMechanism:
                 stays = so_far > LOWEST
                 so_far[stays] += noise.discrete_gaussian(sums[stays], scale=self.threshold.scale)
                 if over < rounds:  # noisy sums and public weights alone say how it goes on
-                    logs, hopeful = course.plan_round(so_far / (rounds * UNITS), over / rounds, lists.logs(block))
+                    logs, hopeful = course.plan_round(
+                        so_far / (rounds * UNITS), over / rounds, lists.logs(block)
+                    )
                     stays &= hopeful
                     so_far[~stays] = LOWEST
                     weights[block] = np.where(stays, np.exp(logs), 0.0)
@@ -285,7 +309,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
 
 @checked
 def discover(
-    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files; or PrivateText
+    inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,
     budget: Budget | None = None,
     *,
@@ -311,7 +335,7 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.engines.discovery.SparkText`, which knows its columns, and is asked in one round.
+            `bayesgram.spark.discovery.SparkText`, which knows its columns, and is asked in one round.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
@@ -339,14 +363,24 @@ def discover(
 
     """
     whole = need(budget_of(budget, epsilon, delta), DiscoveryMechanism.name)
-    settings = Settings.of(vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds)
+    settings = Settings.of(
+        vocabulary, orders, at_least=at_least, max_new=max_new, open=open, rounds=rounds
+    )
     settings.calibrated(whole)  # a budget that won't do is refused before anything is read
     text: PrivateText = inputs
     if not isinstance(inputs, PrivateText):
-        records = read_records(inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows)
+        records = read_records(
+            inputs, text_column=text_column, user_column=user_column, skip_bad_rows=skip_bad_rows
+        )
         text = LocalText(records, memory)
     public = PublicText.of(vocabulary, model)
-    told: dict[str, Any] = {"seed": seed, "ledger": ledger, "output": output, "force": force, "unit": unit}
+    told: dict[str, Any] = {
+        "seed": seed,
+        "ledger": ledger,
+        "output": output,
+        "force": force,
+        "unit": unit,
+    }
     return discover_in(text, public, settings, whole, **told)
 
 
@@ -383,7 +417,9 @@ def discover_in(
 
     """
     chance, unit = Randomness.make(seed), None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(settings, budget, public.vocabulary, seed=seed, ledger=ledger, unit=unit)
+    mechanism = discovery_mechanism(
+        settings, budget, public.vocabulary, seed=seed, ledger=ledger, unit=unit
+    )
     if ledger is not None and output is None:
         raise UsageError(
             "ledger: a discovery that is charged to a ledger is saved by the same call, so that its entry can be marked"
@@ -410,14 +446,18 @@ def discover_in(
     try:
         ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
         charged = None if ledger is None else ledger.as_charged(entries[0])
-        found = mechanism.found(ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged)
+        found = mechanism.found(
+            ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged
+        )
         found = edit(replace(found, card=replace(found.card, command=command)))
         if output is not None:
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
             saved = len(published) > saved_before
-            error.add_note(failure_note(ledger, entries[0], output or "", saved=saved, what="discovery"))
+            error.add_note(
+                failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
+            )
         raise
     if ledger is not None and output is not None:
         complete_entry(ledger, entries[0], output)
@@ -441,7 +481,11 @@ def discovery_mechanism(
             f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
         )
     if (weak := unproved_sentence(vocabulary.ingredients)) is not None:
-        raise UsageError(f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`.")
+        raise UsageError(
+            f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`."
+        )
     ledger.check_unit(unit or THESE_DATA)
     check_published(ledger, vocabulary.ingredients)
-    return DiscoveryMechanism(settings, budget, settings.calibrated(budget, ledger.check_discovery()))
+    return DiscoveryMechanism(
+        settings, budget, settings.calibrated(budget, ledger.check_discovery())
+    )

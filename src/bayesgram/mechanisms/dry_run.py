@@ -47,8 +47,15 @@ class DryRun:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        told = {name: getattr(self, name) for name in ("mechanism", "guarantee", "epsilon", "delta", "unit")}
-        spend = None if self.spend is None else {**vars(self.spend), "mu_squared": self.spend.mu_squared}
+        told = {
+            name: getattr(self, name)
+            for name in ("mechanism", "guarantee", "epsilon", "delta", "unit")
+        }
+        spend = (
+            None
+            if self.spend is None
+            else {**vars(self.spend), "mu_squared": self.spend.mu_squared}
+        )
         return {"dry_run": True, **told, "spend": spend, "ledger": self._ledger()}
 
     def _ledger(self) -> dict[str, Any] | None:
@@ -82,7 +89,9 @@ def dry_run(
     mechanism.check_inputs(counts, vocabulary)
     spend, contents = None, None
     if ledger is not None:
-        spend, description = reservation(counts, vocabulary, mechanism, budget, seed=seed, output=None, unit=unit)
+        spend, description = reservation(
+            counts, vocabulary, mechanism, budget, seed=seed, output=None, unit=unit
+        )
         contents = ledger.check(spend, description)
         check_published(ledger, ingredients_of(mechanism, vocabulary))
     elif label_of_release(mechanism, vocabulary) is Guarantee.PROVED:

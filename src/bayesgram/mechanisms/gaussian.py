@@ -22,7 +22,9 @@ class Gaussian(Mechanism):
 
     name: ClassVar[str] = "gaussian"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
-    statement: ClassVar[str] = "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
+    statement: ClassVar[str] = (
+        "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
+    )
 
     clip_norm: float = 4.0  # Λ
 
@@ -39,7 +41,11 @@ class Gaussian(Mechanism):
         return self.calibrated(vocabulary, budget).spend
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """One user changes the integer sum by at most B in L2."""
         noise = self.calibrated(vocabulary, need(budget, self.name))

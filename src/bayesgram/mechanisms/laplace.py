@@ -37,13 +37,21 @@ class Laplace(Mechanism):
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """Clip, then noise."""
         clipped = clip(counts, max_count=None, max_total=self.max_total, key=chance.key)
-        return Outcome(self.sample(clipped.totals, vocabulary, need(budget, self.name), chance.noise))
+        return Outcome(
+            self.sample(clipped.totals, vocabulary, need(budget, self.name), chance.noise)
+        )
 
-    def sample(self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource) -> Floats:
+    def sample(
+        self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource
+    ) -> Floats:
         """One user changes the sum by at most W in L1."""
         noisy = noise.discrete_laplace(totals, scale=_rounded_up(self.max_total / budget.epsilon))
         return normalised(noisy.astype(np.float64))
@@ -67,7 +75,9 @@ class LaplacePublic(Laplace):
 
     name: ClassVar[str] = "laplace-public"
 
-    def sample(self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource) -> Floats:
+    def sample(
+        self, totals: Integers, vocabulary: Vocabulary, budget: Budget, noise: NoiseSource
+    ) -> Floats:
         """The paper's modified mechanism: max(Σ w_n (Δc̃ⁿ − α̃) + e + α̃, 0), normalised."""
         one = fixed_point_one(self.max_total)
         public = np.rint(vocabulary.counts / max(vocabulary.counts.sum(), 1) * one).astype(np.int64)

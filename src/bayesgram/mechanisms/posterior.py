@@ -43,7 +43,14 @@ from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
-from bayesgram.private.clipping import UNITS, Coordinates, LostWords, check_clip_norm, clipped_sum, lost_sum
+from bayesgram.private.clipping import (
+    UNITS,
+    Coordinates,
+    LostWords,
+    check_clip_norm,
+    clipped_sum,
+    lost_sum,
+)
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -63,7 +70,9 @@ class Posterior(Mechanism):
     name: ClassVar[str] = "posterior"
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
     several_orders: ClassVar[bool] = True
-    statement: ClassVar[str] = "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
+    statement: ClassVar[str] = (
+        "(ε, δ)-differential privacy, for every dataset: the noise follows public bounds alone."
+    )
 
     clip_norm: float | None = None  # Λ; None: chosen by a noisy histogram, inside the budget
     previous: Previous | PreviousSegments | None = None  # a release that this one follows; public
@@ -73,7 +82,9 @@ class Posterior(Mechanism):
         if self.clip_norm is not None:
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
-    def after(self, previous: "Previous | Release | SegmentedRelease | str | Path | None") -> "Posterior":
+    def after(
+        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+    ) -> "Posterior":
         """With an earlier release as the prior, or the one it has."""
         return self if previous is None else replace(self, previous=followed(previous))
 
@@ -88,7 +99,9 @@ class Posterior(Mechanism):
         if self.previous is not None:
             self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
-    def by_segment(self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None) -> "BySegment":
+    def by_segment(
+        self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
+    ) -> "BySegment":
         """The mechanism for counts by segment."""
         from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it is made of this
 
@@ -99,7 +112,9 @@ class Posterior(Mechanism):
             )
         return BySegment(self, segments, on_progress)
 
-    def calibrated(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
+    def calibrated(
+        self, vocabulary: Vocabulary, budget: Budget, segments: int = 0
+    ) -> GaussianNoise:
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
@@ -114,16 +129,24 @@ class Posterior(Mechanism):
         return self.calibrated(vocabulary, budget).spend
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, chance)
         parts = [part for _, part in vocabulary.parts]
         joined, drift = self._joined(noisy, parts)
         outcome = described(infer_orders(joined, parts), vocabulary, {**drift, **details})
-        return replace(outcome, measured=kept(noisy, parts, None if self.previous is None else joined))
+        return replace(
+            outcome, measured=kept(noisy, parts, None if self.previous is None else joined)
+        )
 
-    def _joined(self, noisy: list[Measured], parts: list[Vocabulary]) -> tuple[list[Measured], dict[str, Any]]:
+    def _joined(
+        self, noisy: list[Measured], parts: list[Vocabulary]
+    ) -> tuple[list[Measured], dict[str, Any]]:
         """What was measured, together with what the release before carries over, and what the card says of that."""
         if self.previous is None:
             return noisy, {}
@@ -131,7 +154,11 @@ class Posterior(Mechanism):
         return joined, {DRIFT: {order: asdict(drift) for order, drift in drifts.items()}}
 
     def measure(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> tuple[list[Measured], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
         whole = self.calibrated(vocabulary, need(budget, self.name))
@@ -155,20 +182,29 @@ class Posterior(Mechanism):
             lost = _lost(counts, design, choice, whole.part(choice.lost_share), chance)
         measured, sigma = design.coordinates(choice), whole.part(left)
         total = clipped_sum(counts, measured, clip_norm=choice.clip_norm)  # every user within B
-        noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)  # the line that spends most of the budget
+        noisy = chance.noise.discrete_gaussian(
+            total, scale=sigma * UNITS
+        )  # the line that spends most of the budget
         found = {"clip_norm_used": choice.clip_norm, "noise_multiplier": sigma, **details}
         if lost is not None:
-            found |= {"lost_multiplier": whole.part(choice.lost_share), "lost_norm": choice.lost_norm}
+            found |= {
+                "lost_multiplier": whole.part(choice.lost_share),
+                "lost_norm": choice.lost_norm,
+            }
         groups = design.as_measured(noisy, measured, sigma, choice.clip_norm)
         groups[0][-1] = replace(groups[0][-1], lost=lost)
         return [choice.described(group, design.scales) for group in groups], found
 
 
-def described(found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]) -> Outcome:
+def described(
+    found: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
+) -> Outcome:
     """What was inferred of every order, and what the card says of it."""
     by_order = dict(zip((str(part.order) for _, part in vocabulary.parts), found, strict=True))
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
-    theta, deviation = (np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation"))
+    theta, deviation = (
+        np.concatenate([getattr(each, name) for each in found]) for name in ("theta", "deviation")
+    )
     told = {"model": models_told(by_order), "expected_counts": totals}
     said = {**told, **sources_told(vocabulary.source_names, by_order), **details}
     return Outcome(theta, said, deviation)
@@ -190,7 +226,11 @@ def _choose(
     weights = likely_weights(kinds, sigma * UNITS / KIND_UNITS, design.parts[-1])
     if weights is not None:
         design = replace(design, parts=[part.mixed(weights) for part in design.parts])
-    return best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, first_words), design, said
+    return (
+        best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, first_words),
+        design,
+        said,
+    )
 
 
 def number_of_kinds(vocabulary: Vocabulary) -> int:
@@ -204,12 +244,19 @@ def number_of_first_words() -> int:
     return (int(GROUPS.max()) + 1) * FIRST_WORD_GROUPS
 
 
-def _lost(counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness) -> Lost:
+def _lost(
+    counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness
+) -> Lost:
     """The words of what clipping takes away, noisy."""
     asked = design.lost_words(choice)
-    total = lost_sum(counts, design.coordinates(choice), asked, clip_norm=choice.clip_norm)  # every user within B
+    total = lost_sum(
+        counts, design.coordinates(choice), asked, clip_norm=choice.clip_norm
+    )  # every user within B
     noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
-    found, noise = noisy * (asked.clip_norm * asked.shape / UNITS), asked.shape * asked.clip_norm * sigma
+    found, noise = (
+        noisy * (asked.clip_norm * asked.shape / UNITS),
+        asked.shape * asked.clip_norm * sigma,
+    )
     return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
 
 
@@ -264,19 +311,33 @@ class Design:
         """How users are sorted: only the longest n-grams count as text."""
         longest, number = self.parts[-1], len(self.parts[-1].sources)
         kinds, first_words = np.full((2, self.size), -1, np.int32)
-        kinds[self.first :], first_words[self.first :] = kinds_of(longest), first_word_groups(longest)
+        kinds[self.first :], first_words[self.first :] = (
+            kinds_of(longest),
+            first_word_groups(longest),
+        )
         largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
-        return Bins(NORM_EDGES, largest, kinds, number if number > 1 else 0, GROUPS, first_words, FIRST_WORD_GROUPS)
+        return Bins(
+            NORM_EDGES,
+            largest,
+            kinds,
+            number if number > 1 else 0,
+            GROUPS,
+            first_words,
+            FIRST_WORD_GROUPS,
+        )
 
     def coordinates(self, choice: Choice) -> Coordinates:
         """N-grams, words, and the totals of the orders."""
         people = [
-            TypicalUser.of([public.prior], [scale]) for public, scale in zip(self.parts, self.scales, strict=False)
+            TypicalUser.of([public.prior], [scale])
+            for public, scale in zip(self.parts, self.scales, strict=False)
         ]
         shape = np.concatenate([*self.scales, choice.total_shapes(people)])
         sizes = [public.prior.size for public in self.parts]
         column = np.repeat(np.arange(len(sizes), dtype=np.int32) + shape.size - len(sizes), sizes)
-        return Coordinates(shape, np.ascontiguousarray(np.column_stack([self.words, column]), np.int32))
+        return Coordinates(
+            shape, np.ascontiguousarray(np.column_stack([self.words, column]), np.int32)
+        )
 
     @cached_property
     def asked_words(self) -> Integers:
@@ -292,7 +353,9 @@ class Design:
         places = np.full(longest.word_total, -1, np.int32)
         places[which] = np.arange(which.size)
         words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
-        words[self.first :] = np.column_stack([places[longest.words], np.full(len(longest.words), which.size)])
+        words[self.first :] = np.column_stack(
+            [places[longest.words], np.full(len(longest.words), which.size)]
+        )
         return LostWords(np.append(shape, total), words, choice.lost_norm)
 
     def as_measured(
@@ -306,7 +369,9 @@ class Design:
         (words, totals), (word_noise, total_noise) = counts[-2:], noise[-2:]
         found = [
             Measured(count, doubt, float(total), float(total_doubt))
-            for count, doubt, total, total_doubt in zip(counts[:-2], noise[:-2], totals, total_noise, strict=True)
+            for count, doubt, total, total_doubt in zip(
+                counts[:-2], noise[:-2], totals, total_noise, strict=True
+            )
         ]
         if words.size:
             found[-1] = replace(found[-1], word_counts=words, word_noise=word_noise)

@@ -34,7 +34,9 @@ def classical_sigma(gamma: float, *, rho: float, budget: Budget) -> float:
     return rho * gamma * math.sqrt(2 * math.log(1.25 / budget.delta)) / budget.epsilon
 
 
-def posterior_mean(statistics: Statistics, prior_logs: Floats, *, slope: float, rho: float) -> Floats:
+def posterior_mean(
+    statistics: Statistics, prior_logs: Floats, *, slope: float, rho: float
+) -> Floats:
     """μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p.   Corollary 1; Algorithm 1 computes w⊙x̂ and then forgets it (errata E2)."""
     w, x_hat, mu_p = statistics.weights(slope), statistics.x_hat, prior_logs
     return rho * w * x_hat + (1 - rho) * mu_p
@@ -63,15 +65,23 @@ class Paper(Mechanism):
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
         check_fields(self)
         if not (math.isfinite(self.slope) and self.slope > 0):
-            raise UsageError(f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000.")
+            raise UsageError(
+                f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000."
+            )
         if not 0 <= self.rho <= 1:
-            raise UsageError(f"rho={self.rho}: ρ, the trust in private counts, is a number from 0 to 1.")
+            raise UsageError(
+                f"rho={self.rho}: ρ, the trust in private counts, is a number from 0 to 1."
+            )
         if self.sensitivity not in set(Sensitivity):
-            raise UsageError(f"sensitivity={self.sensitivity!r}: choose one of {', '.join(Sensitivity)}.")
+            raise UsageError(
+                f"sensitivity={self.sensitivity!r}: choose one of {', '.join(Sensitivity)}."
+            )
 
     def statistics(self, counts: PrivateCounts, chance: Randomness) -> Statistics:
         """Algorithm 1, lines 1–4: clamp to C and W, then c, N and x̂."""
-        return Statistics(clip(counts, max_count=self.max_count, max_total=self.max_total, key=chance.key))
+        return Statistics(
+            clip(counts, max_count=self.max_count, max_total=self.max_total, key=chance.key)
+        )
 
     def gamma(self, statistics: Statistics) -> float:
         """γ: how far one user moves w⊙x̂. Read from private data: not for publication."""
@@ -80,16 +90,24 @@ class Paper(Mechanism):
 
     def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
         """μ_ps, before noise. Read from private data: not for publication."""
-        return posterior_mean(statistics, centred_log(vocabulary.counts), slope=self.slope, rho=self.rho)
+        return posterior_mean(
+            statistics, centred_log(vocabulary.counts), slope=self.slope, rho=self.rho
+        )
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """The whole of Algorithm 1."""
         statistics = self.statistics(counts, chance)
         return Outcome(self.sample(statistics, vocabulary, need(budget, self.name), chance))
 
-    def sample(self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness) -> Floats:
+    def sample(
+        self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, chance: Randomness
+    ) -> Floats:
         """Algorithm 1, from γ on: h ~ N(μ_ps, σ²I), θ = softmax(h)."""
         mean = self.mean(statistics, vocabulary)
         if self.rho == 0:  # public text alone

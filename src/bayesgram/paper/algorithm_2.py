@@ -109,7 +109,9 @@ def tune(
     scoring = held_out(counts, key=chance.key)
     first, second = clipped.select(scoring), Statistics(clipped.select(~scoring))
     prior = centred_log(vocabulary.counts)
-    slope_gamma = {slope: replace(paper, slope=slope).gamma(second) for slope in grid.slopes}  # ρ shares them
+    slope_gamma = {
+        slope: replace(paper, slope=slope).gamma(second) for slope in grid.slopes
+    }  # ρ shares them
     steepness = lipschitz(first.totals, grid.score_sensitivity)
     scores, changes = [], []
     for slope, rho in product(grid.slopes, grid.rhos):
@@ -148,14 +150,22 @@ class TunedPaper(Mechanism):
         super().check_inputs(counts, vocabulary)
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
         here = require_in_memory(counts, f"mechanism={self.name}")
         whole = need(budget, self.name)
-        release_epsilon, tuning_epsilon = (part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING))
+        release_epsilon, tuning_epsilon = (
+            part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING)
+        )
         tuned = tune(here, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
-        theta = tuned.paper.sample(tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance)
+        theta = tuned.paper.sample(
+            tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance
+        )
         found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
         parts = {"epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}
         return Outcome(theta, {**found, **parts})

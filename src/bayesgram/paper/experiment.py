@@ -51,7 +51,13 @@ class Run:
         """A bench for these data; KL unless something else is measured."""
         whole = data.counts is self.data.counts
         exact = self.whole if whole else Exact(Cached.of(data.counts), data.users, self.seeds)
-        return Bench(data, exact, measure or partial(kl_divergence, data.counts.totals), self.delta, self.workers)
+        return Bench(
+            data,
+            exact,
+            measure or partial(kl_divergence, data.counts.totals),
+            self.delta,
+            self.workers,
+        )
 
     def grid(self, full: Sequence[Item], quick: Sequence[Item]) -> Sequence[Item]:
         """The values to try."""
@@ -82,7 +88,13 @@ class Finding:
     def verdict(self) -> str:
         """Reproduced, partly, or not."""
         held = sum(check.holds for check in self.checks)
-        return "reproduced" if held == len(self.checks) else "partly reproduced" if held else "not reproduced"
+        return (
+            "reproduced"
+            if held == len(self.checks)
+            else "partly reproduced"
+            if held
+            else "not reproduced"
+        )
 
 
 @dataclass(frozen=True)
@@ -144,7 +156,9 @@ def contexts(vocabulary: Vocabulary) -> Integers:
     """The number of each n-gram's context: all of its words but the last."""
     words, total = vocabulary.words
     numbers = np.zeros(len(vocabulary), np.int64)
-    for column in words.T[:-1]:  # after each word the numbers are made small again, so nothing overflows
+    for column in words.T[
+        :-1
+    ]:  # after each word the numbers are made small again, so nothing overflows
         numbers = np.unique(numbers * total + column, return_inverse=True)[1]
     return numbers
 
@@ -156,7 +170,9 @@ def perplexity(held_out: NDArray[np.integer], theta: Floats, context: Integers) 
     2.0
     """
     if not held_out.sum():
-        raise BayesgramError("nobody is held out, or they have no n-gram of the vocabulary; give more users.")
+        raise BayesgramError(
+            "nobody is held out, or they have no n-gram of the vocabulary; give more users."
+        )
     seen = held_out > 0
     conditional = theta[seen] / np.bincount(context, theta)[context[seen]]
     loss = -(held_out[seen] * np.log(conditional)).sum() / held_out.sum()

@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, middle, smaller_by
+from bayesgram.paper.experiment import (
+    Check,
+    Experiment,
+    Finding,
+    Run,
+    algorithm_2,
+    middle,
+    smaller_by,
+)
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
 from bayesgram.paper.line_charts import ORACLE, Axis, Panel, shown, titled
 
@@ -20,7 +28,9 @@ def rows(run: Run) -> list[Row]:
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """Lines over ε."""
-    panel = Panel(found, Axis("epsilon", "ε (log scale)"), "KL(p ‖ θ), log scale; lower is better", width=460)
+    panel = Panel(
+        found, Axis("epsilon", "ε (log scale)"), "KL(p ‖ θ), log scale; lower is better", width=460
+    )
     return titled(panel.draw(), "KL against ε", setting, ORACLE)
 
 
@@ -49,11 +59,17 @@ def finding(found: Sequence[Row]) -> Finding:
         Check(
             f"Against Laplace at its best W ({shown(laplace_best)}) the paper's mechanism at its best is"
             f" {smaller_by(best, laplace_best)} it: "
-            + ("the gain is not only the choice of W." if best < laplace_best else "the gain was the choice of W."),
+            + (
+                "the gain is not only the choice of W."
+                if best < laplace_best
+                else "the gain was the choice of W."
+            ),
             best < laplace_best,
         ),
     ]
-    rival, its = min((laplace_best, "Laplace at its best W"), (best, "the paper's mechanism at its best"))
+    rival, its = min(
+        (laplace_best, "Laplace at its best W"), (best, "the paper's mechanism at its best")
+    )
     remark = f"Posterior at ε = 0.1: KL {shown(posterior)}, {smaller_by(posterior, rival)} the best rival ({its})."
     return Finding(checks, [remark, *algorithm_2(tuned, best)])
 

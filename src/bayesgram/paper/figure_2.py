@@ -3,7 +3,15 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, along, smaller_by
+from bayesgram.paper.experiment import (
+    Check,
+    Experiment,
+    Finding,
+    Run,
+    algorithm_2,
+    along,
+    smaller_by,
+)
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
 from bayesgram.paper.line_charts import ORACLE, Axis, Panel, log_domain, shown, side_by_side, titled
 
@@ -27,12 +35,16 @@ def panels(found: Sequence[Row], axis: Axis) -> Any:  # noqa: ANN401
     title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
     left = [row for row in found if row.method in PUBLIC_AND_PRIVATE]
     right = [row for row in found if row.method in LAPLACES]
-    return side_by_side(Panel(left, axis, title, domain, width=300), Panel(right, axis, title, domain, width=300))
+    return side_by_side(
+        Panel(left, axis, title, domain, width=300), Panel(right, axis, title, domain, width=300)
+    )
 
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """Lines over the number of users."""
-    return titled(panels(found, AXIS), f"KL against the number of users, ε = {EPSILON:g}", setting, ORACLE)
+    return titled(
+        panels(found, AXIS), f"KL against the number of users, ε = {EPSILON:g}", setting, ORACLE
+    )
 
 
 def finding(found: Sequence[Row]) -> Finding:

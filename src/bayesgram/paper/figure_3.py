@@ -25,13 +25,20 @@ def rows(run: Run) -> list[Row]:
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """Lines over the size of the vocabulary."""
-    return titled(panels(found, AXIS), f"KL against the size of the vocabulary, ε = {EPSILON:g}", setting, ORACLE)
+    return titled(
+        panels(found, AXIS),
+        f"KL against the size of the vocabulary, ε = {EPSILON:g}",
+        setting,
+        ORACLE,
+    )
 
 
 def finding(found: Sequence[Row]) -> Finding:
     """Below the public baseline and below Laplace at every size."""
     lines = {m: dict(along(found, "vocabulary_size", m)) for m in (*PUBLIC_AND_PRIVATE, *LAPLACES)}
-    best, public, posterior = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR))
+    best, public, posterior = (
+        lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR)
+    )
     laplace, rival = lines[Method.LAPLACE], lines[Method.LAPLACE_BEST]
     small, large = min(best), max(best)
 
@@ -49,9 +56,7 @@ def finding(found: Sequence[Row]) -> Finding:
         check("Laplace at the paper's W", laplace),
         check("Laplace at its best W", rival),
     ]
-    remark = (
-        f"Posterior goes from {shown(posterior[small])} at {small:,} n-grams to {shown(posterior[large])} at {large:,}."
-    )
+    remark = f"Posterior goes from {shown(posterior[small])} at {small:,} n-grams to {shown(posterior[large])} at {large:,}."
     return Finding(checks, [remark, *algorithm_2(lines[Method.PAPER_TUNED][large], best[large])])
 
 

@@ -6,13 +6,27 @@ The scales are multiples of the mean public count, so that they mean the same fo
 from collections.abc import Sequence
 from typing import Any
 
-from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, along, smaller_by
+from bayesgram.paper.experiment import (
+    Check,
+    Experiment,
+    Finding,
+    Run,
+    algorithm_2,
+    along,
+    smaller_by,
+)
 from bayesgram.paper.figure_2 import EPSILON
 from bayesgram.paper.harness import PUBLIC_AND_PRIVATE, Method, Row
 from bayesgram.paper.line_charts import ORACLE, Axis, Panel, shown, titled
 
 SCALES, QUICK = (0.01, 0.1, 1.0, 10.0, 100.0), (0.01, 1.0, 100.0)  # of the mean public count
-METHODS = (*PUBLIC_AND_PRIVATE, Method.LAPLACE_BEST, Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST, Method.LAPLACE)
+METHODS = (
+    *PUBLIC_AND_PRIVATE,
+    Method.LAPLACE_BEST,
+    Method.LAPLACE_PUBLIC,
+    Method.LAPLACE_PUBLIC_BEST,
+    Method.LAPLACE,
+)
 
 
 def rows(run: Run) -> list[Row]:
@@ -21,21 +35,29 @@ def rows(run: Run) -> list[Row]:
     found: list[Row] = []
     for part in run.grid(SCALES, QUICK):
         with run.step(f"Figure 4: KL with noise of {part:g} mean counts on public text"):
-            found += run.bench(run.data.noisier_public(float(f"{part * mean:.2g}"))).rows([EPSILON], METHODS)
+            found += run.bench(run.data.noisier_public(float(f"{part * mean:.2g}"))).rows(
+                [EPSILON], METHODS
+            )
     return found
 
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """Lines over the noise."""
-    axis = Axis("public_noise", "scale of the Laplace noise on the public counts (log scale)", ",.2~f")
+    axis = Axis(
+        "public_noise", "scale of the Laplace noise on the public counts (log scale)", ",.2~f"
+    )
     panel = Panel(found, axis, "KL(p ‖ θ), log scale; lower is better", width=460)
-    return titled(panel.draw(), f"KL against noise in the public counts, ε = {EPSILON:g}", setting, ORACLE)
+    return titled(
+        panel.draw(), f"KL against noise in the public counts, ε = {EPSILON:g}", setting, ORACLE
+    )
 
 
 def finding(found: Sequence[Row]) -> Finding:
     """Worse public text, worse result."""
     lines = {method: dict(along(found, "public_noise", method)) for method in METHODS}
-    best, public, posterior = (lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR))
+    best, public, posterior = (
+        lines[m] for m in (Method.PAPER_BEST, Method.PUBLIC, Method.POSTERIOR)
+    )
     clean, dirty = min(best), max(best)
     checks = [
         Check(

@@ -3,9 +3,26 @@
 from collections.abc import Sequence
 from typing import Any
 
-from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, middle, smaller_by
+from bayesgram.paper.experiment import (
+    Check,
+    Experiment,
+    Finding,
+    Run,
+    algorithm_2,
+    middle,
+    smaller_by,
+)
 from bayesgram.paper.harness import PUBLIC_AND_PRIVATE, Method, Row
-from bayesgram.paper.line_charts import ORACLE, Axis, Panel, log_domain, of_users, shown, side_by_side, titled
+from bayesgram.paper.line_charts import (
+    ORACLE,
+    Axis,
+    Panel,
+    log_domain,
+    of_users,
+    shown,
+    side_by_side,
+    titled,
+)
 
 USERS = 100_000
 KS, QUICK_KS = (2, 5, 10, 20, 50, 100, 200, 500, 1000), (5, 50, 500)
@@ -25,18 +42,23 @@ def rows(run: Run) -> list[Row]:
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """K on the left, ε on the right, the same vertical scale."""
     title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
-    left, right = ([row for row in found if (row.k is not None) == has_k] for has_k in (True, False))
+    left, right = (
+        [row for row in found if (row.k is not None) == has_k] for has_k in (True, False)
+    )
     charts = side_by_side(
         Panel(left, Axis("k", "K (log scale)"), title, domain, width=270),
         Panel(right, Axis("epsilon", "ε (log scale)"), title, domain, width=330),
     )
-    return titled(charts, "k-anonymity beside differential privacy", of_users(setting, found[0].users), ORACLE)
+    return titled(
+        charts, "k-anonymity beside differential privacy", of_users(setting, found[0].users), ORACLE
+    )
 
 
 def finding(found: Sequence[Row]) -> Finding:
     """Is ε = 0.2 as good as K = 50?"""
     tuned, best, posterior = (
-        middle(found, m, epsilon=0.2) for m in (Method.PAPER_TUNED, Method.PAPER_BEST, Method.POSTERIOR)
+        middle(found, m, epsilon=0.2)
+        for m in (Method.PAPER_TUNED, Method.PAPER_BEST, Method.POSTERIOR)
     )
     add_one, public = (middle(found, m, k=50) for m in (Method.K_ADD_ONE, Method.K_PUBLIC))
     near = min(abs(best / anonymous - 1) for anonymous in (add_one, public))

@@ -51,18 +51,26 @@ def clip_norm_of(run: Run, data: Data) -> float:
     """The Λ that the posterior mechanism chooses at ε = 0.1."""
     chance = Randomness.make(run.seeds[0])
     return float(
-        Posterior().measure(data.counts, data.vocabulary, Budget(TUNED_AT, run.delta), chance)[1]["clip_norm_used"]
+        Posterior().measure(data.counts, data.vocabulary, Budget(TUNED_AT, run.delta), chance)[1][
+            "clip_norm_used"
+        ]
     )
 
 
-def attacked(run: Run, data: Data, method: Method, mechanism: Mechanism, epsilons: Sequence[float]) -> Iterator[Row]:
+def attacked(
+    run: Run, data: Data, method: Method, mechanism: Mechanism, epsilons: Sequence[float]
+) -> Iterator[Row]:
     """The attack at each ε."""
-    budgets = [Budget(epsilon, 0.0 if method == Method.LAPLACE else run.delta) for epsilon in epsilons]
+    budgets = [
+        Budget(epsilon, 0.0 if method == Method.LAPLACE else run.delta) for epsilon in epsilons
+    ]
     pairs, seed = run.grid([PAIRS], [QUICK_PAIRS])[0], run.seeds[0]
     knobs = {name: value for name, value in mechanism.settings().items() if name != "sensitivity"}
     for won in win_rates(data.counts, data.vocabulary, mechanism, budgets, pairs=pairs, seed=seed):
         place = (data.users, len(data.vocabulary), data.public_noise, won.epsilon, won.delta, seed)
-        yield replace(Row(method, won.rate, *place, **knobs), low=won.low, high=won.high, ceiling=won.ceiling)
+        yield replace(
+            Row(method, won.rate, *place, **knobs), low=won.low, high=won.high, ceiling=won.ceiling
+        )
 
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
@@ -70,23 +78,35 @@ def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     panel = Panel(
-        found, Axis("epsilon", "ε (log scale)"), "how often the attack wins", (0.4, 1.0), log=False, width=460
+        found,
+        Axis("epsilon", "ε (log scale)"),
+        "how often the attack wins",
+        (0.4, 1.0),
+        log=False,
+        width=460,
     )
     values = [{"x": row.epsilon, "value": row.ceiling, "method": row.method.value} for row in found]
-    shown = [value for value in values if value["method"] != Method.AS_PRINTED.value]  # the same as Corollary 1's
+    shown = [
+        value for value in values if value["method"] != Method.AS_PRINTED.value
+    ]  # the same as Corollary 1's
     ceilings = alt.Chart(alt.InlineData(values=shown)).mark_line(strokeDash=[2, 3], strokeWidth=1.5)
     ceilings = ceilings.encode(x="x:Q", y="value:Q", color="method:N")
     notes = (
         of_users(setting, found[0].users),
         "Band: 95% interval over pairs of outputs. Dotted: what no attack can pass if the claimed ε is true.",
     )
-    return titled(panel.draw() + ceilings, "Membership inference against ε: the user with the most counts", *notes)
+    return titled(
+        panel.draw() + ceilings,
+        "Membership inference against ε: the user with the most counts",
+        *notes,
+    )
 
 
 def finding(found: Sequence[Row]) -> Finding:
     """The paper's three sentences on the attack."""
     laplace, corollary, printed = (
-        dict(along(found, "epsilon", m)) for m in (Method.LAPLACE, Method.COROLLARY, Method.AS_PRINTED)
+        dict(along(found, "epsilon", m))
+        for m in (Method.LAPLACE, Method.COROLLARY, Method.AS_PRINTED)
     )
     most = max(laplace)
     late = [epsilon for epsilon in corollary if epsilon >= 5]
@@ -104,15 +124,25 @@ def finding(found: Sequence[Row]) -> Finding:
             printed[late[0]] >= CLOSE_TO_ONE,
         ),
     ]
-    above = [row for row in found if row.low is not None and row.ceiling is not None and row.low > row.ceiling]
-    ceiling = next(row.ceiling for row in found if row.method == Method.COROLLARY and row.epsilon == late[0])
+    above = [
+        row
+        for row in found
+        if row.low is not None and row.ceiling is not None and row.low > row.ceiling
+    ]
+    ceiling = next(
+        row.ceiling for row in found if row.method == Method.COROLLARY and row.epsilon == late[0]
+    )
     printed_above, corollary_above = (
         sum(row.method == m for row in above) for m in (Method.AS_PRINTED, Method.COROLLARY)
     )
     remark = (
         f"With the stated noise no attack can win more than {ceiling:.2f} at ε = {late[0]:g} (erratum E13). The"
         f" interval lies above its ceiling at {printed_above} ε as printed, and at {corollary_above} for Corollary 1: "
-        + ("the paper's curve needs noise too small for its mean." if above else "nothing is refuted by this attack.")
+        + (
+            "the paper's curve needs noise too small for its mean."
+            if above
+            else "nothing is refuted by this attack."
+        )
     )
     posterior = dict(along(found, "epsilon", Method.POSTERIOR))
     beside = f"On the noisy counts of the posterior mechanism it wins {posterior[late[0]]:.2f} at ε = {late[0]:g}."

@@ -40,14 +40,20 @@ import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.choices import ScoreSensitivity, Suppressed
-from bayesgram.demo.crowd import Crowd
 from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import classical_sigma, paper_bounds
-from bayesgram.paper.algorithm_2 import FOR_RELEASE, FOR_TUNING, Grid, cross_entropy, held_out, lipschitz
+from bayesgram.paper.algorithm_2 import (
+    FOR_RELEASE,
+    FOR_TUNING,
+    Grid,
+    cross_entropy,
+    held_out,
+    lipschitz,
+)
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
@@ -56,6 +62,7 @@ from bayesgram.private.clipping import ClippedCounts, clip, user_keys
 from bayesgram.private.counts import UserCounts
 from bayesgram.private.counts_io import load_user_counts
 from bayesgram.public.vocabulary import Vocabulary, centred_log, public_distribution, softmax
+from bayesgram.synthetic.crowd import Crowd
 
 STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
@@ -86,8 +93,15 @@ def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
-SUBSET_KEY, HELD_OUT_KEY = 0x51AB5E7, 0x4E1D007  # sets these coins apart from those of the mechanisms
-QUICK_SENTENCES, QUICK_PERSONAS, QUICK_POOL = 100_000, 128, 48  # a smaller library for a smaller crowd
+SUBSET_KEY, HELD_OUT_KEY = (
+    0x51AB5E7,
+    0x4E1D007,
+)  # sets these coins apart from those of the mechanisms
+QUICK_SENTENCES, QUICK_PERSONAS, QUICK_POOL = (
+    100_000,
+    128,
+    48,
+)  # a smaller library for a smaller crowd
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +137,9 @@ class Data:
         noise = SeededNoise(20210426).laplace(np.zeros(len(whole)), scale=scale)
         noisy = np.maximum(np.rint(whole.counts + noise), 0).astype(np.int64)
         return replace(
-            self, vocabulary=Vocabulary(whole.ngrams, noisy, whole.order, whole.tokenizer), public_noise=scale
+            self,
+            vocabulary=Vocabulary(whole.ngrams, noisy, whole.order, whole.tokenizer),
+            public_noise=scale,
         )
 
     def split(self, share: float) -> tuple["Data", UserCounts]:
@@ -131,14 +147,18 @@ class Data:
         held = user_keys(self.counts, key=HELD_OUT_KEY) < np.uint64(int(share * 2**64))
         rest = _part(self.counts, ~held, len(self.vocabulary))
         users = round(self.users * (1 - share))
-        return replace(self, counts=rest, users=users), _part(self.counts, held, len(self.vocabulary))
+        return replace(self, counts=rest, users=users), _part(
+            self.counts, held, len(self.vocabulary)
+        )
 
 
 def given(counts: Path, vocab: Path) -> Data:
     """Somebody's files."""
     vocabulary = Vocabulary.load(vocab)
     if len(vocabulary.parts) > 1:
-        raise UsageError(f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3.")
+        raise UsageError(
+            f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3."
+        )
     read = load_user_counts(counts, vocabulary_size=len(vocabulary))
     read.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
     return Data(read, vocabulary, round_figure(len(read.users)), "given counts")
@@ -146,7 +166,11 @@ def given(counts: Path, vocab: Path) -> Data:
 
 def generated(users: int, size: int, *, quick: bool) -> Data:
     """A made-up crowd."""
-    small = {"sentences": QUICK_SENTENCES, "personas": QUICK_PERSONAS, "pool": QUICK_POOL} if quick else {}
+    small = (
+        {"sentences": QUICK_SENTENCES, "personas": QUICK_PERSONAS, "pool": QUICK_POOL}
+        if quick
+        else {}
+    )
     crowd = Crowd(users=users, size=size, **small)
     return Data(crowd.counts(), crowd.vocabulary, users, f"made-up crowd, seed {crowd.seed}")
 
@@ -167,11 +191,15 @@ def _part(counts: UserCounts, users: Bools, size: int) -> UserCounts:
     present = np.flatnonzero(sizes)
     starts = np.concatenate([[0], np.cumsum(sizes[present])])
     fingerprint = counts.vocabulary_fingerprint if size == counts.vocabulary_size else None
-    return UserCounts(counts.users.take(pa.array(present)), starts, ngrams, numbers, size, fingerprint)
+    return UserCounts(
+        counts.users.take(pa.array(present)), starts, ngrams, numbers, size, fingerprint
+    )
 
 
 @kernel
-def _rows_of(starts: Integers, ngrams: Ids, counts: Ids, users: Bools, size: int) -> tuple[Integers, Ids, Ids]:
+def _rows_of(
+    starts: Integers, ngrams: Ids, counts: Ids, users: Bools, size: int
+) -> tuple[Integers, Ids, Ids]:
     sizes = np.zeros(users.size, np.int64)
     for user in range(users.size):
         for at in range(starts[user], starts[user + 1] if users[user] else starts[user]):
@@ -180,7 +208,9 @@ def _rows_of(starts: Integers, ngrams: Ids, counts: Ids, users: Bools, size: int
     kept_counts = np.empty(sizes.sum(), np.int32)
     written = 0
     for user in range(users.size):
-        for at in range(starts[user], starts[user] + sizes[user]):  # ascending: those below `size` come first
+        for at in range(
+            starts[user], starts[user] + sizes[user]
+        ):  # ascending: those below `size` come first
             kept_ngrams[written] = ngrams[at]
             kept_counts[written] = counts[at]
             written += 1
@@ -206,14 +236,18 @@ class Weighted:
     def of(cls, statistics: Statistics, slopes: Sequence[float]) -> "Weighted":
         """One pass over the users for each S."""
         weights = {slope: statistics.weights(slope) for slope in slopes}
-        return cls(statistics.x_hat, weights, {slope: statistics.exact_gamma(slope) for slope in slopes})
+        return cls(
+            statistics.x_hat, weights, {slope: statistics.exact_gamma(slope) for slope in slopes}
+        )
 
     def mean(self, prior_logs: Floats, *, slope: float, rho: float) -> Floats:
         """μ_ps = ρ w⊙x̂ + (1 − ρ) μ_p."""
         mu_ps: Floats = rho * self.weights[slope] * self.x_hat + (1 - rho) * prior_logs
         return mu_ps
 
-    def theta(self, prior_logs: Floats, budget: Budget, noise: NoiseSource, *, slope: float, rho: float) -> Floats:
+    def theta(
+        self, prior_logs: Floats, budget: Budget, noise: NoiseSource, *, slope: float, rho: float
+    ) -> Floats:
         """Algorithm 1 from here on."""
         sigma = classical_sigma(self.gamma[slope], rho=rho, budget=budget)
         return softmax(noise.gaussian(self.mean(prior_logs, slope=slope, rho=rho), scale=sigma))
@@ -227,9 +261,14 @@ class HeldOutSplit:
     others: Weighted
 
     @classmethod
-    def of(cls, clipped: ClippedCounts, scoring: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> "HeldOutSplit":
+    def of(
+        cls, clipped: ClippedCounts, scoring: np.ndarray[tuple[int], np.dtype[np.bool_]]
+    ) -> "HeldOutSplit":
         """Split the users, then a pass over the others for each S of the grid."""
-        return cls(clipped.select(scoring).totals, Weighted.of(Statistics(clipped.select(~scoring)), GRID.slopes))
+        return cls(
+            clipped.select(scoring).totals,
+            Weighted.of(Statistics(clipped.select(~scoring)), GRID.slopes),
+        )
 
     def choose(self, prior_logs: Floats, epsilon: float, noise: NoiseSource) -> tuple[float, float]:
         """The (S, ρ) of the smallest noisy score, |Δq| by Claim 3 as published."""
@@ -290,7 +329,9 @@ class Exact:
     @property
     def weighted(self) -> Weighted:
         """Algorithm 1 for all users and every S."""
-        return self._once(("weighted",), lambda: Weighted.of(Statistics(self._clipped()), BEST_SLOPES))
+        return self._once(
+            ("weighted",), lambda: Weighted.of(Statistics(self._clipped()), BEST_SLOPES)
+        )
 
     @property
     def held_out_splits(self) -> dict[int, HeldOutSplit]:
@@ -299,7 +340,9 @@ class Exact:
 
     def _split(self) -> dict[int, HeldOutSplit]:
         clipped = self._clipped()
-        splits = ((seed, held_out(self.counts, key=Randomness.make(seed).key)) for seed in self.seeds)
+        splits = (
+            (seed, held_out(self.counts, key=Randomness.make(seed).key)) for seed in self.seeds
+        )
         return {seed: HeldOutSplit.of(clipped, scoring) for seed, scoring in splits}
 
     def _clipped(self) -> ClippedCounts:
@@ -390,7 +433,9 @@ class Bench:
     workers: int = cpu_count() or 1
 
     def rows(
-        self, epsilons: Sequence[float], methods: Iterable[Method] = (*PUBLIC_AND_PRIVATE, *LAPLACES)
+        self,
+        epsilons: Sequence[float],
+        methods: Iterable[Method] = (*PUBLIC_AND_PRIVATE, *LAPLACES),
     ) -> list[Row]:
         """These mechanisms at these ε."""
         wanted = set(methods)
@@ -400,10 +445,16 @@ class Bench:
         if Method.PAPER_TUNED in wanted:
             found += self._each(self._tuned, product(epsilons, self.exact.seeds))
         if Method.PAPER_BEST in wanted:
-            tried = self._each(self._paper, product(epsilons, self.exact.seeds, BEST_SLOPES, BEST_RHOS))
+            tried = self._each(
+                self._paper, product(epsilons, self.exact.seeds, BEST_SLOPES, BEST_RHOS)
+            )
             found += best(tried, ("slope", "rho"))
-            in_range = [row for row in tried if row.slope is not None and row.slope >= min(GRID.slopes)]
-            found += [replace(row, method=Method.PAPER_RANGE) for row in best(in_range, ("slope", "rho"))]
+            in_range = [
+                row for row in tried if row.slope is not None and row.slope >= min(GRID.slopes)
+            ]
+            found += [
+                replace(row, method=Method.PAPER_RANGE) for row in best(in_range, ("slope", "rho"))
+            ]
         for at_w, at_best in (
             (Method.LAPLACE, Method.LAPLACE_BEST),
             (Method.LAPLACE_PUBLIC, Method.LAPLACE_PUBLIC_BEST),
@@ -415,7 +466,10 @@ class Bench:
     def k_anonymity(self, ks: Sequence[int]) -> list[Row]:
         """Both ways to spread what is suppressed, for each K."""
         kinds = ((Method.K_ADD_ONE, Suppressed.ADD_ONE), (Method.K_PUBLIC, Suppressed.PUBLIC))
-        return [self._row(method, self._k_anonymous(k, kind), k=k) for (method, kind), k in product(kinds, ks)]
+        return [
+            self._row(method, self._k_anonymous(k, kind), k=k)
+            for (method, kind), k in product(kinds, ks)
+        ]
 
     def private(self) -> Row:
         """The private counts themselves, add-one."""
@@ -442,7 +496,9 @@ class Bench:
         """At the paper's W, and at the best of the grid."""
         paper_total = self.exact.bounds[1]
         totals = sorted({*BEST_TOTALS, paper_total})
-        tried = self._each(lambda *each: self._laplace(at_w, *each), product(epsilons, self.exact.seeds, totals))
+        tried = self._each(
+            lambda *each: self._laplace(at_w, *each), product(epsilons, self.exact.seeds, totals)
+        )
         yield from (row for row in tried if row.max_total == paper_total)
         yield from (replace(row, method=at_best) for row in best(tried, ("max_total",)))
 
@@ -470,7 +526,9 @@ class Bench:
         theta = rehearsal.others.theta(prior_logs, budget, noise, slope=slope, rho=rho)
         return self._paper_row(Method.PAPER_TUNED, theta, epsilon, seed, slope, rho)
 
-    def _paper_row(self, method: Method, theta: Floats, epsilon: float, seed: int, slope: float, rho: float) -> Row:
+    def _paper_row(
+        self, method: Method, theta: Floats, epsilon: float, seed: int, slope: float, rho: float
+    ) -> Row:
         max_count, max_total = self.exact.bounds
         bounds = {"max_count": max_count, "max_total": max_total, "slope": slope, "rho": rho}
         return self._row(method, theta, epsilon=epsilon, delta=self.delta, seed=seed, **bounds)
@@ -478,7 +536,9 @@ class Bench:
     def _posterior(self, epsilon: float, seed: int) -> Row:
         """`Posterior` itself; the counts remember its exact sums."""
         budget = Budget(epsilon, self.delta)
-        made = Posterior().distribution(self.exact.counts, self.data.vocabulary, budget, Randomness.make(seed))
+        made = Posterior().distribution(
+            self.exact.counts, self.data.vocabulary, budget, Randomness.make(seed)
+        )
         clip_norm = made.details["clip_norm_used"]
         settings = {"epsilon": epsilon, "delta": self.delta, "seed": seed, "clip_norm": clip_norm}
         return self._row(Method.POSTERIOR, made.theta, **settings)

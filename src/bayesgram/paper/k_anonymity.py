@@ -28,12 +28,20 @@ class KAnonymity(Mechanism):
     suppressed: Suppressed = Suppressed.ADD_ONE
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", whole_number("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,"))
+        object.__setattr__(
+            self, "k", whole_number("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,")
+        )
         if self.suppressed not in set(Suppressed):
-            raise UsageError(f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}.")
+            raise UsageError(
+                f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}."
+            )
 
     def distribution(
-        self, counts: PrivateCounts, vocabulary: Vocabulary, budget: Budget | None, chance: Randomness
+        self,
+        counts: PrivateCounts,
+        vocabulary: Vocabulary,
+        budget: Budget | None,
+        chance: Randomness,
     ) -> Outcome:
         """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
         shown = counts.users_per_ngram >= self.k
@@ -48,5 +56,7 @@ class KAnonymity(Mechanism):
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """No noise, so no ε is claimed."""
         if budget is not None:
-            raise UsageError(f"epsilon={budget.epsilon}: k-anonymity adds no noise and can't use it; leave it out.")
+            raise UsageError(
+                f"epsilon={budget.epsilon}: k-anonymity adds no noise and can't use it; leave it out."
+            )
         return None, None

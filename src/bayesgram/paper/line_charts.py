@@ -104,14 +104,26 @@ class Panel:
         inside = [point for point in points if self._span[0] <= point.value <= self._span[1]]
         base, seen, names = (
             alt.Chart(alt.InlineData(values=values)).encode(x=self._x(points))
-            for values in ([asdict(p) for p in points], [asdict(p) for p in inside], self._labels(points))
+            for values in (
+                [asdict(p) for p in points],
+                [asdict(p) for p in inside],
+                self._labels(points),
+            )
         )
         colour, dash = by_method()
         layers = (
-            base.mark_area(opacity=0.18, clip=True).encode(y=self._y("low"), y2="high:Q", color=colour),
-            base.mark_line(strokeWidth=2, clip=True).encode(y=self._y("value"), color=colour, strokeDash=dash),
-            seen.mark_point(filled=True, size=36, opacity=1).encode(y=self._y("value"), color=colour),
-            names.mark_text(align="left", dx=10, fontSize=11.5).encode(y=self._y("place"), text="text:N", color=colour),
+            base.mark_area(opacity=0.18, clip=True).encode(
+                y=self._y("low"), y2="high:Q", color=colour
+            ),
+            base.mark_line(strokeWidth=2, clip=True).encode(
+                y=self._y("value"), color=colour, strokeDash=dash
+            ),
+            seen.mark_point(filled=True, size=36, opacity=1).encode(
+                y=self._y("value"), color=colour
+            ),
+            names.mark_text(align="left", dx=10, fontSize=11.5).encode(
+                y=self._y("place"), text="text:N", color=colour
+            ),
         )
         return alt.layer(*layers).properties(width=self.width, height=HEIGHT)
 
@@ -124,14 +136,18 @@ class Panel:
 
         ticks = sorted({point.x for point in points})
         shown = alt.Axis(values=ticks, format=self.axis.format, labelOverlap="greedy", grid=False)
-        return alt.X("x:Q", title=self.axis.title, scale=alt.Scale(type="log", nice=False), axis=shown)
+        return alt.X(
+            "x:Q", title=self.axis.title, scale=alt.Scale(type="log", nice=False), axis=shown
+        )
 
     def _y(self, field: str) -> Any:  # noqa: ANN401
         import altair as alt  # noqa: PLC0415
 
         scale = alt.Scale(type="log" if self.log else "linear", domain=list(self._span), nice=False)
         ticks = log_ticks(*self._span) if self.log else None
-        axis = alt.Axis(gridOpacity=0.5, format="~g", **({"values": ticks} if ticks else {"tickCount": 6}))
+        axis = alt.Axis(
+            gridOpacity=0.5, format="~g", **({"values": ticks} if ticks else {"tickCount": 6})
+        )
         return alt.Y(f"{field}:Q", title=self.y_title, scale=scale, axis=axis)
 
     def _labels(self, points: Sequence[Mark]) -> list[dict[str, Any]]:
@@ -140,9 +156,16 @@ class Panel:
         right = max(point.x for point in points)
         ends = sorted(last.values(), key=lambda point: point.value)
         places = spread_out([self._pixel(point.value) for point in ends], LABEL, HEIGHT)
-        outside = [f" ↑ {shown(point.value)}" if point.value > self._span[1] else "" for point in ends]
+        outside = [
+            f" ↑ {shown(point.value)}" if point.value > self._span[1] else "" for point in ends
+        ]
         return [
-            {"method": point.method, "text": point.method + beyond, "x": right, "place": self._value(place)}
+            {
+                "method": point.method,
+                "text": point.method + beyond,
+                "x": right,
+                "place": self._value(place),
+            }
             for point, beyond, place in zip(ends, outside, places, strict=True)
         ]
 
@@ -163,8 +186,12 @@ def by_method() -> tuple[Any, Any]:
 
     methods = [method.value for method in Method]
     colours = alt.Scale(domain=methods, range=[COLOURS[method] for method in Method])
-    dashes = alt.Scale(domain=methods, range=[[5, 3] if method.oracle else [1, 0] for method in Method])
-    return alt.Color("method:N", legend=None, scale=colours), alt.StrokeDash("method:N", legend=None, scale=dashes)
+    dashes = alt.Scale(
+        domain=methods, range=[[5, 3] if method.oracle else [1, 0] for method in Method]
+    )
+    return alt.Color("method:N", legend=None, scale=colours), alt.StrokeDash(
+        "method:N", legend=None, scale=dashes
+    )
 
 
 def shown(value: float) -> str:
@@ -182,8 +209,14 @@ def titled(chart: Any, title: str, *notes: str) -> Any:  # noqa: ANN401
     """The chart with its title, its setting and how to read it."""
     import altair as alt  # noqa: PLC0415
 
-    subtitle = alt.Title(title, subtitle=list(notes), anchor="start", offset=12, subtitleColor="#555")
-    return chart.properties(title=subtitle).configure_view(stroke=None).configure_axis(titleFontWeight="normal")
+    subtitle = alt.Title(
+        title, subtitle=list(notes), anchor="start", offset=12, subtitleColor="#555"
+    )
+    return (
+        chart.properties(title=subtitle)
+        .configure_view(stroke=None)
+        .configure_axis(titleFontWeight="normal")
+    )
 
 
 def of_users(setting: str, users: int) -> str:
@@ -213,8 +246,14 @@ def dots(rows: Sequence[Row], *, x_title: str, beside: dict[str, float]) -> Any:
         }
         for mark in found
     ]
-    theirs = [{"method": mark.method, "value": beside[mark.method]} for mark in found if mark.method in beside]
-    y = alt.Y("method:N", sort=[mark.method for mark in found], title=None, axis=alt.Axis(labelLimit=300))
+    theirs = [
+        {"method": mark.method, "value": beside[mark.method]}
+        for mark in found
+        if mark.method in beside
+    ]
+    y = alt.Y(
+        "method:N", sort=[mark.method for mark in found], title=None, axis=alt.Axis(labelLimit=300)
+    )
     ticks = alt.Axis(grid=False, format="~g", values=log_ticks(min(usual) / 2, end))
     scale = alt.Scale(type="log", domain=[min(usual) / 1.3, end], nice=False)
     x = alt.X("value:Q", title=x_title, scale=scale, axis=ticks)

@@ -108,21 +108,34 @@ def _check(found: str, *, holds: bool) -> str:
 def _medians(result: Result) -> str:
     """Mechanisms down, places along the axis across; k-anonymity has its own axis."""
     tables = []
-    axes = (result.experiment.axis,) if result.experiment.published else (result.experiment.axis, "k")
+    axes = (
+        (result.experiment.axis,) if result.experiment.published else (result.experiment.axis, "k")
+    )
     for axis in axes:
         found = marks([row for row in result.rows if getattr(row, axis) is not None], axis)
         if found:
-            columns = {(mark.method, f"{mark.x:,.10g}"): mark.value for mark in sorted(found, key=lambda mark: mark.x)}
-            theirs = {(method.value, "the paper’s"): value for method, value in result.experiment.published.items()}
+            columns = {
+                (mark.method, f"{mark.x:,.10g}"): mark.value
+                for mark in sorted(found, key=lambda mark: mark.x)
+            }
+            theirs = {
+                (method.value, "the paper’s"): value
+                for method, value in result.experiment.published.items()
+            }
             tables.append(_table(axis, columns | theirs))
     return "".join(tables)
 
 
 def _table(axis: str, values: dict[tuple[str, str], float]) -> str:
     places = list(dict.fromkeys(place for _, place in values))
-    head = f"<tr><th>{axis.replace('_', ' ')}</th>" + "".join(f"<th>{place}</th>" for place in places) + "</tr>"
+    head = (
+        f"<tr><th>{axis.replace('_', ' ')}</th>"
+        + "".join(f"<th>{place}</th>" for place in places)
+        + "</tr>"
+    )
     lines = [
-        f"<tr><td>{escape(method)}</td>" + "".join(f"<td>{_cell(values.get((method, place)))}</td>" for place in places)
+        f"<tr><td>{escape(method)}</td>"
+        + "".join(f"<td>{_cell(values.get((method, place)))}</td>" for place in places)
         for method in dict.fromkeys(method for method, _ in values)
     ]
     return f'<div class="scroll"><table>{head}{"</tr>".join(lines)}</tr></table></div>'
@@ -141,9 +154,14 @@ def seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
 
 
-EXPERIMENTS = {e.name: e for e in (FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, TABLE_1)}
+EXPERIMENTS = {
+    e.name: e for e in (FIGURE_1, FIGURE_2, FIGURE_3, FIGURE_4, FIGURE_5, FIGURE_6, TABLE_1)
+}
 INDEX = "index.html"
-CONTENTS = (INDEX, *(f"{name}.{ending}" for name in EXPERIMENTS for ending in ("csv", "svg", "png")))
+CONTENTS = (
+    INDEX,
+    *(f"{name}.{ending}" for name in EXPERIMENTS for ending in ("csv", "svg", "png")),
+)
 FEWEST_USERS, FEWEST_NGRAMS = 100, 50  # below, most figures are noise alone
 
 
@@ -155,7 +173,11 @@ def make(names: Sequence[str], run: Run, output: Path, *, force: bool = False) -
             f" users and {FEWEST_NGRAMS} n-grams; give more."
         )
     with write_folder_atomically(output, contents=CONTENTS, force=force, private=True) as folder:
-        results = [_made(experiment, run, folder) for name, experiment in EXPERIMENTS.items() if name in names]
+        results = [
+            _made(experiment, run, folder)
+            for name, experiment in EXPERIMENTS.items()
+            if name in names
+        ]
         document = page(results, folder, setting=run.describe(), seeds=len(run.seeds))
         (folder / INDEX).write_text(document, encoding="utf-8")
     return results
@@ -173,11 +195,20 @@ def _made(experiment: Experiment, run: Run, folder: Path) -> Result:
 def _write_rows(path: Path, result: Result, run: Run) -> None:
     """One line a number, its settings beside it."""
     name, measure = result.experiment.name, result.experiment.measure
-    about = {"source": run.data.source, "quick": run.quick, "software": f"bayesgram {VERSION}", "warning": DISCLOSURE}
+    about = {
+        "source": run.data.source,
+        "quick": run.quick,
+        "software": f"bayesgram {VERSION}",
+        "warning": DISCLOSURE,
+    }
     with path.open("w", newline="", encoding="utf-8") as file:
         writer: csv.DictWriter[str] | None = None
         for row in result.rows:
-            label = {"experiment": name, "guarantee": row.method.guarantee, "oracle": row.method.oracle}
+            label = {
+                "experiment": name,
+                "guarantee": row.method.guarantee,
+                "oracle": row.method.oracle,
+            }
             line = {**label, "measure": measure, **asdict(row), "method": row.method.value, **about}
             if writer is None:
                 writer = csv.DictWriter(file, line)

@@ -46,17 +46,25 @@ class Statistics:
 
     def weights_without_one(self, slope: float) -> Floats:
         """w⁻: the weights once one of the n-gram's users has gone (errata E5, E6, E16)."""
-        return weights(self.clipped.users_per_ngram - 1, slope=slope, max_count=self.clipped.max_count)
+        return weights(
+            self.clipped.users_per_ngram - 1, slope=slope, max_count=self.clipped.max_count
+        )
 
     def user_shifts(self, slope: float) -> Floats:
         """‖w⊙x̂ − w₋ₙ⊙x̂₋ₙ‖₂ for every user n."""
         if not isinstance(self.clipped, ClippedCounts):
-            raise UsageError("user_shifts: a shift for every user is made on one machine only; ask for exact_gamma.")
+            raise UsageError(
+                "user_shifts: a shift for every user is made on one machine only; ask for exact_gamma."
+            )
         return np.concatenate(self.clipped.blocks(partial(_row_shifts, terms=self._terms(slope))))
 
     def exact_gamma(self, slope: float) -> float:
         """γ by brute force: the largest shift."""
-        return float(self.clipped.over_users(partial(_largest_shift, terms=self._terms(slope)), np.maximum)[0])
+        return float(
+            self.clipped.over_users(partial(_largest_shift, terms=self._terms(slope)), np.maximum)[
+                0
+            ]
+        )
 
     def _terms(self, slope: float) -> Terms:
         """What every user's shift is made of, for each n-gram: log terms, gap, w⁻ and w."""
@@ -69,11 +77,17 @@ class Statistics:
         Holds for removing a user, with whole counts and N taken after clipping.
         """
         present = self.clipped.users_per_ngram > 0
-        inverse = np.divide(1.0, self.clipped.users_per_ngram, out=np.zeros(present.size), where=present)
+        inverse = np.divide(
+            1.0, self.clipped.users_per_ngram, out=np.zeros(present.size), where=present
+        )
         share = 1 / present.size
         lipschitz = (1 - share) * inverse + share * (inverse.sum() - inverse)  # L
         w, w_less = self.weights(slope), self.weights_without_one(slope)
-        return float(np.linalg.norm(w * lipschitz * self.clipped.max_count + (w - w_less) * np.abs(self.x_hat)))
+        return float(
+            np.linalg.norm(
+                w * lipschitz * self.clipped.max_count + (w - w_less) * np.abs(self.x_hat)
+            )
+        )
 
 
 def _row_shifts(rows: Rows, terms: Terms) -> Floats:
@@ -85,7 +99,9 @@ def _largest_shift(rows: Rows, terms: Terms) -> Floats:
 
 
 @inlined
-def _user_terms(count: float, raised: float, gap: float, w_less: float, w: float) -> tuple[float, float, float, float]:
+def _user_terms(
+    count: float, raised: float, gap: float, w_less: float, w: float
+) -> tuple[float, float, float, float]:
     """Δℓ, A², A·w⁻ and w⁻² − w² of one n-gram that the user has `count` times."""
     delta = -np.log1p(-count / raised)
     a = gap + w_less * delta

@@ -9,7 +9,16 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, contexts, middle, perplexity
+from bayesgram.paper.experiment import (
+    Check,
+    Experiment,
+    Finding,
+    Run,
+    algorithm_2,
+    contexts,
+    middle,
+    perplexity,
+)
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
 from bayesgram.paper.line_charts import dots, shown, titled
 
@@ -36,13 +45,19 @@ def rows(run: Run) -> list[Row]:
         training, held_out = run.data.split(HELD_OUT)
         measure = partial(perplexity, held_out.totals, context=contexts(training.vocabulary))
         bench = run.bench(training, measure)
-        return [bench.private(), *bench.k_anonymity([K]), *bench.rows([EPSILON], (*PUBLIC_AND_PRIVATE, *LAPLACES))]
+        return [
+            bench.private(),
+            *bench.k_anonymity([K]),
+            *bench.rows([EPSILON], (*PUBLIC_AND_PRIVATE, *LAPLACES)),
+        ]
 
 
 def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
     """A dot for each row."""
     title = "perplexity of held-out trigrams (log scale; lower is better)"
-    chart = dots(found, x_title=title, beside={method.value: value for method, value in PAPER.items()})
+    chart = dots(
+        found, x_title=title, beside={method.value: value for method, value in PAPER.items()}
+    )
     rings = "Rings: the paper's own numbers, on other text. *: chosen by looking at private data."
     return titled(chart, f"Trigram perplexity; ε = {EPSILON:g}, K = {K}", setting, rings)
 
@@ -51,7 +66,11 @@ def finding(found: Sequence[Row]) -> Finding:
     """The order of the paper's table."""
     at = {method: middle(found, method) for method in dict.fromkeys(row.method for row in found)}
     best, k_anonymous, public = at[Method.PAPER_BEST], at[Method.K_ADD_ONE], at[Method.PUBLIC]
-    laplace, laplace_public, private = at[Method.LAPLACE], at[Method.LAPLACE_PUBLIC], at[Method.PRIVATE]
+    laplace, laplace_public, private = (
+        at[Method.LAPLACE],
+        at[Method.LAPLACE_PUBLIC],
+        at[Method.PRIVATE],
+    )
     lost, lost_k = ((value - private) / (public - private) for value in (best, k_anonymous))
     checks = [
         Check(
@@ -60,16 +79,16 @@ def finding(found: Sequence[Row]) -> Finding:
             f" and {lost_k:.0%}; the paper's lose 45% and 45%.",
             abs(lost - lost_k) <= SIMILAR,
         ),
-        Check(f"Bayesian {'beats' if best < public else 'does not beat'} public text.", best < public),
+        Check(
+            f"Bayesian {'beats' if best < public else 'does not beat'} public text.", best < public
+        ),
         Check(
             f"At the paper's W, Laplace ({shown(laplace)}) and Laplace + public ({shown(laplace_public)}) are"
             f" {'' if min(laplace, laplace_public) > public else 'not both '}worse than public text.",
             min(laplace, laplace_public) > public,
         ),
     ]
-    remark = (
-        f"Posterior at ε = 0.2: {shown(at[Method.POSTERIOR])}. Laplace at its best W: {shown(at[Method.LAPLACE_BEST])}."
-    )
+    remark = f"Posterior at ε = 0.2: {shown(at[Method.POSTERIOR])}. Laplace at its best W: {shown(at[Method.LAPLACE_BEST])}."
     return Finding(checks, [remark, *algorithm_2(at[Method.PAPER_TUNED], best), DIFFERENCE])
 
 

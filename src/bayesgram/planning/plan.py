@@ -21,7 +21,15 @@ from typing import Any, Protocol, TypeVar
 from bayesgram.arguments import checked
 from bayesgram.cores import parallel_map
 from bayesgram.errors import BayesgramError, UsageError, whole_number
-from bayesgram.planning.simulation import MOST_DRAWS, MOST_NGRAMS, RANGES, Assumed, Expected, Planner, PlanRequest
+from bayesgram.planning.simulation import (
+    MOST_DRAWS,
+    MOST_NGRAMS,
+    RANGES,
+    Assumed,
+    Expected,
+    Planner,
+    PlanRequest,
+)
 from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
@@ -30,7 +38,32 @@ from bayesgram.privacy.ledger_io import Contents
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import weaknesses
 
-STEPS = (10, 11, 12, 13, 14, 15, 16, 18, 20, 22, 24, 26, 28, 30, 33, 36, 40, 45, 50, 55, 60, 70, 80, 90)  # of a decade
+STEPS = (
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    18,
+    20,
+    22,
+    24,
+    26,
+    28,
+    30,
+    33,
+    36,
+    40,
+    45,
+    50,
+    55,
+    60,
+    70,
+    80,
+    90,
+)  # of a decade
 DECADES = (0.01, 0.1, 1.0, 10.0)
 
 
@@ -88,7 +121,9 @@ class Shares:
     def __post_init__(self) -> None:
         if Budget(1.0, self.delta).delta == 0:
             raise UsageError("delta=0: the mechanism needs a delta above 0, such as 1e-7.")
-        whole_number("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
+        whole_number(
+            "releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget"
+        )
 
     @classmethod
     def of_ledger(cls, contents: Contents, releases: int = 1) -> "Shares":
@@ -109,14 +144,18 @@ class Shares:
     @property
     def largest(self) -> float:
         """The largest ε of all releases together that may be planned with; 0 if nothing is left."""
-        return LARGEST if self.limit is None else min(LARGEST, gaussian_left(self.spent, self.limit))
+        return (
+            LARGEST if self.limit is None else min(LARGEST, gaussian_left(self.spent, self.limit))
+        )
 
     def each(self, epsilon: float, noise_of: Callable[[Budget], GaussianNoise]) -> Budget:
         """The budget of one release where all together have this ε; `noise_of` says what a release adds."""
         whole = Budget(epsilon, self.delta)
         part = epsilon if self.releases == 1 else gaussian_left([], whole, self.releases)
         if not part:
-            raise UsageError(f"releases={self.releases}: too many for epsilon={epsilon:g}; nothing is left for each.")
+            raise UsageError(
+                f"releases={self.releases}: too many for epsilon={epsilon:g}; nothing is left for each."
+            )
         each = Budget(part, self.delta)
         if not fits([*self.spent, *[noise_of(each).spend] * self.releases], self.limit or whole):
             raise UsageError(
@@ -182,9 +221,13 @@ class Target:
         if self.kl is not None and self.known is not None:
             raise UsageError("kl and known: give one of them; each has an ε of its own.")
         if self.kl is not None and not 0 < self.kl < float("inf"):
-            raise UsageError(f"kl={self.kl:g}: give a number above 0, such as 0.05; public text alone has about 1.5.")
+            raise UsageError(
+                f"kl={self.kl:g}: give a number above 0, such as 0.05; public text alone has about 1.5."
+            )
         if self.known is not None and not 0 < self.known < 1:
-            raise UsageError(f"known={self.known:g}: give a share above 0 and below 1, such as 0.8 (80%).")
+            raise UsageError(
+                f"known={self.known:g}: give a share above 0 and below 1, such as 0.8 (80%)."
+            )
 
     @property
     def is_given(self) -> bool:
@@ -229,7 +272,11 @@ class Plan:
                 f"No ε up to {self.largest:g} reaches {self.target}: there, expect a KL of {best.kl:.2g} and"
                 f" {best.known:.0%} known. More users, a smaller vocabulary or nearer public text help."
             )
-        together = "" if self.releases == 1 else f" for all {self.releases:,} releases, {self._each:g} for each,"
+        together = (
+            ""
+            if self.releases == 1
+            else f" for all {self.releases:,} releases, {self._each:g} for each,"
+        )
         return f"ε = {self.epsilon:g}{together} reaches {self.target}, by this simulation."
 
     @property
@@ -269,7 +316,9 @@ class Plan:
             )
         if any(row.hidden for row in self.rows):
             most = max(row.epsilon for row in self.rows if row.hidden)
-            found.append(f"Noise hides what people write up to ε = {most:g}: there, the answer would be public text.")
+            found.append(
+                f"Noise hides what people write up to ε = {most:g}: there, the answer would be public text."
+            )
         return [*found, FIRST_IDEA]
 
     @property
@@ -277,12 +326,19 @@ class Plan:
         """Where the promise would be weak."""
         epsilon = self.epsilon or min(row.epsilon for row in self.rows)
         return [
-            str(weakness) for weakness in weaknesses(epsilon, self.delta, round(self.assumed.users * self.segments))
+            str(weakness)
+            for weakness in weaknesses(
+                epsilon, self.delta, round(self.assumed.users * self.segments)
+            )
         ]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
-        told = {name: value for name, value in vars(self).items() if name not in {"assumed", "rows", "target"}}
+        told = {
+            name: value
+            for name, value in vars(self).items()
+            if name not in {"assumed", "rows", "target"}
+        }
         return {
             **asdict(self.assumed),
             **told,
@@ -398,7 +454,9 @@ def _in_a_segment(users: float, segments: int) -> float:
 
 def _listed(epsilon: float | Sequence[float] | None) -> tuple[float, ...]:
     """Every ε once, the smallest first; each is one that a budget can have."""
-    given = () if epsilon is None else tuple(epsilon) if isinstance(epsilon, Sequence) else (epsilon,)
+    given = (
+        () if epsilon is None else tuple(epsilon) if isinstance(epsilon, Sequence) else (epsilon,)
+    )
     if epsilon is not None and not given:
         raise UsageError("epsilon: give at least one, or leave it out.")
     if len(given) > MOST_EPSILONS:

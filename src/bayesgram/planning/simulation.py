@@ -60,8 +60,12 @@ class Assumed:
 
     users: float
     ngrams_a_user: float  # of the vocabulary, on average
-    unevenness: float = 1.2  # standard deviation of the logarithm of what users write; 0: all the same
-    difference: float = 1.8  # standard deviation of log private/public frequencies; 1.8: as Reddit from Wikipedia
+    unevenness: float = (
+        1.2  # standard deviation of the logarithm of what users write; 0: all the same
+    )
+    difference: float = (
+        1.8  # standard deviation of log private/public frequencies; 1.8: as Reddit from Wikipedia
+    )
 
     def __post_init__(self) -> None:
         for name, (low, high) in RANGES.items():
@@ -82,13 +86,17 @@ class Expected:
     model: str
 
 
-def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: float, seed: int) -> Expected:
+def simulate(
+    parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: float, seed: int
+) -> Expected:
     """One release of made-up people; `multiplier` is the σ of the whole budget."""
     public, scales = parts[-1], shapes(parts)
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
     private = made_up(public, assumed.difference, rng=rng)
     amounts = _amounts(assumed)
-    norms = _someone(parts, private, scales).norm(np.maximum(amounts, 1))  # whoever writes, writes one
+    norms = _someone(parts, private, scales).norm(
+        np.maximum(amounts, 1)
+    )  # whoever writes, writes one
     people = _people(parts, scales, norms, amounts, assumed.users)
     choice = _choice(parts, scales, people, multiplier, rng)
     sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
@@ -96,7 +104,9 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
     total_shape = choice.total_shape(TypicalUser.of([public.prior], scales[-2:-1]))
-    measured = _measured(written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng)
+    measured = _measured(
+        written * kept, public, [*scales[-2:], total_shape], choice.clip_norm * sigma, rng
+    )
     if choice.seen is not None:
         measured = replace(measured, clipping=choice.seen.clipping(choice.clip_norm))
     found = infer(measured, public)
@@ -114,9 +124,13 @@ def simulate(parts: Sequence[PublicNgrams], assumed: Assumed, *, multiplier: flo
 
 def made_up(public: PublicNgrams, difference: float, *, rng: np.random.Generator) -> Floats:
     """Π e^d, normalised; words that are hot lift all of their n-grams."""
-    shared = public.per_ngram(rng.standard_normal(public.word_total)) / math.sqrt(public.words.shape[1])
+    shared = public.per_ngram(rng.standard_normal(public.word_total)) / math.sqrt(
+        public.words.shape[1]
+    )
     own = rng.standard_normal(public.prior.size)
-    weights = public.prior * np.exp(difference * (math.sqrt(WORD_SHARE) * shared + math.sqrt(1 - WORD_SHARE) * own))
+    weights = public.prior * np.exp(
+        difference * (math.sqrt(WORD_SHARE) * shared + math.sqrt(1 - WORD_SHARE) * own)
+    )
     private: Floats = weights / weights.sum()
     return private
 
@@ -130,14 +144,20 @@ def _amounts(assumed: Assumed) -> Floats:
     return amounts
 
 
-def _someone(parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]) -> TypicalUser:
+def _someone(
+    parts: Sequence[PublicNgrams], private: Floats, scales: Sequence[Floats]
+) -> TypicalUser:
     """One of these people."""
     rates = [*(public.prior for public in parts[:-1]), private, parts[-1].per_word(private)]
     return TypicalUser.of(rates, scales)
 
 
 def _people(
-    parts: Sequence[PublicNgrams], scales: Sequence[Floats], norms: Floats, amounts: Floats, users: float
+    parts: Sequence[PublicNgrams],
+    scales: Sequence[Floats],
+    norms: Floats,
+    amounts: Floats,
+    users: float,
 ) -> Amounts:
     """How much they write, by their norm, as far as it counts."""
     largest, bins = _largest(parts, scales), np.searchsorted(NORM_EDGES, norms, side="right")
@@ -163,11 +183,17 @@ def _choice(
     noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.48  # USER_UNITS/UNITS
     noisy = people.users + noise * rng.standard_normal(NORMS.size)
     noisy_written = people.written / largest + 0.75 * noise * rng.standard_normal(NORMS.size)
-    return best_choice(Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier)
+    return best_choice(
+        Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
+    )
 
 
 def _measured(
-    counts: Floats, public: PublicNgrams, scales: Sequence[Any], noise: float, rng: np.random.Generator
+    counts: Floats,
+    public: PublicNgrams,
+    scales: Sequence[Any],
+    noise: float,
+    rng: np.random.Generator,
 ) -> Measured:
     """Counts with noise s·Λ·σ, their total and the words of the n-grams with theirs."""
     shape, word_shape, total_shape = scales
@@ -228,7 +254,9 @@ class Planner:
     def check_size(self, size: int) -> None:
         """Refuse what can't be simulated."""
         if not self.smallest <= size <= self.largest:
-            raise UsageError(f"size={size}: give a number of n-grams from {self.smallest:,} to {self.largest:,}.")
+            raise UsageError(
+                f"size={size}: give a number of n-grams from {self.smallest:,} to {self.largest:,}."
+            )
 
     def expect(self, request: PlanRequest, draw: int) -> Expected:
         """One simulated release; a draw is the same people whatever the budget, so that budgets can be compared."""
@@ -236,13 +264,19 @@ class Planner:
         if not 0 <= draw < MOST_DRAWS:
             raise UsageError(f"draw={draw}: give a number from 0 to {MOST_DRAWS - 1}.")
         noise = self.noise(request.budget, request.size)
-        seed = int.from_bytes(hashlib.sha256(f"{request.assumed} {request.size} {draw}".encode()).digest()[:8])
-        return simulate(self._parts(request.size), request.assumed, multiplier=noise.multiplier, seed=seed)
+        seed = int.from_bytes(
+            hashlib.sha256(f"{request.assumed} {request.size} {draw}".encode()).digest()[:8]
+        )
+        return simulate(
+            self._parts(request.size), request.assumed, multiplier=noise.multiplier, seed=seed
+        )
 
     def noise(self, budget: Budget, size: int) -> GaussianNoise:
         """What a release of this budget adds."""
         parts = self._parts(size)
-        total = sum(part.prior.size for part in parts) + parts[-1].word_total * (parts[-1].words.shape[1] > 1)
+        total = sum(part.prior.size for part in parts) + parts[-1].word_total * (
+            parts[-1].words.shape[1] > 1
+        )
         return calibrate_gaussian(budget, coordinates=total + NORM_EDGES.size + 1, units=UNITS)
 
     @cached_property

@@ -66,18 +66,28 @@ class Spend:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 <= value < math.inf
+            ):
                 raise UsageError(f"{field.name}={value}: a spend has finite numbers from 0.")
             object.__setattr__(self, field.name, float(value))
         for name in ("total_variation", "failure"):
             if getattr(self, name) and not self.inverse_variance:
-                raise UsageError(f"{name}={getattr(self, name)}: belongs to Gaussian noise; give inverse_variance too.")
+                raise UsageError(
+                    f"{name}={getattr(self, name)}: belongs to Gaussian noise; give inverse_variance too."
+                )
 
     @classmethod
-    def gaussian(cls, multiplier: float, *, total_variation: float = 0.0, failure: float = 0.0) -> "Spend":
+    def gaussian(
+        cls, multiplier: float, *, total_variation: float = 0.0, failure: float = 0.0
+    ) -> "Spend":
         """One discrete Gaussian measurement of noise multiplier σ; 1/σ² rounded up."""
         if not 0 < multiplier < math.inf:
-            raise UsageError(f"multiplier={multiplier}: a noise multiplier is a finite number above 0.")
+            raise UsageError(
+                f"multiplier={multiplier}: a noise multiplier is a finite number above 0."
+            )
         return cls(_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation, failure)
 
     @property
@@ -102,7 +112,11 @@ def pure_mu_squared(epsilon: float) -> float:
     """
     from scipy.special import erfcinv, erfinv  # noqa: PLC0415 - 0.1 s
 
-    root = erfinv(math.tanh(epsilon / 2)) if epsilon < 1 else erfcinv(2 / (1 + math.exp(min(epsilon, 700.0))))
+    root = (
+        erfinv(math.tanh(epsilon / 2))
+        if epsilon < 1
+        else erfcinv(2 / (1 + math.exp(min(epsilon, 700.0))))
+    )
     return float(8 * root**2) * (1 + ROUNDING)
 
 
@@ -130,9 +144,13 @@ class Allowance:
         for_noise, most = _beside_failures(epsilon, delta, failures=failures)
         while delta_of(for_noise, high, slack) <= most:
             high *= 2
-        first_too_much = _smallest(lambda mu_squared: delta_of(for_noise, mu_squared, slack) > most, 0.0, high)
+        first_too_much = _smallest(
+            lambda mu_squared: delta_of(for_noise, mu_squared, slack) > most, 0.0, high
+        )
         variation = slack / DISCRETENESS * (1 - ROUNDING)
-        return cls(math.nextafter(first_too_much, 0), variation, _set_aside(delta, failures=failures))
+        return cls(
+            math.nextafter(first_too_much, 0), variation, _set_aside(delta, failures=failures)
+        )
 
     @classmethod
     def of_budget(cls, budget: Budget, *, failures: bool) -> "Allowance":
@@ -209,7 +227,9 @@ def pure_left(spends: Iterable[Spend], budget: Budget) -> float:
     """The ε of the largest pure-ε release that still fits, rounded down to 3 digits."""
     spends = list(spends)
     if budget.delta == 0:
-        exactly = _written(float(budget.epsilon)) - sum((_written(spend.pure_epsilon) for spend in spends), Fraction(0))
+        exactly = _written(float(budget.epsilon)) - sum(
+            (_written(spend.pure_epsilon) for spend in spends), Fraction(0)
+        )
         return _left(float(exactly) if _pure_sum(spends) < math.inf else 0.0)
     left = _mu_squared_left(spends, budget)
     return _left(pure_epsilon_of(left) * (1 - 1e-9) if left else 0.0)
@@ -303,7 +323,10 @@ def _delta_from_zero(epsilons: Floats, mu: float) -> Floats:
 
     if mu == 0:
         return np.zeros_like(epsilons)
-    ratio, root = np.minimum(epsilons / max(mu, 1e-150), 1e5), math.sqrt(2)  # e^(−a²/2) is 0 long before
+    ratio, root = (
+        np.minimum(epsilons / max(mu, 1e-150), 1e5),
+        math.sqrt(2),
+    )  # e^(−a²/2) is 0 long before
     a, b = ratio - mu / 2, ratio + mu / 2
     outside = np.exp(-a * a / 2) / 2
     if mu < 0.5:
@@ -312,7 +335,9 @@ def _delta_from_zero(epsilons: Floats, mu: float) -> Floats:
         delta: Floats = outside * (slopes @ _WEIGHTS) * (mu / 2 / root)
         return delta
     second = erfcx(b / root)
-    return np.where(a < 0, ndtr(-a) - outside * second, outside * (erfcx(np.maximum(a, 0.0) / root) - second))
+    return np.where(
+        a < 0, ndtr(-a) - outside * second, outside * (erfcx(np.maximum(a, 0.0) / root) - second)
+    )
 
 
 def _smallest(holds: Callable[[float], bool], low: float, high: float) -> float:

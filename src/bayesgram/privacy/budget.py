@@ -46,15 +46,22 @@ class Budget:
             )
 
         for name in ("epsilon", "delta"):
-            if type(getattr(self, name)) not in (int, float):  # of NumPy, whose 32 bits would be calibrated for
+            if type(getattr(self, name)) not in (
+                int,
+                float,
+            ):  # of NumPy, whose 32 bits would be calibrated for
                 object.__setattr__(self, name, float(getattr(self, name)))
 
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:
         """Parts that compose to the whole: the shares add up to 1, exactly."""
         if sum(shares) != 1 or min(shares) <= 0:
-            raise UsageError(f"shares={', '.join(map(str, shares))}: must be positive and add up to 1.")
+            raise UsageError(
+                f"shares={', '.join(map(str, shares))}: must be positive and add up to 1."
+            )
         epsilon, delta = _exactly(self.epsilon), _exactly(self.delta)
-        return tuple(Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares)
+        return tuple(
+            Budget(_rounded_down(epsilon * share), _rounded_down(delta * share)) for share in shares
+        )
 
 
 def _exactly(value: float) -> Fraction:

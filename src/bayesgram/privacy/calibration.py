@@ -47,9 +47,15 @@ def calibrate_gaussian(budget: Budget, *, coordinates: int, units: int) -> Gauss
     from dp_accounting import get_sigma_gaussian  # noqa: PLC0415 - 1 s
 
     used = largest_slack(budget.epsilon, budget.delta)  # of ε, and a factor e^used of δ
-    found = get_sigma_gaussian(budget.epsilon - used, budget.delta * math.exp(-used) * (1 - 3 * ROUNDING))
+    found = get_sigma_gaussian(
+        budget.epsilon - used, budget.delta * math.exp(-used) * (1 - 3 * ROUNDING)
+    )
     multiplier = float(found) * SAFETY
-    return _verified(GaussianNoise(multiplier, coordinates / (24 * (multiplier * units) ** 2)), budget, coordinates)
+    return _verified(
+        GaussianNoise(multiplier, coordinates / (24 * (multiplier * units) ** 2)),
+        budget,
+        coordinates,
+    )
 
 
 def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> GaussianNoise:

@@ -56,7 +56,9 @@ from bayesgram.privacy.noise import check_opendp
 from bayesgram.privacy.unit import is_same
 
 
-def refusal(contents: Contents, spend: Spend, description: Mapping[str, Any]) -> BayesgramError | None:
+def refusal(
+    contents: Contents, spend: Spend, description: Mapping[str, Any]
+) -> BayesgramError | None:
     """Why nothing can be reserved, if so."""
     if "unit" in description and (refused := refusal_of_unit(contents, description["unit"])):
         return refused
@@ -78,8 +80,15 @@ def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
 def _too_much(contents: Contents, spend: Spend) -> str:
     if spend.failure > contents.left_for_discovery().failure:
         return refusal_of_discovery(contents, spend.failure)
-    budget, together = contents.budget, composed_epsilon([*contents.spends, spend], contents.budget.delta)
-    would_be = f"it would be ε = {digits_up(together)}" if together < math.inf else "no ε would be enough at this δ"
+    budget, together = (
+        contents.budget,
+        composed_epsilon([*contents.spends, spend], contents.budget.delta),
+    )
+    would_be = (
+        f"it would be ε = {digits_up(together)}"
+        if together < math.inf
+        else "no ε would be enough at this δ"
+    )
     return (
         f"the budget of population {contents.population!r} is ε = {budget.epsilon:g} at δ = {budget.delta:g};"
         f" ε = {digits_up(contents.spent_epsilon())} of it is spent, and with this release {would_be}."
@@ -99,10 +108,17 @@ def refusal_of_discovery(contents: Contents, failure: float | None = None) -> st
             " that a discovery publishes what only one person wrote. Go on without a discovery, or charge it to a new"
             " ledger before anything else; if that is for the same people, what both ledgers spend adds up."
         )
-    elif contents.spent_failure() < ASIDE * budget.delta and not contents.left_for_discovery().failure:
+    elif (
+        contents.spent_failure() < ASIDE * budget.delta
+        and not contents.left_for_discovery().failure
+    ):
         why = "nothing of it is left for noise."
     else:
-        asked = f"this one asks for {digits_up(failure)}: give it a smaller δ." if failure else "none is left."
+        asked = (
+            f"this one asks for {digits_up(failure)}: give it a smaller δ."
+            if failure
+            else "none is left."
+        )
         why = (
             f"discoveries may fail with probability {ASIDE * budget.delta:g} together (a quarter of its δ),"
             f" {digits_up(contents.spent_failure())} of that is spent, and {asked}"
@@ -179,7 +195,11 @@ class Ledger:
         with writing(self.path) as connection:
             contents = self._current(connection)
             refused = refusal(contents, spend, description)
-            number = _append(connection, contents, "reserved", None, spend, text) if refused is None else 0
+            number = (
+                _append(connection, contents, "reserved", None, spend, text)
+                if refused is None
+                else 0
+            )
         if refused is not None:
             raise refused
         return number
@@ -222,7 +242,9 @@ class Ledger:
             if entry is None:
                 raise UsageError(f"number={number}: no reservation of {self.path} has this number.")
             if entry.published:
-                raise UsageError(f"number={number}: this reservation of {self.path} is marked as published already.")
+                raise UsageError(
+                    f"number={number}: this reservation of {self.path} is marked as published already."
+                )
             _append(connection, contents, "published", number, Spend(), "{}")
 
     def _current(self, connection: sqlite3.Connection) -> Contents:
@@ -232,7 +254,9 @@ class Ledger:
 
     def _same(self, contents: Contents) -> Contents:
         if contents.identity != self.identity:
-            raise BayesgramError(f"{self.path}: is another ledger than it was a moment ago; find out who replaced it.")
+            raise BayesgramError(
+                f"{self.path}: is another ledger than it was a moment ago; find out who replaced it."
+            )
         return contents
 
 
@@ -269,7 +293,9 @@ def _empty_ledger(population: str, budget: Budget) -> bytes:
 def _write_new(path: Path, data: bytes) -> None:
     """Write a file that did not exist, whole or not at all, flushed to disk."""
     if os.path.lexists(path):
-        raise UsageError(f"{path}: exists already, and a ledger is never replaced; choose another name.")
+        raise UsageError(
+            f"{path}: exists already, and a ledger is never replaced; choose another name."
+        )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
     with write_file_atomically(path, option="place") as aside:
@@ -302,10 +328,23 @@ def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> 
 
 
 def _append(
-    connection: sqlite3.Connection, contents: Contents, kind: str, reservation: int | None, spend: Spend, text: str
+    connection: sqlite3.Connection,
+    contents: Contents,
+    kind: str,
+    reservation: int | None,
+    spend: Spend,
+    text: str,
 ) -> int:
     number = contents.last_number + 1
-    values = (number, _now(), kind, reservation, *map(repr, astuple(spend)), text, contents.last_hash)
+    values = (
+        number,
+        _now(),
+        kind,
+        reservation,
+        *map(repr, astuple(spend)),
+        text,
+        contents.last_hash,
+    )
     row = dict(zip(ENTRY_COLUMNS, values, strict=True))
     row["hash"] = hash_of_entry(row)
     insert(connection, "entries", row)
@@ -319,7 +358,9 @@ def _description(description: Mapping[str, Any]) -> str:
     except (TypeError, ValueError):
         raise UsageError("description: holds something that JSON has no word for.") from None
     if len(text) > LONGEST_DESCRIPTION:
-        raise UsageError(f"description: has {len(text):,} characters; at most {LONGEST_DESCRIPTION:,} are kept.")
+        raise UsageError(
+            f"description: has {len(text):,} characters; at most {LONGEST_DESCRIPTION:,} are kept."
+        )
     return text
 
 

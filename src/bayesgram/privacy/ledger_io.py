@@ -55,7 +55,9 @@ def connected(path: Path, *, alone: bool = False) -> Iterator[sqlite3.Connection
     _check_file(path)
     with locked(path, alone=alone), _in_our_words(path):
         uri = f"{path.absolute().as_uri()}?mode=rw"  # never creates; a file that can't be written is opened for reading
-        with closing(sqlite3.connect(uri, uri=True, isolation_level=None, timeout=WAIT)) as connection:
+        with closing(
+            sqlite3.connect(uri, uri=True, isolation_level=None, timeout=WAIT)
+        ) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
             yield connection
 
@@ -74,12 +76,18 @@ def _check_file(path: Path) -> None:
     try:
         status = path.stat()
     except OSError as error:
-        hint = "; make it with: bayesgram ledger create" if isinstance(error, FileNotFoundError) else ""
+        hint = (
+            "; make it with: bayesgram ledger create"
+            if isinstance(error, FileNotFoundError)
+            else ""
+        )
         raise UsageError(f"{path}: the ledger can't be opened ({error.strerror}){hint}.") from None
     if not path.is_file():
         raise UsageError(f"{path}: is not a file; a ledger is one.")
     if status.st_nlink > 1:
-        raise UsageError(f"{path}: has {status.st_nlink} names (hard links), which breaks SQLite; keep one of them.")
+        raise UsageError(
+            f"{path}: has {status.st_nlink} names (hard links), which breaks SQLite; keep one of them."
+        )
 
 
 def in_words(path: Path, error: sqlite3.Error) -> BayesgramError:
@@ -97,7 +105,9 @@ def in_words(path: Path, error: sqlite3.Error) -> BayesgramError:
 
 
 def _busy(path: Path) -> BayesgramError:
-    return BayesgramError(f"{path}: another process has been writing for {WAIT:g} s; wait for it, then run it again.")
+    return BayesgramError(
+        f"{path}: another process has been writing for {WAIT:g} s; wait for it, then run it again."
+    )
 
 
 def _not_writable(path: Path, why: object) -> UsageError:
@@ -121,10 +131,14 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
     with connected(path, alone=True) as connection:
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
         if mode != "delete":
-            raise BayesgramError(f"{path}: SQLite can't keep a journal beside it (journal_mode is {mode}).")
+            raise BayesgramError(
+                f"{path}: SQLite can't keep a journal beside it (journal_mode is {mode})."
+            )
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA fullfsync = ON")  # matters on macOS only
-        connection.execute("BEGIN IMMEDIATE")  # waits; closing the connection undoes what is not committed
+        connection.execute(
+            "BEGIN IMMEDIATE"
+        )  # waits; closing the connection undoes what is not committed
         yield connection
         try:
             connection.execute("COMMIT")
@@ -259,14 +273,18 @@ def check_format(connection: sqlite3.Connection, path: Path) -> int:
     if application != APPLICATION:
         raise UsageError(f"{path}: is not a ledger.")
     if version > FORMAT:
-        raise UsageError(f"{path}: is a ledger of format {version}; this bayesgram reads {FORMAT}. Use a newer one.")
+        raise UsageError(
+            f"{path}: is a ledger of format {version}; this bayesgram reads {FORMAT}. Use a newer one."
+        )
     if version not in ENTRIES_OF:
         raise damaged(path, "it has no format")
     with closing(new_database(version)) as ours:
         if _schema(connection) != _schema(ours):
             raise damaged(path, "its tables were changed")
     (found,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
-    if "unable to get the page" in found:  # the disk's fault, which says nothing about what the ledger holds
+    if (
+        "unable to get the page" in found
+    ):  # the disk's fault, which says nothing about what the ledger holds
         raise BayesgramError(f"{path}: the ledger could not be read ({found}).")
     if found != "ok":
         raise damaged(path, f"SQLite says: {found}")
@@ -274,10 +292,14 @@ def check_format(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
-    return connection.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
+    return connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name"
+    ).fetchall()
 
 
-def rows_of(connection: sqlite3.Connection, table: str, columns: tuple[str, ...]) -> list[dict[str, Any]]:
+def rows_of(
+    connection: sqlite3.Connection, table: str, columns: tuple[str, ...]
+) -> list[dict[str, Any]]:
     """All rows of a table, in order."""
     found = connection.execute(f"SELECT {', '.join(columns)} FROM {table} ORDER BY 1")  # noqa: S608 - our own names
     return [dict(zip(columns, row, strict=True)) for row in found]
@@ -308,7 +330,9 @@ def check_chain(rows: list[dict[str, Any]], header: dict[str, Any], path: Path) 
 
 def canonical(value: Mapping[str, Any]) -> str:
     """JSON with sorted keys, no spaces and only ASCII: one text for one value."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
 
 
 def hash_of(value: Mapping[str, Any]) -> str:
@@ -318,7 +342,9 @@ def hash_of(value: Mapping[str, Any]) -> str:
 
 def hash_of_entry(row: Mapping[str, Any]) -> str:
     """The hash of an entry, by the columns of the format that it was written in."""
-    return hash_of({name: row[name] for name in ENTRY_COLUMNS if name != FAILURE or row[name] is not None})
+    return hash_of(
+        {name: row[name] for name in ENTRY_COLUMNS if name != FAILURE or row[name] is not None}
+    )
 
 
 WHAT_WAS_OTHER = {  # in older formats
@@ -355,7 +381,9 @@ class Contents:
     created: str
     format: int
     made_with: int  # the format it had at first
-    converted: int | None  # the entry that notes its first conversion, for a ledger of an older format
+    converted: (
+        int | None
+    )  # the entry that notes its first conversion, for a ledger of an older format
     reservations: tuple[Entry, ...]
     last_number: int
     last_hash: str
@@ -423,9 +451,7 @@ class Contents:
             return "nothing"
         if self.budget.delta == 0:
             return f"ε = {pure:g} for a pure-ε release (as δ = 0, nothing else fits)"
-        return (
-            f"about ε = {gaussian:g} for a Gaussian release at δ = {self.budget.delta:g}, or {pure:g} for a pure-ε one"
-        )
+        return f"about ε = {gaussian:g} for a Gaussian release at δ = {self.budget.delta:g}, or {pure:g} for a pure-ε one"
 
 
 def read_ledger(path: str | Path) -> Contents:

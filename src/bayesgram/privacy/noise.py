@@ -44,7 +44,9 @@ def check_opendp() -> None:
     try:
         version = metadata.version("opendp")
     except metadata.PackageNotFoundError:
-        raise BayesgramError(f"OpenDP, which draws the noise, is not installed; {upgrade}") from None
+        raise BayesgramError(
+            f"OpenDP, which draws the noise, is not installed; {upgrade}"
+        ) from None
     match = RELEASED_VERSION.fullmatch(version)
     if match is None:
         raise BayesgramError(
@@ -82,12 +84,18 @@ class NoiseSource(ABC):
     def laplace(self, values: Floats, *, scale: float) -> Floats:
         """Real values + Lap(scale), on a fine grid. Not for PROVED mechanisms: they work on integers."""
         step = _step(values, checked_scale(scale))
-        return self.discrete_laplace(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
+        return (
+            self.discrete_laplace(_on_grid(values, step), scale=scale / step).astype(np.float64)
+            * step
+        )
 
     def gaussian(self, values: Floats, *, scale: float) -> Floats:
         """Real values + N(0, scale²), on a fine grid. Not for PROVED mechanisms: they work on integers."""
         step = _step(values, checked_scale(scale))
-        return self.discrete_gaussian(_on_grid(values, step), scale=scale / step).astype(np.float64) * step
+        return (
+            self.discrete_gaussian(_on_grid(values, step), scale=scale / step).astype(np.float64)
+            * step
+        )
 
 
 def checked_scale(scale: float) -> float:
@@ -159,4 +167,6 @@ class SeededNoise(NoiseSource):
 
     def discrete_gaussian(self, values: Integers, *, scale: float) -> Integers:
         """A rounded normal number."""
-        return values + np.rint(self._rng.normal(0, checked_scale(scale), values.size)).astype(np.int64)
+        return values + np.rint(self._rng.normal(0, checked_scale(scale), values.size)).astype(
+            np.int64
+        )

@@ -24,12 +24,30 @@ from scipy.special import ndtr, ndtri
 
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
-from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Allowance, Spend, delta_of, largest_slack
+from bayesgram.privacy.accounting import (
+    DISCRETENESS,
+    ROUNDING,
+    Allowance,
+    Spend,
+    delta_of,
+    largest_slack,
+)
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import ROUNDED_UP
 
 CELLS = 400  # of b², finer where u has nearly everything in common with others
-SPLITS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.9, 0.95, 0.98)  # of δ, that noise may take when all is in common
+SPLITS = (
+    0.3,
+    0.4,
+    0.5,
+    0.6,
+    0.7,
+    0.75,
+    0.8,
+    0.9,
+    0.95,
+    0.98,
+)  # of δ, that noise may take when all is in common
 FLOOR_PART = 0.02  # S over T − S: sums that small can hardly be published, and are most of all
 ANYTHING = Allowance(math.inf, math.inf, 1.0)  # without a ledger
 TAIL = 1 + 1e-9  # the tail of discrete noise over that of continuous noise, far more than it is
@@ -53,12 +71,20 @@ class Threshold:
     @property
     def spend(self) -> Spend:
         """What a ledger is charged: everything in common, and everything not."""
-        return Spend.gaussian(self.multiplier, total_variation=self.total_variation, failure=self.failure)
+        return Spend.gaussian(
+            self.multiplier, total_variation=self.total_variation, failure=self.failure
+        )
 
 
 @lru_cache(maxsize=64)
 def calibrate_threshold(
-    budget: Budget, *, most: int, smallest: float, units: int, at_least: int = 1, left: Allowance = ANYTHING
+    budget: Budget,
+    *,
+    most: int,
+    smallest: float,
+    units: int,
+    at_least: int = 1,
+    left: Allowance = ANYTHING,
 ) -> Threshold:
     """The lowest T for users of at most `most` candidates (m), each of weight `smallest` (w₀) or more.
 
@@ -82,7 +108,13 @@ def calibrate_threshold(
 
 @lru_cache(maxsize=64)
 def calibrate_rounds(
-    budget: Budget, *, rounds: int, most: int, units: int, at_least: int = 1, left: Allowance = ANYTHING
+    budget: Budget,
+    *,
+    rounds: int,
+    most: int,
+    units: int,
+    at_least: int = 1,
+    left: Allowance = ANYTHING,
 ) -> Threshold:
     """The lowest T for the mean of several rounds whose weights follow the noisy answers of the rounds before.
 
@@ -101,7 +133,11 @@ def calibrate_rounds(
         needed = max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left))
         multiplier, scale = _drawn(needed, rounds, units)
         variation = most / (24 * (multiplier * units) ** 2)
-        if DISCRETENESS * variation <= slack * (1 - 2 * ROUNDING) and chance > 0 and math.isfinite(multiplier):
+        if (
+            DISCRETENESS * variation <= slack * (1 - 2 * ROUNDING)
+            and chance > 0
+            and math.isfinite(multiplier)
+        ):
             level = 1 + multiplier * float(-ndtri(chance / most / TAIL**2)) * ROUNDED_UP
             found.append(Threshold(multiplier, 0.0, level, chance, variation, scale))
     if not found:
@@ -131,21 +167,39 @@ def _no_threshold(budget: Budget, most: int) -> UsageError:
 
 
 def _with_split(
-    budget: Budget, split: float, most: int, smallest: float, units: int, left: Allowance, slack: float
+    budget: Budget,
+    split: float,
+    most: int,
+    smallest: float,
+    units: int,
+    left: Allowance,
+    slack: float,
 ) -> Threshold | None:
     """The lowest T for the σ that takes this part of δ when all is in common; None where there is none."""
     epsilon = budget.epsilon - 2 * budget.delta  # −log(1 − p), which the other direction costs
     allowed = budget.delta * (1 - 3 * ROUNDING)
-    multiplier, scale = _drawn(max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left)), 1, units)
+    multiplier, scale = _drawn(
+        max(_multiplier(epsilon, split * allowed, slack), _least_multiplier(left)), 1, units
+    )
     variation = most / (24 * (multiplier * units) ** 2)
-    if DISCRETENESS * variation > slack * (1 - 2 * ROUNDING) or left.failure <= 0 or math.isinf(multiplier):
+    if (
+        DISCRETENESS * variation > slack * (1 - 2 * ROUNDING)
+        or left.failure <= 0
+        or math.isinf(multiplier)
+    ):
         return None
-    alone = np.append(0.0, np.geomspace(smallest**2, 1.0, CELLS))  # a²: below the first nothing is u's alone
-    noise = np.array([delta_of(epsilon, (1 - own) / multiplier**2 * ROUNDED_UP, slack) for own in alone])
+    alone = np.append(
+        0.0, np.geomspace(smallest**2, 1.0, CELLS)
+    )  # a²: below the first nothing is u's alone
+    noise = np.array(
+        [delta_of(epsilon, (1 - own) / multiplier**2 * ROUNDED_UP, slack) for own in alone]
+    )
 
     def fits(gap: float) -> bool:
         chance = failure(alone, gap / multiplier, 1 / multiplier, most, smallest)
-        inside = np.append(chance[1:], chance[-1])  # the largest p of the cell that begins here, with its largest b
+        inside = np.append(
+            chance[1:], chance[-1]
+        )  # the largest p of the cell that begins here, with its largest b
         return bool((noise + inside <= allowed).all() and chance[-1] <= left.failure)
 
     low, high = 1.0 + 2 * multiplier, 40 * multiplier + 2  # above: h is concave, then convex
@@ -155,7 +209,14 @@ def _with_split(
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     chance = float(failure(np.ones(1), high / multiplier, 1 / multiplier, most, smallest)[0])
-    return Threshold(multiplier, FLOOR_PART * high, (1 + FLOOR_PART) * high * ROUNDED_UP, chance, variation, scale)
+    return Threshold(
+        multiplier,
+        FLOOR_PART * high,
+        (1 + FLOOR_PART) * high * ROUNDED_UP,
+        chance,
+        variation,
+        scale,
+    )
 
 
 def _drawn(needed: float, rounds: int, units: int) -> tuple[float, float]:
@@ -185,7 +246,11 @@ def _multiplier(epsilon: float, delta: float, slack: float) -> float:
             return math.inf
     while high - low > 1e-12 * high:
         middle = (low + high) / 2
-        low, high = (low, middle) if delta_of(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta else (middle, high)
+        low, high = (
+            (low, middle)
+            if delta_of(epsilon, 1 / middle**2 * ROUNDED_UP, slack) <= delta
+            else (middle, high)
+        )
     return high * ROUNDED_UP
 
 
@@ -211,7 +276,12 @@ def _chance(square: Floats, gap: float, unit: float) -> Floats:
 def _slope(square: Floats, gap: float, unit: float) -> Floats:
     """h′ of a square."""
     away = gap - unit * np.sqrt(square)
-    slope: Floats = np.exp(-(away**2) / 2) / math.sqrt(2 * math.pi) * unit / (2 * np.sqrt(np.maximum(square, 1e-300)))
+    slope: Floats = (
+        np.exp(-(away**2) / 2)
+        / math.sqrt(2 * math.pi)
+        * unit
+        / (2 * np.sqrt(np.maximum(square, 1e-300)))
+    )
     return slope
 
 

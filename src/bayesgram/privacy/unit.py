@@ -13,7 +13,9 @@ import math
 
 from bayesgram.errors import UsageError
 
-THESE_DATA = "everything one user wrote in these data"  # what the user column says, where nobody says more
+THESE_DATA = (
+    "everything one user wrote in these data"  # what the user column says, where nobody says more
+)
 EVER = "everything a user ever wrote"
 PERSONS = (THESE_DATA, EVER)  # the same promise: a user who is left out is left out of all data
 LONGEST = 200
@@ -55,7 +57,9 @@ def of_group(epsilon: float, delta: float, units: int) -> tuple[float, float]:
     if not delta:
         return units * epsilon, 0.0
     steps = [i * epsilon for i in range(units)]
-    return units * epsilon, delta * math.fsum(map(math.exp, steps)) * UP if steps[-1] < 600 else math.inf
+    return units * epsilon, delta * math.fsum(map(math.exp, steps)) * UP if steps[
+        -1
+    ] < 600 else math.inf
 
 
 def promise(unit: str, epsilon: float, delta: float, subject: str = "This release") -> str:
@@ -71,7 +75,9 @@ def promise(unit: str, epsilon: float, delta: float, subject: str = "This releas
     if is_person(unit):
         return f"{claim} for a person, who has one user id."
     rule = "k times the ε" + (", and δ (1 + e^ε + … + e^((k−1)ε))" if delta else "")
-    examples = "; ".join(f"of {units}, {_cost(*of_group(epsilon, delta, units))}" for units in SHOWN)
+    examples = "; ".join(
+        f"of {units}, {_cost(*of_group(epsilon, delta, units))}" for units in SHOWN
+    )
     return f"{claim} for one unit: {unit}. A person who wrote k of them has {rule}: {examples}."
 
 

@@ -111,10 +111,16 @@ def collect_candidates(
     with scratch_folder() as scratch:
         tokens, cut = public.numbered(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
-        yield UserCandidates(tokens, scratch, _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores))
+        yield UserCandidates(
+            tokens,
+            scratch,
+            _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores),
+        )
 
 
-def _kept(text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int) -> Iterator[Kept]:
+def _kept(
+    text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int
+) -> Iterator[Kept]:
     """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
     orders = np.array(novelty.orders, np.int64)
 
@@ -123,7 +129,13 @@ def _kept(text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: in
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(keep, text, size=lambda users: users.tokens.size, room=BATCH_SIZE * PIECE * cores, cores=cores)
+    return streamed(
+        keep,
+        text,
+        size=lambda users: users.tokens.size,
+        room=BATCH_SIZE * PIECE * cores,
+        cores=cores,
+    )
 
 
 @kernel
@@ -138,15 +150,25 @@ def heaviest(
     while slots < 2 * room:
         slots *= 2
     table = np.zeros(slots, np.int32)
-    places, keys, hashed = np.empty(room, np.int64), np.empty(room, np.uint64), np.empty(room, np.uint64)
+    places, keys, hashed = (
+        np.empty(room, np.int64),
+        np.empty(room, np.uint64),
+        np.empty(room, np.uint64),
+    )
     widest = np.int64(0)
     for user in range(users):
         widest += min(most, (starts[user + 1] - starts[user]) * orders.size)
-    which, ends, sizes = np.empty(widest, np.int32), np.empty(widest, np.int64), np.zeros(users, np.int64)
+    which, ends, sizes = (
+        np.empty(widest, np.int32),
+        np.empty(widest, np.int64),
+        np.zeros(users, np.int64),
+    )
     size = 0
     for user in range(users):
         first, last = starts[user], starts[user + 1]
-        count = _collect(first, last, tokens, orders, logs, hashes, most, table, places, keys, hashed)
+        count = _collect(
+            first, last, tokens, orders, logs, hashes, most, table, places, keys, hashed
+        )
         for place in places[:count]:
             which[size], ends[size] = place // tokens.size, place % tokens.size
             size += 1
@@ -202,16 +224,26 @@ def _drop_lightest(count: int, most: int, places: Integers, keys: Hashes, hashed
     order = np.argsort(keys[:count])[::-1].copy()
     for at in range(1, count):  # of equal keys, by the whole hash
         back = at
-        while back and keys[order[back]] == keys[order[back - 1]] and hashed[order[back]] > hashed[order[back - 1]]:
+        while (
+            back
+            and keys[order[back]] == keys[order[back - 1]]
+            and hashed[order[back]] > hashed[order[back - 1]]
+        ):
             order[back], order[back - 1] = order[back - 1], order[back]
             back -= 1
     kept = order[:most]
-    places[: kept.size], keys[: kept.size], hashed[: kept.size] = places[kept], keys[kept], hashed[kept]
+    places[: kept.size], keys[: kept.size], hashed[: kept.size] = (
+        places[kept],
+        keys[kept],
+        hashed[kept],
+    )
     return kept.size
 
 
 @kernel
-def _enter(count: int, tokens: Ids, orders: Integers, table: Ids, places: Integers, hashed: Hashes) -> None:
+def _enter(
+    count: int, tokens: Ids, orders: Integers, table: Ids, places: Integers, hashed: Hashes
+) -> None:
     """Write the table anew, for the candidates that are left."""
     table[:] = 0
     for at in range(count):
@@ -220,7 +252,9 @@ def _enter(count: int, tokens: Ids, orders: Integers, table: Ids, places: Intege
 
 
 @inlined
-def _slot(hashed: np.uint64, number: int, end: int, order: int, tokens: Ids, table: Ids, places: Integers) -> np.uint64:
+def _slot(
+    hashed: np.uint64, number: int, end: int, order: int, tokens: Ids, table: Ids, places: Integers
+) -> np.uint64:
     """Where a window is in the table, or the empty slot where it would be."""
     last = np.uint64(table.size - 1)
     slot = hashed & last
@@ -303,7 +337,9 @@ class Candidates:
 class CandidateSums:
     """Exact sums over users, of candidates of each order; beyond `memory` they are spilled to disk."""
 
-    def __init__(self, orders: Sequence[int], *, tokens: int, scratch: Path, memory: int, cores: int = CORES) -> None:
+    def __init__(
+        self, orders: Sequence[int], *, tokens: int, scratch: Path, memory: int, cores: int = CORES
+    ) -> None:
         self._tables = [WindowTable(order, tokens=tokens, cores=cores) for order in orders]
         self._spilled: list[SpillBuckets | None] = [None] * len(orders)
         self._scratch, self._limit = scratch, max(memory // len(orders), SMALLEST_TABLE)
@@ -332,13 +368,20 @@ class CandidateSums:
 
     def _spill(self, number: int) -> None:
         table = self._tables[number]
-        files = self._spilled[number] or SpillBuckets(self._scratch, f"sums-{table.order}", buckets=BUCKETS, columns=2)
+        files = self._spilled[number] or SpillBuckets(
+            self._scratch, f"sums-{table.order}", buckets=BUCKETS, columns=2
+        )
         self._spilled[number] = files
         spill(table, files)
 
 
 def sum_candidates(
-    records: Iterable[Records], public: PublicText, orders: Sequence[int], bound: Bound, *, memory: int
+    records: Iterable[Records],
+    public: PublicText,
+    orders: Sequence[int],
+    bound: Bound,
+    *,
+    memory: int,
 ) -> Candidates:
     """All users' candidates of these orders, added up exactly."""
     parts = [(pa.array([], pa.large_string()), np.zeros(0, np.int64))]
@@ -355,7 +398,9 @@ def sums_as_texts(
     cores: int = CORES,
 ) -> Iterator[tuple[pa.LargeStringArray, Integers]]:
     """The same in any order, some at a time."""
-    with collect_candidates(records, public, orders, bound.most, memory=memory // 2, cores=cores) as found:
+    with collect_candidates(
+        records, public, orders, bound.most, memory=memory // 2, cores=cores
+    ) as found:
         known, scratch = len(found.tokens), found.scratch
         sums = CandidateSums(orders, tokens=known, scratch=scratch, memory=memory // 2, cores=cores)
         for kept in found.kept:
@@ -367,10 +412,15 @@ def sums_as_texts(
 
 def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
     """Candidates of all parts: short ones first, then in byte order. Each stands in one part."""
-    ngrams, sums = pa.concat_arrays([ngrams for ngrams, _ in parts]), np.concatenate([units for _, units in parts])
+    ngrams, sums = (
+        pa.concat_arrays([ngrams for ngrams, _ in parts]),
+        np.concatenate([units for _, units in parts]),
+    )
     whole = pa.table({"order": ngram_orders(ngrams), "ngram": ngrams, "sum": sums})
     whole = whole.sort_by([("order", "ascending"), ("ngram", "ascending")])
-    return Candidates(whole["ngram"].combine_chunks(), whole["sum"].to_numpy().copy())  # writable, as the sampler wants
+    return Candidates(
+        whole["ngram"].combine_chunks(), whole["sum"].to_numpy().copy()
+    )  # writable, as the sampler wants
 
 
 @kernel
@@ -432,7 +482,9 @@ class CandidateLists:
         self.scratch = scratch
         self.on_disk = block_size is not None
         self.block_size = block_size or max(logs.size, 1)
-        self.blocks = list(spans(logs.size, self.block_size)) or [(0, 0)]  # first number, and last plus 1
+        self.blocks = list(spans(logs.size, self.block_size)) or [
+            (0, 0)
+        ]  # first number, and last plus 1
         self._logs = logs
         self._windows = windows
         self._tokens = tokens
@@ -463,7 +515,10 @@ class CandidateLists:
         windows = np.concatenate(parts)
         orders = np.count_nonzero(windows, axis=1)
         texts = [pa.array([], pa.large_string())]
-        texts += [joined_tokens(windows[orders == order, :order] - 1, self._tokens) for order in np.unique(orders)]
+        texts += [
+            joined_tokens(windows[orders == order, :order] - 1, self._tokens)
+            for order in np.unique(orders)
+        ]
         back = np.empty(orders.size, np.int64)
         back[np.argsort(orders, kind="stable")] = np.arange(orders.size)
         return pa.concat_arrays(texts).take(pa.array(back))
@@ -510,7 +565,9 @@ class Rounds:
         self._begun += 1
         kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
         asked = (candidates for _, candidates in self._users)
-        for (sizes, candidates), own in zip(self._users, looked_up(asked, edges, opened, lists.scratch), strict=True):
+        for (sizes, candidates), own in zip(
+            self._users, looked_up(asked, edges, opened, lists.scratch), strict=True
+        ):
             left_sizes, left, left_weights = without_dropped(sizes, candidates, own)
             kept.add([left_sizes, left])
             yield left, round_units(left_sizes, left_weights)
@@ -537,7 +594,12 @@ def list_candidates(
 
 
 def _read(
-    records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, scratch: Path, memory: int
+    records: Iterable[Records],
+    public: PublicText,
+    orders: Sequence[int],
+    most: int,
+    scratch: Path,
+    memory: int,
 ) -> "WindowLists":
     """All users' lists; the text itself is forgotten."""
     with collect_candidates(records, public, orders, most, memory=memory // 2) as found:
@@ -570,7 +632,12 @@ class WindowLists:
     """
 
     def __init__(
-        self, orders: Sequence[int], tokens: pa.LargeBinaryArray, hashes: Hashes, scratch: Path, memory: int
+        self,
+        orders: Sequence[int],
+        tokens: pa.LargeBinaryArray,
+        hashes: Hashes,
+        scratch: Path,
+        memory: int,
     ) -> None:
         self._orders = orders
         self._tokens = tokens
@@ -609,7 +676,9 @@ class WindowLists:
         for sizes, numbers, logs in self._waiting.taken():
             self._deal_out(self._buckets, sizes, rows[numbers], logs)
 
-    def _deal_out(self, buckets: SpillBuckets, sizes: Integers, windows: Ids, logs: Singles) -> None:
+    def _deal_out(
+        self, buckets: SpillBuckets, sizes: Integers, windows: Ids, logs: Singles
+    ) -> None:
         """Write windows to their buckets, and which buckets these are, in order of the lists."""
         parts = (self._hash(windows) >> np.uint64(64 - BUCKETS_LOG2)).astype(np.uint8)
         order = np.argsort(parts, kind="stable")
@@ -626,7 +695,9 @@ class WindowLists:
         found = np.empty(len(windows), np.uint64)
         orders = np.count_nonzero(windows, axis=1)
         for order in self._orders:
-            found[orders == order] = hash_windows(windows[orders == order, :order] - 1, self._hashes)
+            found[orders == order] = hash_windows(
+                windows[orders == order, :order] - 1, self._hashes
+            )
         return found
 
     def _in_order(self, table: WindowNumbers) -> tuple[Ids, Integers]:
@@ -675,7 +746,9 @@ class WindowLists:
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
             users.add([sizes, candidates])
         self._parts.remove()
-        block_size = max(memory // CANDIDATE_BYTES, FEWEST_CANDIDATES, -(-windows.size // LIST_BUCKETS))
+        block_size = max(
+            memory // CANDIDATE_BYTES, FEWEST_CANDIDATES, -(-windows.size // LIST_BUCKETS)
+        )
         return CandidateLists(users, log_weights, windows, self._tokens, self._scratch, block_size)
 
     def _columns(self, *, kept_bytes: int) -> tuple[Column, Column]:
@@ -687,7 +760,9 @@ class WindowLists:
         )
 
 
-def without_dropped(sizes: Integers, candidates: Integers, weights: Floats) -> tuple[Integers, Integers, Floats]:
+def without_dropped(
+    sizes: Integers, candidates: Integers, weights: Floats
+) -> tuple[Integers, Integers, Floats]:
     """Users' lists and weights without candidates of weight 0, and without users who have no others."""
     stays = weights > 0
     if stays.all():

@@ -23,11 +23,21 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
 from bayesgram.errors import UsageError, whole_number
 from bayesgram.kernels import inlined, kernel, longest_row, mix
-from bayesgram.private.counts import MAX_COUNT, Array, OverUsers, PrivateCounts, Rows, UserCounts, in_blocks
+from bayesgram.private.counts import (
+    MAX_COUNT,
+    Array,
+    OverUsers,
+    PrivateCounts,
+    Rows,
+    UserCounts,
+    in_blocks,
+)
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
-LARGEST_SHAPE = 1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
+LARGEST_SHAPE = (
+    1e30  # counts of up to 2³¹ over the smallest: their squares add up far below the largest float
+)
 UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 
 
@@ -57,7 +67,9 @@ class Coordinates:
     All public. `words` is V × 0 where words are not measured, and −1 where those of an n-gram are not.
     """
 
-    shape: Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
+    shape: (
+        Floats  # s > 0, for n-grams and then words: the noise of a coordinate is proportional to it
+    )
     words: Ids  # V × n: the coordinate of each word of each n-gram
 
     def __post_init__(self) -> None:
@@ -96,27 +108,44 @@ class LostWords:
         return self.shape.tobytes(), self.words.tobytes(), self.clip_norm
 
 
-def lost_sum(counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float) -> Integers:
+def lost_sum(
+    counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float
+) -> Integers:
     """Σ over users of the words that `clipped_sum` takes from them: 1 − Λ/norm of each, clipped to a norm of its own.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm))
-    return counts.once(("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed))
+    summed = partial(
+        _lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm)
+    )
+    return counts.once(
+        ("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed)
+    )
 
 
 # What travels to the users, who may be on other machines: plain functions, so that it travels as their names.
 def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Integers:
-    return _clipped_sum(rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm)
+    return _clipped_sum(
+        rows.starts, rows.ngrams, rows.counts, 1 / measured.shape, measured.words, clip_norm
+    )
 
 
 def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
-    public = (1 / measured.shape, measured.words, clip_norm, 1 / lost.shape, lost.words, lost.clip_norm)
+    public = (
+        1 / measured.shape,
+        measured.words,
+        clip_norm,
+        1 / lost.shape,
+        lost.words,
+        lost.clip_norm,
+    )
     return _lost_sum(rows.starts, rows.ngrams, rows.counts, *public)
 
 
 @kernel
-def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float) -> Integers:
+def _clipped_sum(
+    starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, words: Ids, clip_norm: float
+) -> Integers:
     """Σ z over users; `weights` are 1/shape. Two passes over each user, and nothing is allocated in them."""
     total, word_counts = np.zeros(weights.size, np.int64), np.zeros(weights.size, np.int64)
     longest = longest_row(starts)
@@ -129,7 +158,9 @@ def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, wo
         )
         scale = UNITS / max(math.sqrt(squares), clip_norm)
         length = np.int64(0)
-        for at in range(np.uint64(first), np.uint64(last)):  # unsigned: no check for places counted from the end
+        for at in range(
+            np.uint64(first), np.uint64(last)
+        ):  # unsigned: no check for places counted from the end
             place = np.uint64(ngrams[at])
             unit = np.int64(counts[at] * weights[place] * scale)
             total[place] += unit
@@ -141,7 +172,14 @@ def _clipped_sum(starts: Integers, ngrams: Ids, counts: Ids, weights: Floats, wo
             length += unit * unit
         if length > UNITS * UNITS:
             _enforce_norm_bound(
-                ngrams[first:last], counts[first:last], word_counts, touched[:distinct], weights, scale, length, total
+                ngrams[first:last],
+                counts[first:last],
+                word_counts,
+                touched[:distinct],
+                weights,
+                scale,
+                length,
+                total,
             )
         for at in range(distinct):
             word_counts[touched[at]] = 0
@@ -183,7 +221,10 @@ def _lost_sum(
     lost_norm: float,
 ) -> Integers:
     """Σ z over users of the words they lose; those within the clip norm lose nothing."""
-    total, word_counts = np.zeros(lost_weights.size, np.int64), np.zeros(lost_weights.size, np.int64)
+    total, word_counts = (
+        np.zeros(lost_weights.size, np.int64),
+        np.zeros(lost_weights.size, np.int64),
+    )
     their = np.zeros(weights.size, np.int64)
     longest = longest_row(starts)
     touched = np.empty(longest * max(words.shape[1], lost_words.shape[1]), np.int64)
@@ -204,7 +245,14 @@ def _lost_sum(
             length += unit * unit
         if length > UNITS * UNITS:
             _enforce_norm_bound(
-                ngrams[:0], counts[:0], word_counts, touched[:distinct], lost_weights, scale, length, total
+                ngrams[:0],
+                counts[:0],
+                word_counts,
+                touched[:distinct],
+                lost_weights,
+                scale,
+                length,
+                total,
             )
         for at in range(distinct):
             word_counts[touched[at]] = 0
@@ -234,7 +282,13 @@ def norm_of(
 
 @inlined
 def _count_words(
-    ngrams: Ids, counts: Ids, first: int, last: int, words: Ids, word_counts: Integers, touched: Integers
+    ngrams: Ids,
+    counts: Ids,
+    first: int,
+    last: int,
+    words: Ids,
+    word_counts: Integers,
+    touched: Integers,
 ) -> int:
     """Count a user's words in `word_counts`, which is zeros before, and list them in `touched`; how many they are.
 
@@ -259,7 +313,10 @@ def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -
     even = odd = 0.0  # two sums, which do not wait for one another
     for at in range(first, last - 1, 2):
         one, two = np.uint64(at), np.uint64(at + 1)
-        value, other = counts[one] * weights[np.uint64(ngrams[one])], counts[two] * weights[np.uint64(ngrams[two])]
+        value, other = (
+            counts[one] * weights[np.uint64(ngrams[one])],
+            counts[two] * weights[np.uint64(ngrams[two])],
+        )
         even += value * value
         odd += other * other
     if (last - first) % 2:
@@ -269,7 +326,9 @@ def _squares(ngrams: Ids, counts: Ids, first: int, last: int, weights: Floats) -
 
 
 @inlined
-def _squares_of_words(word_counts: Integers, touched: Integers, distinct: int, weights: Floats) -> float:
+def _squares_of_words(
+    word_counts: Integers, touched: Integers, distinct: int, weights: Floats
+) -> float:
     squares = 0.0
     for at in range(distinct):
         value = word_counts[touched[at]] * weights[touched[at]]
@@ -336,7 +395,9 @@ class LazyClippedCounts(Clipped):
         return self.counts.over_users(clipped_first, merge)
 
 
-def _measure_clipped(measure: Callable[[Rows], Array], max_count: int, max_total: int, key: int, rows: Rows) -> Array:
+def _measure_clipped(
+    measure: Callable[[Rows], Array], max_count: int, max_total: int, key: int, rows: Rows
+) -> Array:
     keys = id_keys(rows.users, key=key)
     return measure(Rows(*_clip(rows.starts, rows.ngrams, rows.counts, max_count, max_total, keys)))
 
@@ -370,7 +431,9 @@ def check_max_total(value: int) -> int:
 
 
 @overload
-def clip(counts: UserCounts, *, max_count: int | None, max_total: int, key: int) -> ClippedCounts: ...
+def clip(
+    counts: UserCounts, *, max_count: int | None, max_total: int, key: int
+) -> ClippedCounts: ...
 
 
 @overload
@@ -383,7 +446,9 @@ def clip(counts: PrivateCounts, *, max_count: int | None, max_total: int, key: i
     max_total = check_max_total(max_total)
     if not isinstance(counts, UserCounts):
         return LazyClippedCounts(counts, counts.vocabulary_size, largest, max_total, key)
-    csr = _clip(counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key))
+    csr = _clip(
+        counts.starts, counts.ngrams, counts.counts, largest, max_total, user_keys(counts, key=key)
+    )
     return ClippedCounts(*csr, counts.vocabulary_size, largest, max_total)
 
 

@@ -44,7 +44,9 @@ SHORT = 32  # rows that are sorted in the simplest way
 DIGIT = 8  # bits by which longer ones are sorted at a time
 
 
-def csr_rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Ids, Ids]:
+def csr_rows(
+    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
+) -> tuple[Integers, Ids, Ids]:
     """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
     begins, keys = _by_user(users, ngrams, counts, first, size)
     longest, largest = int(np.diff(begins).max(initial=0)), int(ngrams.max(initial=0))
@@ -52,7 +54,9 @@ def csr_rows(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tup
 
 
 @kernel
-def _by_user(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tuple[Integers, Integers]:
+def _by_user(
+    users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
+) -> tuple[Integers, Integers]:
     """Where the rows of each of `size` users begin, and all of their rows: n-gram above, count below."""
     begins = np.zeros(size + 1, np.int64)
     for user in users:
@@ -71,7 +75,9 @@ def _by_user(users: Ids, ngrams: Ids, counts: Ids, first: int, size: int) -> tup
 
 
 @kernel
-def _merge(begins: Integers, keys: Integers, spare: Integers, largest: int) -> tuple[Integers, Ids, Ids]:
+def _merge(
+    begins: Integers, keys: Integers, spare: Integers, largest: int
+) -> tuple[Integers, Ids, Ids]:
     """CSR arrays: sort each user's rows, and add up equal n-grams."""
     starts = np.zeros(begins.size, np.int64)
     merged_ngrams, merged_counts = np.empty(keys.size, np.int32), np.empty(keys.size, np.int32)
@@ -100,7 +106,9 @@ def _merge(begins: Integers, keys: Integers, spare: Integers, largest: int) -> t
 def in_order(users: Ids, ngrams: Ids) -> bool:
     """Whether users ascend, and the n-grams of each."""
     for at in range(1, users.size):
-        if users[at] < users[at - 1] or (users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]):
+        if users[at] < users[at - 1] or (
+            users[at] == users[at - 1] and ngrams[at] <= ngrams[at - 1]
+        ):
             return False
     return True
 
@@ -144,7 +152,12 @@ def _ascending(row: Integers) -> bool:
 @kernel
 def are_csr(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int) -> bool:
     """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
-    if starts.size != users + 1 or starts[0] != 0 or starts[-1] != ngrams.size or counts.size != ngrams.size:
+    if (
+        starts.size != users + 1
+        or starts[0] != 0
+        or starts[-1] != ngrams.size
+        or counts.size != ngrams.size
+    ):
         return False
     for user in range(users):
         last = -1
@@ -169,7 +182,12 @@ class Rows(NamedTuple):
     users: pa.LargeBinaryArray | None = None  # ids, where they are known
 
 
-NOBODY = Rows(np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), pa.array([], pa.large_binary()))
+NOBODY = Rows(
+    np.zeros(1, np.int64),
+    np.zeros(0, np.int32),
+    np.zeros(0, np.int32),
+    pa.array([], pa.large_binary()),
+)
 
 
 class OverUsers(ABC):
@@ -204,7 +222,11 @@ class PrivateCounts(OverUsers):
     def check_vocabulary(self, size: int, fingerprint: str) -> None:
         """Refuse a vocabulary that these counts were not made with."""
         if self.vocabulary_size != size or self.vocabulary_fingerprint not in {None, fingerprint}:
-            mine = "unknown" if self.vocabulary_fingerprint is None else f"{self.vocabulary_fingerprint[:12]}…"
+            mine = (
+                "unknown"
+                if self.vocabulary_fingerprint is None
+                else f"{self.vocabulary_fingerprint[:12]}…"
+            )
             raise UsageError(
                 f"the counts belong to the vocabulary {mine} of {self.vocabulary_size:,} n-grams, and this one is"
                 f" {fingerprint[:12]}… of {size:,}; give the one the counts were made with, or count again."
@@ -266,8 +288,12 @@ class UserCounts(PrivateCounts):
     def __post_init__(self) -> None:
         """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
         distinct = pc.count_distinct(self.users).as_py() == len(self.users)
-        if not distinct or not are_csr(self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size):
-            raise UsageError("these are not counts per user; make them with count(), load_counts() or user_counts().")
+        if not distinct or not are_csr(
+            self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size
+        ):
+            raise UsageError(
+                "these are not counts per user; make them with count(), load_counts() or user_counts()."
+            )
 
     def __repr__(self) -> str:
         return f"UserCounts(private, over {self.vocabulary_size:,} n-grams)"
@@ -278,7 +304,9 @@ class UserCounts(PrivateCounts):
 
     def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores."""
-        merged: Array = merge.reduce(in_blocks(Rows(self.starts, self.ngrams, self.counts, self.users), measure))
+        merged: Array = merge.reduce(
+            in_blocks(Rows(self.starts, self.ngrams, self.counts, self.users), measure)
+        )
         return merged
 
 
@@ -360,7 +388,7 @@ def count(
 ) -> SegmentedCounts: ...
 @checked
 def count(
-    inputs: Any,  # paths or tables, see bayesgram.files
+    inputs: Any,  # paths or tables, see bayesgram.io
     vocabulary: Vocabulary,
     *,
     by: str | None = None,
@@ -378,7 +406,11 @@ def count(
     `allow_public` is set (docs/promise.md).
     """
     listed = segments_asked(by, segments, other=other)
-    rows: dict[str, Any] = {"user_column": user_column, "text_column": text_column, "skip_bad_rows": skip_bad_rows}
+    rows: dict[str, Any] = {
+        "user_column": user_column,
+        "text_column": text_column,
+        "skip_bad_rows": skip_bad_rows,
+    }
     check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
     records = read_records(inputs, segments=listed, **rows)
     found = count_records(records, vocabulary, segments=listed, check=check)
@@ -411,13 +443,23 @@ def count_records(
 
     `check` gets the rows, and is left to the caller to finish.
     """
-    names, waiting, runs, owners = StringTable(), Occurrences(), [], UserSegmentIds(vocabulary, segments)
+    names, waiting, runs, owners = (
+        StringTable(),
+        Occurrences(),
+        [],
+        UserSegmentIds(vocabulary, segments),
+    )
     owned = ((batch.text, owners.of(names.add(*buffers(batch.user)), batch)) for batch in records)
-    for found in vocabulary.matcher.match(owned, cores=cores, rows=None if check is None else check.private):
+    for found in vocabulary.matcher.match(
+        owned, cores=cores, rows=None if check is None else check.private
+    ):
         waiting.add(*owners.apart(*found))
         if waiting.size > PENDING:
             runs.append(_merged(*together(waiting.take())))
-    triples = (np.concatenate(column) for column in zip(*runs, once(*together(waiting.take())), strict=True))
+    triples = (
+        np.concatenate(column)
+        for column in zip(*runs, once(*together(waiting.take())), strict=True)
+    )
     counts = user_counts(names.strings(), *triples, vocabulary_size=owners.columns)
     return _by_hash(counts, vocabulary.fingerprint)
 
@@ -504,9 +546,14 @@ def user_counts(
 
     The names are those of the users from `first` on; rows of users who have no name here are left alone.
     """
-    if in_order(users, ngrams):  # as in a counts folder: no need to sort, nor for the memory to do it
+    if in_order(
+        users, ngrams
+    ):  # as in a counts folder: no need to sort, nor for the memory to do it
         starts = np.searchsorted(users, np.arange(first, first + len(names) + 1, dtype=np.int32))
-        ngrams, counts, starts = (*(column[starts[0] : starts[-1]] for column in (ngrams, counts)), starts - starts[0])
+        ngrams, counts, starts = (
+            *(column[starts[0] : starts[-1]] for column in (ngrams, counts)),
+            starts - starts[0],
+        )
     else:
         starts, ngrams, counts = csr_rows(users, ngrams, counts, first, len(names))
     present = np.flatnonzero(np.diff(starts))

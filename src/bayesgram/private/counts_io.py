@@ -25,7 +25,14 @@ from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.io.records import as_bytes
 from bayesgram.io.segments import Segments
-from bayesgram.private.counts import MAX_COUNT, SegmentedCounts, UserCounts, require_in_memory, user_blocks, user_counts
+from bayesgram.private.counts import (
+    MAX_COUNT,
+    SegmentedCounts,
+    UserCounts,
+    require_in_memory,
+    user_blocks,
+    user_counts,
+)
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import buffers
@@ -36,7 +43,11 @@ META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 PARQUET = b"PAR1"  # as its files begin
 ROWS_AT_ONCE = 1 << 20
-TYPES = {"user": pa.dictionary(pa.int32(), pa.large_string()), "ngram": pa.int32(), "count": pa.int32()}
+TYPES = {
+    "user": pa.dictionary(pa.int32(), pa.large_string()),
+    "ngram": pa.int32(),
+    "count": pa.int32(),
+}
 SCHEMA = pa.schema([pa.field(name, kind, nullable=False) for name, kind in TYPES.items()])
 AS_WRITTEN: dict[str, Any] = {
     "compression": "zstd",
@@ -46,12 +57,19 @@ AS_WRITTEN: dict[str, Any] = {
 }
 ROWS_READ = 1 << 20
 COLUMNS = list(TYPES)
-MEANING = {"ngram": "an n-gram id is a row number of the vocabulary", "count": "a count is a whole number"}
+MEANING = {
+    "ngram": "an n-gram id is a row number of the vocabulary",
+    "count": "a count is a whole number",
+}
 
 
 @checked
 def save_counts(
-    counts: UserCounts | SegmentedCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+    counts: UserCounts | SegmentedCounts,
+    vocabulary: Vocabulary,
+    path: str | Path,
+    *,
+    force: bool = False,
 ) -> None:
     """Write a counts folder; it is private."""
     segments = counts.segments if isinstance(counts, SegmentedCounts) else None
@@ -62,7 +80,11 @@ def save_counts(
 
 @contextmanager
 def counts_folder(
-    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
+    vocabulary: Vocabulary,
+    path: str | Path,
+    *,
+    force: bool = False,
+    segments: Segments | None = None,
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with (
@@ -79,7 +101,11 @@ def counts_folder(
 
 @contextmanager
 def staged_counts(
-    vocabulary: Vocabulary, path: str | Path, *, force: bool = False, segments: Segments | None = None
+    vocabulary: Vocabulary,
+    path: str | Path,
+    *,
+    force: bool = False,
+    segments: Segments | None = None,
 ) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
@@ -100,7 +126,9 @@ def staged_counts(
 
 def _table(counts: UserCounts, first: int, last: int) -> pa.Table:
     rows = slice(counts.starts[first], counts.starts[last])
-    codes = np.repeat(np.arange(last - first, dtype=np.int32), np.diff(counts.starts[first : last + 1]))
+    codes = np.repeat(
+        np.arange(last - first, dtype=np.int32), np.diff(counts.starts[first : last + 1])
+    )
     users = pa.DictionaryArray.from_arrays(codes, counts.users[first:last].cast(pa.large_string()))
     return pa.table([users, counts.ngrams[rows], counts.counts[rows]], schema=SCHEMA)
 
@@ -115,7 +143,9 @@ class Batch(NamedTuple):
 
 
 @checked
-def load_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts | SegmentedCounts:
+def load_counts(
+    path: str | Path, *, vocabulary_size: int | None = None
+) -> UserCounts | SegmentedCounts:
     """Read all of a counts folder or a Parquet file of counts over a vocabulary of this size; a folder knows its own.
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
@@ -186,7 +216,12 @@ def segments_of(path: str | Path) -> Segments | None:
     try:
         told = read_json(Path(path) / META)["segments"]
         return Segments(told["by"], tuple(map(str, told["names"])), bool(told["other"]))
-    except (OSError, KeyError, TypeError, ValueError):  # whoever reads the counts says what is wrong with them
+    except (
+        OSError,
+        KeyError,
+        TypeError,
+        ValueError,
+    ):  # whoever reads the counts says what is wrong with them
         return None
 
 
@@ -201,7 +236,9 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsA
     return _found(path, vocabulary_size)
 
 
-def find_flat(path: str | Path, segments: Segments, vocabulary_size: int | None = None) -> CountsAddress:
+def find_flat(
+    path: str | Path, segments: Segments, vocabulary_size: int | None = None
+) -> CountsAddress:
     """Where counts by segment are, as counts over segments × n-grams."""
     address = _found(path, vocabulary_size)
     return replace(address, vocabulary_size=address.vocabulary_size * len(segments))
@@ -214,7 +251,9 @@ def _found(path: str | Path, vocabulary_size: int | None) -> CountsAddress:
     if folder.is_dir():
         return CountsAddress(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
     if vocabulary_size is None:
-        raise UsageError(f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary).")
+        raise UsageError(
+            f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary)."
+        )
     return CountsAddress(path, folder, vocabulary_size, None)
 
 
@@ -226,13 +265,17 @@ def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
         size, fingerprint = _stated(meta["vocabulary"])
         _check_segments(folder, meta)
     except FileNotFoundError:
-        raise UsageError(f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`.") from None
+        raise UsageError(
+            f"{folder}: not a counts folder (no meta.json); make one with `bayesgram count`."
+        ) from None
     except OSError as error:
         raise unreadable(folder / META, error) from None
     except UsageError:
         raise
     except (KeyError, TypeError, ValueError):
-        raise BayesgramError(f"{folder}: meta.json is damaged; count again with `bayesgram count`.") from None
+        raise BayesgramError(
+            f"{folder}: meta.json is damaged; count again with `bayesgram count`."
+        ) from None
     if vocabulary_size not in {None, size}:
         raise UsageError(
             f"{folder}: counts over {size:,} n-grams, but the vocabulary has {vocabulary_size:,};"
@@ -279,7 +322,9 @@ def _rows_in(file: Path) -> int:
         raise UsageError(f"{file}: the column 'user' is {kind}; ids must be text or whole numbers.")
     for name, meaning in MEANING.items():
         if not pa.types.is_integer(schema.field(name).type):
-            raise UsageError(f"{file}: the column {name!r} is {schema.field(name).type}; {meaning}.")
+            raise UsageError(
+                f"{file}: the column {name!r} is {schema.field(name).type}; {meaning}."
+            )
     return int(rows)
 
 
@@ -288,7 +333,9 @@ def _no_table(file: Path) -> BayesgramError:
     with file.open("rb") as opened:
         written = opened.read(len(PARQUET)) == PARQUET or (file.parent / META).is_file()
     if written:
-        return BayesgramError(f"{file}: is damaged or cut short; copy it again, or count again with `bayesgram count`.")
+        return BayesgramError(
+            f"{file}: is damaged or cut short; copy it again, or count again with `bayesgram count`."
+        )
     return UsageError(
         f"{file}: not a Parquet file of counts (columns user, ngram, count); make one with `bayesgram count`."
     )
@@ -329,7 +376,9 @@ def _batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
 def _read_batches(file: Path) -> Iterator[tuple[int, pa.RecordBatch]]:
     kind = _kind(pq.read_schema(file).field("user").type)
     named = ["user"] if _is_text(kind) else None
-    with pq.ParquetFile(file, read_dictionary=named, pre_buffer=False) as opened:  # else it would hold the whole file
+    with pq.ParquetFile(
+        file, read_dictionary=named, pre_buffer=False
+    ) as opened:  # else it would hold the whole file
         first_row = 1
         for batch in opened.iter_batches(ROWS_READ, columns=COLUMNS):
             yield first_row, batch
@@ -359,15 +408,21 @@ def _users(file: Path, first_row: int, users: "pa.Array[Any]") -> tuple[pa.Large
         raise _damaged(file) from None
     ids = as_bytes(users.dictionary).fill_null(b"")
     codes: Ids = users.indices.cast(pa.int32()).fill_null(-1).to_numpy(zero_copy_only=False)
-    missing = np.append(pc.equal(pc.binary_length(ids), 0).to_numpy(zero_copy_only=False), True)  # of no id, the last
+    missing = np.append(
+        pc.equal(pc.binary_length(ids), 0).to_numpy(zero_copy_only=False), True
+    )  # of no id, the last
     if users.indices.null_count or missing[:-1].any():
         row = int(np.argmax(missing[codes]))
         if missing[codes[row]]:
-            raise BayesgramError(f"{file}: row {first_row + row}: no user id. Every row of counts needs one.")
+            raise BayesgramError(
+                f"{file}: row {first_row + row}: no user id. Every row of counts needs one."
+            )
     return ids, codes
 
 
-def _whole_numbers(file: Path, first_row: int, column: "pa.Array[Any]", name: str, low: int, high: int) -> Ids:
+def _whole_numbers(
+    file: Path, first_row: int, column: "pa.Array[Any]", name: str, low: int, high: int
+) -> Ids:
     """A column of whole numbers in [low, high]; the values themselves are never shown."""
     found = pc.min_max(column).as_py()
     if len(column) and (column.null_count or found["min"] < low or found["max"] > high):

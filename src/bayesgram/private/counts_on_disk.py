@@ -25,12 +25,21 @@ from bayesgram.cores import CORES, read_ahead, streamed
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import NOBODY, Array, PrivateCounts, Rows, SegmentedCounts, whole_rows
-from bayesgram.private.counts_io import Batch, CountsAddress, find_counts, find_flat, load_address, segments_of
+from bayesgram.private.counts_io import (
+    Batch,
+    CountsAddress,
+    find_counts,
+    find_flat,
+    load_address,
+    segments_of,
+)
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
 BLOCK_ROWS = 1 << 19  # of whole users that are measured together
-BLOCKS = min(CORES, 4) + 1  # that wait or are measured: one thread reads no faster than a few measure
+BLOCKS = (
+    min(CORES, 4) + 1
+)  # that wait or are measured: one thread reads no faster than a few measure
 
 Stamp = tuple[int, int, int, int]  # of a file: who wrote to it meanwhile changes it
 
@@ -78,7 +87,9 @@ class StoredCounts(PrivateCounts):
             raise self._changed()
 
     def _changed(self) -> NotInOrderError:
-        return NotInOrderError(f"{self.address.path}: the counts changed while they were read; run it again.")
+        return NotInOrderError(
+            f"{self.address.path}: the counts changed while they were read; run it again."
+        )
 
 
 @checked
@@ -91,7 +102,9 @@ def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> Priv
     return _opened(find_counts(path, vocabulary_size))
 
 
-def open_by_segment(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts | SegmentedCounts:
+def open_by_segment(
+    path: str | Path, *, vocabulary_size: int | None = None
+) -> PrivateCounts | SegmentedCounts:
     """The same, also where people are counted by segment."""
     segments = segments_of(path)
     if segments is None:
@@ -102,7 +115,12 @@ def open_by_segment(path: str | Path, *, vocabulary_size: int | None = None) -> 
 def _opened(address: CountsAddress) -> PrivateCounts:
     file_states = file_states_of(address)
     counts = StoredCounts(
-        address, address.rows(), file_states, address.vocabulary_size, address.fingerprint, by_hash=True
+        address,
+        address.rows(),
+        file_states,
+        address.vocabulary_size,
+        address.fingerprint,
+        by_hash=True,
     )
     try:
         counts.totals.setflags(write=False)
@@ -170,7 +188,9 @@ class Runs(NamedTuple):
         """All runs but the last, and the last, which may go on."""
         row = self.starts[-1]
         before = Runs(self.ids[:-1], self.starts[:-1], self.ngrams[:row], self.counts[:row])
-        return before, Runs(self.ids[-1:], self.starts[-1:] - row, self.ngrams[row:], self.counts[row:])
+        return before, Runs(
+            self.ids[-1:], self.starts[-1:] - row, self.ngrams[row:], self.counts[row:]
+        )
 
 
 def whole_users(batches: Iterable[Batch]) -> Iterator[Rows]:
@@ -180,7 +200,9 @@ def whole_users(batches: Iterable[Batch]) -> Iterator[Rows]:
         if not batch.codes.size:
             continue
         runs = _runs_of(batch)
-        begins = len(runs.ids) > 1 or bool(waiting and runs.ids[0] != waiting[-1].ids[-1])  # whether somebody does
+        begins = len(runs.ids) > 1 or bool(
+            waiting and runs.ids[0] != waiting[-1].ids[-1]
+        )  # whether somebody does
         waiting.append(runs)
         if begins and sum(some.ngrams.size for some in waiting) >= BLOCK_ROWS:
             whole, last = waiting.pop().cut()
@@ -192,7 +214,9 @@ def whole_users(batches: Iterable[Batch]) -> Iterator[Rows]:
 
 def _runs_of(batch: Batch) -> Runs:
     starts = _changes(batch.codes)
-    return Runs(*_merged(batch.ids.take(pa.array(batch.codes[starts])), starts), batch.ngrams, batch.counts)
+    return Runs(
+        *_merged(batch.ids.take(pa.array(batch.codes[starts])), starts), batch.ngrams, batch.counts
+    )
 
 
 def _merged(ids: pa.LargeBinaryArray, starts: Integers) -> tuple[pa.LargeBinaryArray, Integers]:
@@ -205,9 +229,13 @@ def _block(runs: list[Runs]) -> Rows:
     """Runs one after the other as rows of users."""
     sizes = [some.ngrams.size for some in runs]
     firsts = np.cumsum([0, *sizes])
-    starts = np.concatenate([some.starts + first for some, first in zip(runs, firsts[:-1], strict=True)])
+    starts = np.concatenate(
+        [some.starts + first for some, first in zip(runs, firsts[:-1], strict=True)]
+    )
     ids, starts = _merged(pa.concat_arrays([some.ids for some in runs]), starts)
-    ngrams, counts = (np.concatenate(columns) for columns in zip(*(some[2:] for some in runs), strict=True))
+    ngrams, counts = (
+        np.concatenate(columns) for columns in zip(*(some[2:] for some in runs), strict=True)
+    )
     return Rows(np.append(starts, firsts[-1]), ngrams, counts, ids)
 
 

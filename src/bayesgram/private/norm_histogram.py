@@ -16,7 +16,9 @@ from bayesgram.private.clipping import UNITS, Coordinates, norm_of
 from bayesgram.private.counts import PrivateCounts, Rows
 
 # Of a user, of how much they write, of what kind and with which first words: their squares add up to no more than B².
-USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (part * UNITS // 100 for part in (48, 64, 28, 53))
+USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (
+    part * UNITS // 100 for part in (48, 64, 28, 53)
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +42,12 @@ class Bins:
     @property
     def sizes(self) -> tuple[int, int, int, int]:
         """How many numbers there are of users, of totals, of kinds and of first words."""
-        return self.largest.size, self.largest.size, self.kind_total, (self.groups.max() + 1) * self.first_word_total
+        return (
+            self.largest.size,
+            self.largest.size,
+            self.kind_total,
+            (self.groups.max() + 1) * self.first_word_total,
+        )
 
     def split(self, found: Floats) -> list[Floats]:
         """What was found of users, of totals, of kinds and, by groups of bins, of first words; in users."""
@@ -58,12 +65,21 @@ def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integer
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(_amounts_of_rows, measured=measured, bins=bins)
-    return counts.once(("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed))
+    return counts.once(
+        ("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed)
+    )
 
 
 def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
     """What travels to the users, who may be on other machines: a plain function, so that it travels as its name."""
-    public = (1 / measured.shape, measured.words, bins.edges, bins.largest, bins.kinds, bins.kind_total)
+    public = (
+        1 / measured.shape,
+        measured.words,
+        bins.edges,
+        bins.largest,
+        bins.kinds,
+        bins.kind_total,
+    )
     first_words = (bins.groups, bins.first_words, bins.first_word_total)
     return _amounts(rows.starts, rows.ngrams, rows.counts, *public, *first_words)
 
@@ -90,7 +106,9 @@ def _amounts(
     touched = np.empty(longest_row(starts) * words.shape[1], np.int64)
     of_kind, of_first_word = np.zeros(kind_total, np.int64), np.zeros(first_word_total, np.int64)
     for user in range(starts.size - 1):
-        norm = norm_of(ngrams, counts, starts[user], starts[user + 1], weights, words, word_counts, touched)
+        norm = norm_of(
+            ngrams, counts, starts[user], starts[user + 1], weights, words, word_counts, touched
+        )
         written = np.int64(0)
         of_kind[:] = 0
         of_first_word[:] = 0
@@ -109,5 +127,7 @@ def _amounts(
             found[first_kind + kind] += np.int64(KIND_UNITS * (of_kind[kind] / max(written, 1)))
         at = first_words_at + groups[place] * first_word_total
         for first_word in range(first_word_total):
-            found[at + first_word] += np.int64(FIRST_WORD_UNITS * (of_first_word[first_word] / max(written, 1)))
+            found[at + first_word] += np.int64(
+                FIRST_WORD_UNITS * (of_first_word[first_word] / max(written, 1))
+            )
     return found

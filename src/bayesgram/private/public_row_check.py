@@ -75,7 +75,9 @@ class PublicRowCheck:
         if self.private is None:
             return self
         before = self.private
-        empty = RowSample(before.salt, least=before.least, capacity=before.capacity, limit=before.limit)
+        empty = RowSample(
+            before.salt, least=before.least, capacity=before.capacity, limit=before.limit
+        )
         return replace(self, private=empty)
 
     @property
@@ -163,7 +165,9 @@ def is_among(hashes: Hashes, known: Hashes) -> Bools:
     return found
 
 
-def compared(records: Iterable[Records], tokenizer: Tokenizer, check: PublicRowCheck) -> Iterator[Records]:
+def compared(
+    records: Iterable[Records], tokenizer: Tokenizer, check: PublicRowCheck
+) -> Iterator[Records]:
     """The same records; their rows are compared while they pass, and the check is finished then."""
     for batch in records:
         if check.private is not None:

@@ -26,7 +26,15 @@ from bayesgram.io.atomic import scratch_folder
 from bayesgram.io.segments import Segments
 from bayesgram.io.spill import SpillBuckets
 from bayesgram.kernels import inlined, kernel
-from bayesgram.private.counts import Occurrences, UserCounts, UserSegmentIds, hash_order, once, together, user_counts
+from bayesgram.private.counts import (
+    Occurrences,
+    UserCounts,
+    UserSegmentIds,
+    hash_order,
+    once,
+    together,
+    user_counts,
+)
 from bayesgram.private.counts_io import counts_folder
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
@@ -74,7 +82,9 @@ def count_to_folder(
         counts_folder(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
-        for part in _counted(records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments), check):
+        for part in _counted(
+            records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments), check
+        ):
             write(part)
             users, nonzeros = users + len(part.users), nonzeros + part.ngrams.size
     return CountSummary(users, nonzeros)
@@ -100,7 +110,9 @@ def _counted(
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
     partitioned.finish(waiting.take(), of_all)
-    for parts in read_ahead(_parts(ids, of_all, partitioned, owners.columns, vocabulary.fingerprint)):
+    for parts in read_ahead(
+        _parts(ids, of_all, partitioned, owners.columns, vocabulary.fingerprint)
+    ):
         parts.reverse()
         while parts:
             yield parts.pop()  # whoever made it holds the list, but not what was taken from it
@@ -114,7 +126,11 @@ def joined(hashes: list[Hashes]) -> Hashes:
 
 
 def _parts(
-    ids: pa.LargeBinaryArray, hashes: Hashes, partitioned: "Partitioned", size: int, fingerprint: str
+    ids: pa.LargeBinaryArray,
+    hashes: Hashes,
+    partitioned: "Partitioned",
+    size: int,
+    fingerprint: str,
 ) -> Iterator[list[UserCounts]]:
     """The counts of some buckets after the others, as many at a time as there are cores."""
     order = hash_order(ids, hashes)
@@ -141,12 +157,17 @@ def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
     """The place of each user in an order by hash, and where the buckets of users begin and end in it."""
     ranks = np.empty(order.size, np.int32)
     ranks[order] = np.arange(order.size)
-    edges = np.searchsorted(hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64))
+    edges = np.searchsorted(
+        hashes[order] >> np.uint64(64 - BITS), np.arange((1 << BITS) + 1, dtype=np.uint64)
+    )
     return ranks, edges
 
 
 def numbered(
-    records: Iterable[Records], names: StringTable, hashes: list[Hashes], owners: UserSegmentIds | None = None
+    records: Iterable[Records],
+    names: StringTable,
+    hashes: list[Hashes],
+    owners: UserSegmentIds | None = None,
 ) -> Iterator[Owned]:
     """Each batch's text, with its users as numbers; adds the hashes of those who are new."""
     for batch in records:
@@ -191,7 +212,9 @@ class Partitioned:
             edges, users, ngrams = self._kept
             some = slice(edges[first], edges[last])
             return users[some], ngrams[some]
-        return together(columns for bucket in range(first, last) for columns in self._files.taken(bucket))
+        return together(
+            columns for bucket in range(first, last) for columns in self._files.taken(bucket)
+        )
 
 
 def _partitioned(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
@@ -203,7 +226,9 @@ def _partitioned(parts: Occurring, hashes: Hashes) -> tuple[Integers, Ids, Ids]:
     shares = [parts[first:last] for first, last in pairwise(cuts.tolist())]
     sizes = np.array(parallel_map(lambda share: _sizes(share, hashes), shares))
     edges = np.append(0, np.cumsum(sizes.sum(axis=0)))
-    fills = edges[:-1] + np.cumsum(sizes, axis=0) - sizes  # where the part of a core in each bucket begins
+    fills = (
+        edges[:-1] + np.cumsum(sizes, axis=0) - sizes
+    )  # where the part of a core in each bucket begins
     users, ngrams = (np.empty(edges[-1], np.int32) for _ in range(2))
 
     def partition(core: int) -> None:
@@ -234,7 +259,9 @@ def _add_sizes(users: Ids, hashes: Hashes, sizes: Integers) -> None:
 
 
 @kernel
-def _partition(users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids) -> None:
+def _partition(
+    users: Ids, ngrams: Ids, hashes: Hashes, fill: Integers, dealt_users: Ids, dealt_ngrams: Ids
+) -> None:
     """Write each occurrence where its bucket is filled up to."""
     for at in range(users.size):
         bucket = _bucket(users[at], hashes)
@@ -282,8 +309,15 @@ def read_user_text(
 ) -> UserText:
     """Read everything. Tokens get the numbers of a table, which is given new ones."""
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
-    names, waiting, partitioned, hashes = StringTable(), Occurrences(), Partitioned(scratch), [np.zeros(0, np.uint64)]
-    for users, numbers in _token_streams(read_ahead(numbered(records, names, hashes)), tokenizer, tokens, cores):
+    names, waiting, partitioned, hashes = (
+        StringTable(),
+        Occurrences(),
+        Partitioned(scratch),
+        [np.zeros(0, np.uint64)],
+    )
+    for users, numbers in _token_streams(
+        read_ahead(numbered(records, names, hashes)), tokenizer, tokens, cores
+    ):
         waiting.add(users, numbers)
         if waiting.size > limit:
             partitioned.spill(waiting.take(), joined(hashes))

@@ -59,7 +59,9 @@ class Spelling:
         known = known.take(pc.sort_indices(known))
         records = Records(words, None, "public words", 1)
         with scratch_folder() as scratch:
-            counts = count_ngrams([records], known, order=LETTERS, tokenizer=tokenizer, scratch=scratch)
+            counts = count_ngrams(
+                [records], known, order=LETTERS, tokenizer=tokenizer, scratch=scratch
+            )
             return cls(LanguageModel(kneser_ney(counts), tokenizer))
 
     def logs(self, words: pa.LargeBinaryArray) -> Floats:
@@ -88,7 +90,9 @@ class PublicText:
         if model is not None:
             return cls(vocabulary.made_with(model.provenance), model)
         counts = vocabulary.counts + 1.0
-        return cls(vocabulary, LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer))
+        return cls(
+            vocabulary, LanguageModel.from_counts(vocabulary.ngrams, counts, vocabulary.tokenizer)
+        )
 
     def numbered(self) -> StringTable:
         """Numbers for tokens: first the model's words, in its order, then the vocabulary's."""
@@ -98,7 +102,9 @@ class PublicText:
 
     def novelty(self, tokens: StringTable, orders: Sequence[int]) -> "Novelty":
         """Weights of windows of these tokens, which are all there are."""
-        return Novelty(orders, self._likelihood(tokens), [self._index(order, len(tokens)) for order in orders])
+        return Novelty(
+            orders, self._likelihood(tokens), [self._index(order, len(tokens)) for order in orders]
+        )
 
     def log_probabilities(self, ngrams: pa.LargeStringArray) -> Floats:
         """Log q of any n-grams."""
@@ -106,7 +112,10 @@ class PublicText:
         numbers = tokens.add(*buffers(_tokens_of(ngrams)))
         stream = np.insert(numbers, np.cumsum(orders), EMPTY)
         ends = np.cumsum(orders + 1) - 2
-        steps, found = self._likelihood(tokens).steps(stream, int(orders.max(initial=1))), np.zeros(len(ngrams))
+        steps, found = (
+            self._likelihood(tokens).steps(stream, int(orders.max(initial=1))),
+            np.zeros(len(ngrams)),
+        )
         for order in distinct_orders(orders):
             found[orders == order] = window_sums(steps, order)[ends[orders == order]]
         return found
@@ -114,7 +123,9 @@ class PublicText:
     def to_broadcast(self) -> "PublicText":
         """The same without what others can make for themselves; but with the spelling, which is small."""
         listed = self.vocabulary
-        plain = PublicText(Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer), self.model)
+        plain = PublicText(
+            Vocabulary(listed.ngrams, listed.counts, listed.order, listed.tokenizer), self.model
+        )
         plain.__dict__["spelling"] = self.spelling
         return plain
 
@@ -122,7 +133,9 @@ class PublicText:
     def spelling(self) -> Spelling:
         """Of the model's words."""
         words = pa.array(self.model.trie.words.all(), pa.large_binary())
-        return Spelling.of(words.filter(pa.array(~np.isin(np.arange(len(words)), self.model.trie.special))))
+        return Spelling.of(
+            words.filter(pa.array(~np.isin(np.arange(len(words)), self.model.trie.special)))
+        )
 
     @cached_property
     def _tokens(self) -> pa.LargeBinaryArray:
@@ -143,10 +156,14 @@ class PublicText:
         if kind not in self._indices:
             rows = pa.array(np.flatnonzero(ngram_orders(self.vocabulary.ngrams) == order))
             ngrams = self.vocabulary.ngrams.take(rows)
-            if order == 1 and self.vocabulary.tokenizer.boundaries:  # everybody has them, and <s> is in no list
+            if (
+                order == 1 and self.vocabulary.tokenizer.boundaries
+            ):  # everybody has them, and <s> is in no list
                 ngrams = pa.concat_arrays([ngrams, pa.array([START, END], ngrams.type)])
             ids = self.numbered().find(*buffers(_tokens_of(ngrams))).reshape(-1, order)
-            self._indices[kind] = WindowIndex(ids, np.arange(len(ids), dtype=np.int32), tokens=tokens)
+            self._indices[kind] = WindowIndex(
+                ids, np.arange(len(ids), dtype=np.int32), tokens=tokens
+            )
         return self._indices[kind]
 
     def _likelihood(self, tokens: StringTable) -> "Likelihood":
@@ -196,7 +213,16 @@ class Novelty:
             steps = self.likelihood.steps(some, most)
             for row, order, index in zip(found, self.orders, self.listed, strict=True):
                 weights = row[begun : first + BATCH_SIZE]
-                weigh(steps, order, index.marks(some), weights, first - begun, LIKELY, EXPONENT, least(order))
+                weigh(
+                    steps,
+                    order,
+                    index.marks(some),
+                    weights,
+                    first - begun,
+                    LIKELY,
+                    EXPONENT,
+                    least(order),
+                )
         return found
 
 
@@ -290,7 +316,9 @@ def conditional_logs(tokens: Ids, trie: Packed, most: int, start: int, end: int)
         word = signed(tokens[at])
         before[at] = word
         if word >= 0:
-            found[0, at] = value_at(end if word == start else word, trie.layout[1], trie.records, trie.codebooks)
+            found[0, at] = value_at(
+                end if word == start else word, trie.layout[1], trie.records, trie.codebooks
+            )
     for order in range(2, most + 1):
         if order > orders:
             found[order - 1] = found[order - 2]
@@ -315,9 +343,13 @@ def find_longer(order: int, before: Ids, tokens: Ids, trie: Packed, found: Ids) 
     sizes = np.zeros(tokens.size, np.int32)
     found[:] = 0
     for at in range(1, tokens.size):
-        if before[at - 1] >= 0 and before[at] >= 0:  # a model holds what an n-gram begins with and ends with
+        if (
+            before[at - 1] >= 0 and before[at] >= 0
+        ):  # a model holds what an n-gram begins with and ends with
             place = signed(before[at - 1])
             found[at] = first_child_at(place, row, trie.records, trie.bases)
             sizes[at] = first_child_at(place + 1, row, trie.records, trie.bases) - found[at]
     for at in range(tokens.size):
-        found[at] = found_at(below, trie.records, signed(found[at]), signed(sizes[at]), signed(tokens[at]))
+        found[at] = found_at(
+            below, trie.records, signed(found[at]), signed(sizes[at]), signed(tokens[at])
+        )

@@ -106,7 +106,10 @@ class Discovery(Tabular):
 
     def _repr_html_(self) -> str:
         """For notebooks: the card, and the heaviest."""
-        rows = [(str(row["ngram"]), f"{row['weight']:.1f}") for row in self.to_arrow().slice(0, 10).to_pylist()]
+        rows = [
+            (str(row["ngram"]), f"{row['weight']:.1f}")
+            for row in self.to_arrow().slice(0, 10).to_pylist()
+        ]
         return html(repr(self), self.card.told, ("n-gram", "weight"), rows)
 
     def __len__(self) -> int:
@@ -136,7 +139,9 @@ class Discovery(Tabular):
         dropped = self.ngrams.filter(pa.array(~rows))
         stay = ~contains_any(self.ngrams, dropped)
         origins = self.vocabulary.origins
-        discovered = np.zeros(0, np.int64) if origins is None else np.flatnonzero(origins.discovered)
+        discovered = (
+            np.zeros(0, np.int64) if origins is None else np.flatnonzero(origins.discovered)
+        )
         leave = discovered[contains_any(self.vocabulary.ngrams.take(pa.array(discovered)), dropped)]
         return replace(
             self,
@@ -150,7 +155,9 @@ class Discovery(Tabular):
         """The same discovery, whose card and vocabulary say that a person has decided about each string."""
         origins = self.vocabulary.origins
         if origins is None:
-            raise UsageError("the discovery names none in its vocabulary; load it with Discovery.load.")
+            raise UsageError(
+                "the discovery names none in its vocabulary; load it with Discovery.load."
+            )
         *before, own = origins.claims
         marked = replace(origins, claims=(*before, replace(own, reviewed=True)))
         card = replace(self.card, details={**self.card.details, REVIEWED: True})
@@ -163,7 +170,9 @@ class Discovery(Tabular):
             table = self.to_arrow().replace_schema_metadata(self.vocabulary.provenance.metadata)
             pq.write_table(table, folder / NGRAMS, compression="zstd")
             self.vocabulary.write(folder / VOCABULARY)
-            card = json.dumps({"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False)
+            card = json.dumps(
+                {"format": FORMAT, **self.card.to_json()}, indent=2, ensure_ascii=False
+            )
             (folder / CARD).write_text(card + "\n", encoding="utf-8")
 
     def to_arrow(self) -> pa.Table:
@@ -185,7 +194,9 @@ class Discovery(Tabular):
         if not folder.exists():
             raise UsageError(f"{path}: no such folder; give one that `bayesgram discover` made.")
         if not is_discovery(folder):
-            raise UsageError(f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`.")
+            raise UsageError(
+                f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`."
+            )
         with damage_named(folder / CARD, KIND):
             values = read_json(folder / CARD)
             check_format(path, "a discovery", values["format"], FORMAT)
@@ -214,7 +225,9 @@ def contains_any(ngrams: pa.LargeStringArray, others: pa.LargeStringArray) -> Bo
     for order in distinct_orders(orders):
         rows = np.flatnonzero(orders == order)
         tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten()
-        columns = [tokens.take(pa.array(np.arange(place, len(tokens), order))) for place in range(order)]
+        columns = [
+            tokens.take(pa.array(np.arange(place, len(tokens), order))) for place in range(order)
+        ]
         for length in lengths:
             for first in range(order - length + 1):
                 part = columns[first : first + length]
@@ -225,7 +238,9 @@ def contains_any(ngrams: pa.LargeStringArray, others: pa.LargeStringArray) -> Bo
 
 def _columns(table: pa.Table) -> tuple[pa.LargeStringArray, Floats, Floats]:
     table.validate(full=True)
-    weights, logs = (table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability"))
+    weights, logs = (
+        table[name].to_numpy().astype(np.float64) for name in ("weight", "log_probability")
+    )
     return table["ngram"].combine_chunks().cast(pa.large_string()), weights, logs
 
 

@@ -37,17 +37,23 @@ def check_names(names: Sequence[str]) -> None:
             raise UsageError(f"source {name!r}: {NAMES}.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
-        raise UsageError(f"source {twice!r}: two sources have this name; give every source a name of its own.")
+        raise UsageError(
+            f"source {twice!r}: two sources have this name; give every source a name of its own."
+        )
     if len(names) > MOST_SOURCES:
-        raise UsageError(f"{len(names)} sources: a vocabulary has 1 to {MOST_SOURCES}; join some of them.")
+        raise UsageError(
+            f"{len(names)} sources: a vocabulary has 1 to {MOST_SOURCES}; join some of them."
+        )
 
 
-def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.files
+def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, see bayesgram.io
     """The inputs of each source; those that have no names are one source, called ""."""
     if not isinstance(inputs, Mapping):
         return {"": inputs}
     if not inputs:
-        raise UsageError("inputs={}: nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}.")
+        raise UsageError(
+            "inputs={}: nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}."
+        )
     if not all(isinstance(name, str) for name in inputs):
         raise UsageError(f"inputs: the names of sources must be text; {NAMES}.")
     check_names(list(inputs))
@@ -68,7 +74,9 @@ def mixture(by_source: Integers, orders: Integers) -> Integers:
         rows = np.flatnonzero(orders == order)
         sums = by_source[:, rows].sum(axis=1)
         shares = np.zeros(rows.size)
-        for source, total in zip(by_source, sums, strict=True):  # one by one: sums of floats depend on their order
+        for source, total in zip(
+            by_source, sums, strict=True
+        ):  # one by one: sums of floats depend on their order
             if total:
                 shares += source[rows] * (sums.sum() / total)
         mixed[rows] = np.rint(shares / max(int(np.count_nonzero(sums)), 1)).astype(np.int64)

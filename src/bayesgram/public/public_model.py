@@ -78,7 +78,9 @@ class PublicModel:
                 words.data, first.trie.words.data
             )
             if not same or model.tokenizer != first.tokenizer:
-                raise UsageError(f"source {name!r}: the models of all sources have the same words and tokenizer.")
+                raise UsageError(
+                    f"source {name!r}: the models of all sources have the same words and tokenizer."
+                )
 
     @property
     def source_names(self) -> list[str]:
@@ -106,7 +108,9 @@ class PublicModel:
 
     def __getitem__(self, source: str) -> LanguageModel:
         if source not in self.models:
-            raise UsageError(f"source={source!r}: this public model has {', '.join(self.source_names)}; name one.")
+            raise UsageError(
+                f"source={source!r}: this public model has {', '.join(self.source_names)}; name one."
+            )
         return self.models[source]
 
     def __repr__(self) -> str:
@@ -117,7 +121,7 @@ class PublicModel:
     def from_public(
         cls,
         vocabulary: Vocabulary,
-        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
         order: int = ORDER,
         size: int | None = None,
@@ -131,9 +135,13 @@ class PublicModel:
         `size` is how many n-grams, of all orders together, each source's model keeps; `max_size` is how many bytes it
         takes, with probabilities of 8 bits.
         """
-        read = partial(read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows)
+        read = partial(
+            read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
+        )
         sources = open_sources(by_name(inputs), vocabulary.tokenizer, text_column, read)
-        return cls.from_sources(vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory)
+        return cls.from_sources(
+            vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory
+        )
 
     @classmethod
     def from_sources(
@@ -158,11 +166,19 @@ class PublicModel:
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
             with scratch_folder() as scratch:
-                counts = count_ngrams(records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory)
+                counts = count_ngrams(
+                    records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
+                )
                 if counts.is_empty:
-                    raise BayesgramError(f"source {name!r}: has no words; give it more text, or leave it out.")
+                    raise BayesgramError(
+                        f"source {name!r}: has no words; give it more text, or leave it out."
+                    )
                 build = partial(_model, Pruning(counts), vocabulary, name)
-                models[name] = build(size) if max_size is None else fitted(build, max_size, whole=_whole(counts))
+                models[name] = (
+                    build(size)
+                    if max_size is None
+                    else fitted(build, max_size, whole=_whole(counts))
+                )
         return cls(models, vocabulary)
 
     @checked
@@ -186,7 +202,9 @@ class PublicModel:
     def _prior(self) -> Floats:
         """Π of the n-grams of each order, the sources weighing alike as in the mixture."""
         parts = [part for _, part in self.vocabulary.parts]
-        return np.concatenate([source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts])
+        return np.concatenate(
+            [source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts]
+        )
 
     @checked
     def save(self, path: str | Path, *, force: bool = False) -> None:
@@ -201,8 +219,15 @@ class PublicModel:
             (folder / name).mkdir()
             model.write(folder / name)
         self.vocabulary.write(folder / VOCABULARY)
-        about = {"format": FORMAT, "sources": self.source_names, "tokenizer": self.tokenizer.name, "order": self.order}
-        text = json.dumps({**about, "ngrams": self.sizes, "written_by": f"bayesgram {VERSION}"}, indent=2)
+        about = {
+            "format": FORMAT,
+            "sources": self.source_names,
+            "tokenizer": self.tokenizer.name,
+            "order": self.order,
+        }
+        text = json.dumps(
+            {**about, "ngrams": self.sizes, "written_by": f"bayesgram {VERSION}"}, indent=2
+        )
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
@@ -225,17 +250,23 @@ class PublicModel:
             raise damaged(path) from None
 
 
-def _model(keeping: Pruning, vocabulary: Vocabulary, source: str, keep: int | None) -> LanguageModel:
+def _model(
+    keeping: Pruning, vocabulary: Vocabulary, source: str, keep: int | None
+) -> LanguageModel:
     """Of one source, with at most so many n-grams; its words are those of the vocabulary."""
     about = {"estimate": "modified Kneser-Ney", "public_source": source, "pruned_to": keep}
-    return LanguageModel(keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.provenance))
+    return LanguageModel(
+        keeping.model(keep), vocabulary.tokenizer, about | made_from_told(vocabulary.provenance)
+    )
 
 
 def _whole(counts: Counts) -> FullSize:
     """How large the model of all n-grams is: without what is said about it, so a little more."""
     words, layout = counts.words, whole_layout(counts, BITS, BITS + MORE_FOR_BACKOFFS)
     records, bases, values = layout.array_sizes()
-    return FullSize(len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records)
+    return FullSize(
+        len(words), counts.size, words.data.size + 4 * (words.ends.size + bases + values) + records
+    )
 
 
 def _names(folder: Path) -> list[str]:
@@ -257,7 +288,9 @@ def _names(folder: Path) -> list[str]:
 
 def damaged(path: str | Path) -> BayesgramError:
     """That a folder is not as it was written."""
-    return BayesgramError(f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`.")
+    return BayesgramError(
+        f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`."
+    )
 
 
 def is_public_model(path: Path) -> bool:
@@ -272,7 +305,9 @@ def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] =
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.REPLACED)
         ):
-            raise UsageError(f"{path}: holds files that are not ours, so it is not replaced; choose another `model`.")
+            raise UsageError(
+                f"{path}: holds files that are not ours, so it is not replaced; choose another `model`."
+            )
 
 
 def check_order(order: int) -> int:
@@ -291,7 +326,9 @@ def check_size(size: int | None, words: int) -> None:
 def model_words(vocabulary: Vocabulary) -> pa.LargeBinaryArray:
     """The words of a model in byte order: those of the vocabulary that an ARPA file can hold, <s>, </s> and <unk>."""
     orders = ngram_orders(vocabulary.ngrams)
-    listed = vocabulary.ngrams.filter(pa.array(orders == 1)) if orders[0] == 1 else vocabulary.ngrams
+    listed = (
+        vocabulary.ngrams.filter(pa.array(orders == 1)) if orders[0] == 1 else vocabulary.ngrams
+    )
     words = pc.unique(pc.split_pattern(listed, " ").flatten())
     marks = f"{FORBIDDEN}|^(<unk>|<UNK>|{START}|{END})$"
     words = words.filter(pc.invert(pc.match_substring_regex(words, marks))).cast(pa.large_binary())
@@ -314,10 +351,14 @@ def count_ngrams(
     tokens.add(*buffers(words))
     orders = range(1, order + 1)
     with TemporaryDirectory(dir=scratch) as counting:
-        counter = NgramCounter(orders, tokenizer, scratch=Path(counting), memory=memory, tokens=tokens, unknown=unknown)
+        counter = NgramCounter(
+            orders, tokenizer, scratch=Path(counting), memory=memory, tokens=tokens, unknown=unknown
+        )
         for batch in source:
             counter.add(batch.text)
-        return Counts.of(words_of(words), (_parts(counter, each) for each in orders), scratch, memory)
+        return Counts.of(
+            words_of(words), (_parts(counter, each) for each in orders), scratch, memory
+        )
 
 
 def _parts(counter: NgramCounter, order: int) -> Iterator[tuple[Ids, Integers]]:

@@ -53,7 +53,9 @@ def check_rows_place(vocabulary: str | Path) -> None:
     """Refuse a vocabulary's path if a file that is not ours is where its rows belong."""
     path = rows_path(vocabulary)
     if path.exists() and _read_table(path) is None:
-        raise UsageError(f"{path}: is no file of public rows, and would be replaced by one; choose another `path`.")
+        raise UsageError(
+            f"{path}: is no file of public rows, and would be replaced by one; choose another `path`."
+        )
 
 
 @contextmanager
@@ -99,7 +101,10 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
     if not path.is_file():
         return None
     if not os.access(path, os.R_OK):
-        logger.warning("warning: %s: may not be read by you, so private rows are not compared with public ones.", path)
+        logger.warning(
+            "warning: %s: may not be read by you, so private rows are not compared with public ones.",
+            path,
+        )
         return None
     table = _read_table(path)
     if table is None:

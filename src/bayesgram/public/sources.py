@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.io import RecordReader, Records
+from bayesgram.lm.language_model import LanguageModel, joint_probabilities
 from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import UNNAMED
 from bayesgram.releases.provenance import Ingredient, Provenance, printable_name, unproved_sentence
@@ -30,7 +31,9 @@ from bayesgram.text.tokenizer import Tokenizer
 UNITS = 10**8  # what probabilities are counted in
 ARPA = (".arpa", ".arpa.gz")
 CARD, MODEL = "card.json", "model.json"  # what a release and a model folder have
-PUBLIC_MODEL = "public.json"  # what a public model has, which holds a model folder for each of its sources
+PUBLIC_MODEL = (
+    "public.json"  # what a public model has, which holds a model folder for each of its sources
+)
 
 logger = logging.getLogger(__name__)
 
@@ -42,19 +45,33 @@ class Listed:
     ngrams: pa.LargeStringArray
     counts: Integers
     path: Path
-    provenance: Provenance = field(default_factory=Provenance)  # what it is from, where that is about people
+    provenance: Provenance = field(
+        default_factory=Provenance
+    )  # what it is from, where that is about people
 
 
 Opened: TypeAlias = Iterable[Records] | Listed
 Read: TypeAlias = Callable[[Any], Iterable[Records]]
-Counted: TypeAlias = tuple[pa.LargeStringArray, Integers, Provenance]  # n-grams, counts, and where they are from
+Counted: TypeAlias = tuple[
+    pa.LargeStringArray, Integers, Provenance
+]  # n-grams, counts, and where they are from
 
 
-def open_sources(inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read) -> dict[str, Opened]:
+def open_sources(
+    inputs: Mapping[str, Any], tokenizer: Tokenizer, text_column: str, read: Read
+) -> dict[str, Opened]:
     """Every source, opened and not yet read; `read` makes records of text."""
-    opened = {name: listed(given, tokenizer, text_column) or read(_named(given)) for name, given in inputs.items()}
+    opened = {
+        name: listed(given, tokenizer, text_column) or read(_named(given))
+        for name, given in inputs.items()
+    }
     for first, second, path in _shared_files(opened):
-        logger.warning("warning: %s is read for two sources, %s and %s: it counts for both.", path, first, second)
+        logger.warning(
+            "warning: %s is read for two sources, %s and %s: it counts for both.",
+            path,
+            first,
+            second,
+        )
     return opened
 
 
@@ -102,7 +119,11 @@ def is_text(path: str, text_column: str) -> bool:
 def _paths(inputs: Any) -> list[Path]:  # noqa: ANN401 - paths or tables
     """The inputs that are paths on this machine."""
     given = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str) else [inputs]
-    return [Path(one) for one in given if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)]
+    return [
+        Path(one)
+        for one in given
+        if isinstance(one, (str, os.PathLike)) and "://" not in os.fspath(one)
+    ]
 
 
 def _named(inputs: Any) -> Any:  # noqa: ANN401 - paths or tables
@@ -150,14 +171,13 @@ def _is_vocabulary(path: Path, text_column: str) -> bool:
 
 
 def _of_model(path: Path, tokenizer: Tokenizer) -> Counted:
-    from bayesgram.lm.language_model import (
-        LanguageModel,
-        joint_probabilities,
-    )
-
     model = LanguageModel.open(path)
     if path.is_dir():  # an ARPA file says no tokenizer, and always has boundaries
-        _check_cut(path, Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries), tokenizer)
+        _check_cut(
+            path,
+            Tokenizer(model.tokenizer.kind, model.tokenizer.lowercase, tokenizer.boundaries),
+            tokenizer,
+        )
     ngrams, probabilities = joint_probabilities(model, boundaries=tokenizer.boundaries)
     _warn_unless_proved(path, model.ingredients)
     return ngrams, _in_units(probabilities), model.provenance
@@ -176,7 +196,11 @@ def _of_release(path: Path, tokenizer: Tokenizer) -> Counted:
 def _warn_unless_proved(path: Path, ingredients: Iterable[Ingredient]) -> None:
     sentence = unproved_sentence(ingredients)
     if sentence is not None:
-        logger.warning("warning: %s: %s. A vocabulary made with it is not for publication either.", path, sentence)
+        logger.warning(
+            "warning: %s: %s. A vocabulary made with it is not for publication either.",
+            path,
+            sentence,
+        )
 
 
 def _of_vocabulary(path: Path, tokenizer: Tokenizer) -> Counted:
@@ -204,7 +228,9 @@ def _in_units(probabilities: Floats) -> Integers:
     return counts
 
 
-def _usable(ngrams: pa.LargeStringArray, counts: Integers, *, boundaries: bool) -> tuple[pa.LargeStringArray, Integers]:
+def _usable(
+    ngrams: pa.LargeStringArray, counts: Integers, *, boundaries: bool
+) -> tuple[pa.LargeStringArray, Integers]:
     """Every n-gram once (the first), and only those that text cut in this way can have."""
     marks = f"^{START}$" if boundaries else f"(^| )({START}|{END})( |$)"
     first = np.zeros(len(ngrams), np.bool_)

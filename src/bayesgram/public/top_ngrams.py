@@ -23,7 +23,14 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.text.ngram_tables import SortedWindows, WindowIndex, WindowTable, are_sortable, bits_of, keys_of
+from bayesgram.text.ngram_tables import (
+    SortedWindows,
+    WindowIndex,
+    WindowTable,
+    are_sortable,
+    bits_of,
+    keys_of,
+)
 from bayesgram.text.ngrams import START, NgramCounter, distinct_orders, ngram_orders
 from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import buffers
@@ -96,10 +103,16 @@ class TextWindows:
         """The most frequent windows, and those that tie for the last place if they are few; and their counts."""
         bounds, start = self.counter.bounds(order), self._start(order)
         least = bounds.likely_count(size + 1) if bounds else 1  # one of them may be <s>
-        rows, counts = _best(self.counter.tables(order, bounds, at_least=least), self.tokens, size, start)
+        rows, counts = _best(
+            self.counter.tables(order, bounds, at_least=least), self.tokens, size, start
+        )
         reached = int(counts.min()) if counts.size >= size else 1
-        if reached < least:  # others may have as many; as `size` do reach this count, no more need be looked at
-            rows, counts = _best(self.counter.tables(order, bounds, at_least=reached), self.tokens, size, start)
+        if (
+            reached < least
+        ):  # others may have as many; as `size` do reach this count, no more need be looked at
+            rows, counts = _best(
+                self.counter.tables(order, bounds, at_least=reached), self.tokens, size, start
+            )
         return rows, counts
 
     def reaching(self, order: int, at_least: int) -> Iterator[Ids]:
@@ -124,12 +137,16 @@ class ListedWindows:
     by_order: dict[int, Counted]
 
     @classmethod
-    def of(cls, ngrams: pa.LargeStringArray, counts: Integers, tokens: StringTable) -> "ListedWindows":
+    def of(
+        cls, ngrams: pa.LargeStringArray, counts: Integers, tokens: StringTable
+    ) -> "ListedWindows":
         """Distinct n-grams in the numbers of these tokens, which get new ones."""
         orders, by_order = ngram_orders(ngrams), {}
         for order in distinct_orders(orders):
             rows = np.flatnonzero((orders == order) & (counts > 0))
-            words = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
+            words = (
+                pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
+            )
             by_order[order] = tokens.add(*buffers(words)).reshape(-1, order), counts[rows]
         return cls(by_order)
 
@@ -201,11 +218,16 @@ class NgramScore:
         if counts.shape[1] < size:
             return [1] * len(self.totals)
         first = np.argpartition(-self.rough(counts), size - 1)[:size]
-        reached, sources = min(self.exact(counts[:, first])), sum(total > 0 for total in self.totals)
+        reached, sources = (
+            min(self.exact(counts[:, first])),
+            sum(total > 0 for total in self.totals),
+        )
         return [max(-(-reached * total // (self._multiple * sources)), 1) for total in self.totals]
 
 
-def top_of_text(counter: NgramCounter, order: int, size: int) -> tuple[pa.LargeStringArray, Integers]:
+def top_of_text(
+    counter: NgramCounter, order: int, size: int
+) -> tuple[pa.LargeStringArray, Integers]:
     """The most frequent n-grams of one order as strings, with their counts, in order."""
     text = TextWindows(counter)
     rows, counts = text.most_frequent(order, size)
@@ -237,7 +259,9 @@ def top_of_sources(
         top_k = nobody
         reaching = [
             [rows[own >= count]] if complete else source.reaching(order, count)
-            for source, (rows, own), count, complete in zip(sources, leaders, least, whole, strict=True)
+            for source, (rows, own), count, complete in zip(
+                sources, leaders, least, whole, strict=True
+            )
         ]
         for rows, origins in _gathered(reaching, most_rows):
             counts = _counts_in(sources, rows, tokens)
@@ -259,7 +283,9 @@ class TopK:
 
     def joined_by(self, rows: Ids, counts: Integers) -> "TopK":
         """With others; without those that can't be among the first any more, and few that tie for the last place."""
-        joined = replace(self, rows=np.concatenate([self.rows, rows]), counts=np.hstack([self.counts, counts]))
+        joined = replace(
+            self, rows=np.concatenate([self.rows, rows]), counts=np.hstack([self.counts, counts])
+        )
         kept = joined.top_candidates()
         if kept.size > MOST_TIES * self.size:
             kept = kept[joined.order(kept)]
@@ -281,12 +307,16 @@ class TopK:
 
     def order(self, kept: Integers) -> Integers:
         """Where the first of these are, exactly."""
-        return _first(self.rows[kept], self.worth.ranks(self.counts[:, kept]), self.tokens, self.size)
+        return _first(
+            self.rows[kept], self.worth.ranks(self.counts[:, kept]), self.tokens, self.size
+        )
 
 
 def nothing_of(order: int) -> BayesgramError:
     """That there is nothing to choose from."""
-    return BayesgramError(f"the public text has no n-gram of order {order}: give more text, or a smaller `order`.")
+    return BayesgramError(
+        f"the public text has no n-gram of order {order}: give more text, or a smaller `order`."
+    )
 
 
 def _leading(rows: Ids, counts: Integers, size: int) -> Counted:
@@ -310,7 +340,11 @@ def _distinct(rows: Ids, tokens: StringTable) -> Ids:
 def _found_in(rows: Ids, index: WindowIndex) -> tuple[Ids, Ids]:
     """Which of these windows an index has, and their numbers in it."""
     stream = np.insert(rows, index.order, -1, axis=1).ravel()
-    return index.find(stream, np.arange(1, len(rows) + 1) * (index.order + 1), np.arange(len(rows), dtype=np.int32))
+    return index.find(
+        stream,
+        np.arange(1, len(rows) + 1) * (index.order + 1),
+        np.arange(len(rows), dtype=np.int32),
+    )
 
 
 def _counts_in(sources: Sequence[Windows], rows: Ids, tokens: StringTable) -> Integers:
@@ -340,17 +374,26 @@ def _gathered(by_source: Sequence[Iterable[Ids]], most_rows: int) -> Iterator[tu
 
 
 def _together(parts: Sequence[Ids], origins: Sequence[int]) -> tuple[Ids, Ids]:
-    return np.concatenate(parts), np.repeat(np.array(origins, np.int32), [len(part) for part in parts])
+    return np.concatenate(parts), np.repeat(
+        np.array(origins, np.int32), [len(part) for part in parts]
+    )
 
 
 def _not_before(counts: Integers, origins: Ids, least: Sequence[int]) -> Integers:
     """Which candidates no earlier source has brought; where equal ones stand side by side, the second has no counts."""
     enough = counts >= np.array(least)[:, None]
-    found = np.where(enough.any(axis=0), enough.argmax(axis=0), -1)  # the first source that brings it
+    found = np.where(
+        enough.any(axis=0), enough.argmax(axis=0), -1
+    )  # the first source that brings it
     return np.flatnonzero(found == origins)
 
 
-def _best(tables: Iterable[WindowTable | SortedWindows], tokens: pa.LargeBinaryArray, size: int, start: int) -> Counted:
+def _best(
+    tables: Iterable[WindowTable | SortedWindows],
+    tokens: pa.LargeBinaryArray,
+    size: int,
+    start: int,
+) -> Counted:
     """The most frequent windows of tables that have none in common, and their counts."""
     best: Counted | None = None
     for table in tables:
@@ -365,14 +408,21 @@ def _best(tables: Iterable[WindowTable | SortedWindows], tokens: pa.LargeBinaryA
 
 
 def _race(
-    rows: Ids, counts: Integers, more: Ids, their_counts: Integers, tokens: pa.LargeBinaryArray, size: int
+    rows: Ids,
+    counts: Integers,
+    more: Ids,
+    their_counts: Integers,
+    tokens: pa.LargeBinaryArray,
+    size: int,
 ) -> Counted:
     """All rows that may still be among the `size` first; those that tie for the last place too, if they are few."""
     if not their_counts.size:
         return rows, counts
     rows, counts = np.concatenate([rows, more]), np.concatenate([counts, their_counts])
     if counts.size > size:
-        kept = np.flatnonzero(counts >= np.partition(counts, counts.size - size)[counts.size - size])
+        kept = np.flatnonzero(
+            counts >= np.partition(counts, counts.size - size)[counts.size - size]
+        )
         rows, counts = rows[kept], counts[kept]
     if counts.size > MOST_TIES * size:
         kept = _first(rows, counts, tokens, size)

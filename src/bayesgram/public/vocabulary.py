@@ -51,7 +51,13 @@ from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import UNNAMED, Source, alike, by_name, check_names, mixture
 from bayesgram.public.public_rows import load_rows, new_sample, staged_rows
 from bayesgram.public.sources import Listed, Opened, open_sources, provenance_of
-from bayesgram.public.top_ngrams import ListedWindows, TextWindows, Windows, top_of_sources, top_of_text
+from bayesgram.public.top_ngrams import (
+    ListedWindows,
+    TextWindows,
+    Windows,
+    top_of_sources,
+    top_of_text,
+)
 from bayesgram.public.vocabulary_io import COUNT_OF, FORMAT, MAX_SIZE, MAX_TOTAL
 from bayesgram.releases.provenance import (
     COLUMN,
@@ -130,10 +136,14 @@ def _listed(name: str, given: int | Sequence[int]) -> list[int]:
     try:
         return [index(each) for each in several]
     except TypeError:
-        raise UsageError(f"{name}: takes a whole number, or a list of whole numbers; give one such as 3.") from None
+        raise UsageError(
+            f"{name}: takes a whole number, or a list of whole numbers; give one such as 3."
+        ) from None
 
 
-def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]) -> None:
+def refuse_empty(
+    names: Iterable[str], totals: Sequence[Sequence[int]], orders: Sequence[int]
+) -> None:
     """Refuse a source without a single n-gram (totals: order × source); one that lacks an order is left out of it."""
     for name, own in zip(names, zip(*totals, strict=True), strict=True):
         if not any(own):
@@ -143,22 +153,34 @@ def refuse_empty(names: Iterable[str], totals: Sequence[Sequence[int]], orders: 
             )
 
 
-CARD, DISTRIBUTION = "card.json", "distribution.parquet"  # of a release; a discovery has a card, too, and ...
-FOUND, VOCABULARY = "ngrams.parquet", "vocab.parquet"  # ... what it found, and the vocabulary with it
+CARD, DISTRIBUTION = (
+    "card.json",
+    "distribution.parquet",
+)  # of a release; a discovery has a card, too, and ...
+FOUND, VOCABULARY = (
+    "ngrams.parquet",
+    "vocab.parquet",
+)  # ... what it found, and the vocabulary with it
 
 
-def read_list(path: str | Path, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
+def read_list(
+    path: str | Path, tokenizer: Tokenizer | None
+) -> tuple[pa.LargeStringArray, Tokenizer]:
     """The n-grams of a file, checked, and how text is cut for them."""
     if Path(path).suffix.lower() in {".parquet", ".pq"}:
         ngrams, cut = vocabulary_io.ngrams_of(path, vocabulary_io.read_table(Path(path)), tokenizer)
         vocabulary_io.longest(path, ngrams)
         return ngrams, cut
     try:
-        records = read_records(Path(path), text_column="ngram", user_column=None, refuse_nothing=True)
+        records = read_records(
+            Path(path), text_column="ngram", user_column=None, refuse_nothing=True
+        )
         ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
     except UsageError as error:
         column = "Name the right one with `text_column`."
-        raise UsageError(str(error).replace(column, "A list has its n-grams in the column 'ngram'.")) from None
+        raise UsageError(
+            str(error).replace(column, "A list has its n-grams in the column 'ngram'.")
+        ) from None
     return as_list(ngrams, tokenizer, path)
 
 
@@ -174,7 +196,11 @@ def list_provenance(path: str | Path) -> Provenance:
         return Provenance()
     if file.name == DISTRIBUTION and (file.parent / CARD).is_file():
         return Release.load(file.parent).provenance(printable_name(file.parent))
-    if file.name == FOUND and (file.parent / CARD).is_file() and (file.parent / VOCABULARY).is_file():
+    if (
+        file.name == FOUND
+        and (file.parent / CARD).is_file()
+        and (file.parent / VOCABULARY).is_file()
+    ):
         return Vocabulary.load(file.parent / VOCABULARY).provenance
     table = vocabulary_io.read_table(file)
     origins = read_origins(path, table)
@@ -197,7 +223,10 @@ def as_list(
 
 
 def count_list(
-    ngrams: pa.LargeStringArray, matcher: NgramMatcher, source: Opened, rows: RowSample | None = None
+    ngrams: pa.LargeStringArray,
+    matcher: NgramMatcher,
+    source: Opened,
+    rows: RowSample | None = None,
 ) -> Integers:
     """How often a source has each n-gram of a list; where the list has one twice, the first counts.
 
@@ -238,9 +267,13 @@ class Vocabulary(Tabular):
     counts: Integers
     order: int  # of the longest
     tokenizer: Tokenizer
-    sources: tuple[Source, ...] = ()  # none: all counts are of one source without a name; else counts are their mixture
+    sources: tuple[
+        Source, ...
+    ] = ()  # none: all counts are of one source without a name; else counts are their mixture
     origins: Origins | None = None  # None: all are from public text
-    made_from: tuple[Ingredient, ...] = ()  # published releases and models among its sources, with their labels
+    made_from: tuple[
+        Ingredient, ...
+    ] = ()  # published releases and models among its sources, with their labels
     # Hashes of public rows, or the file of the vocabulary, beside which they are (`public_rows`).
     rows: RowSample | Path | None = None
 
@@ -251,13 +284,17 @@ class Vocabulary(Tabular):
                 f"{len(self.ngrams)} n-grams, {self.counts.size} counts: a vocabulary has as many of both."
             )
         if self.counts.min() < 0 or self.counts.sum(dtype=np.float64) >= MAX_TOTAL:
-            raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
+            raise UsageError(
+                "the public counts must be 0 or more and add up to less than 2^53; divide them all."
+            )
         if vocabulary_io.longest("vocabulary", self.ngrams) != self.order:
             raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
         if self.sources:
             check_names(self.source_names)
             if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):
-                raise UsageError("the counts are not the mixture of the sources; use Vocabulary.of_sources.")
+                raise UsageError(
+                    "the counts are not the mixture of the sources; use Vocabulary.of_sources."
+                )
         if self.origins is not None and self.origins.discovered.size != len(self.ngrams):
             raise UsageError("origins: a vocabulary has one for each n-gram.")
 
@@ -273,7 +310,16 @@ class Vocabulary(Tabular):
         rows: RowSample | Path | None = None,
     ) -> "Vocabulary":
         """A vocabulary with counts by source; `counts` follows."""
-        return cls(ngrams, _mixed(ngrams, sources), order, tokenizer, tuple(sources), origins, made_from, rows)
+        return cls(
+            ngrams,
+            _mixed(ngrams, sources),
+            order,
+            tokenizer,
+            tuple(sources),
+            origins,
+            made_from,
+            rows,
+        )
 
     def made_with(self, provenance: Provenance) -> "Vocabulary":
         """The same vocabulary, which remembers that it was made from something about people.
@@ -306,13 +352,19 @@ class Vocabulary(Tabular):
 
     def _repr_html_(self) -> str:
         """For notebooks: what it is, and its first n-grams."""
-        rows = [(str(row["ngram"]), f"{row['count']:,}") for row in self.to_arrow().slice(0, 10).to_pylist()]
+        rows = [
+            (str(row["ngram"]), f"{row['count']:,}")
+            for row in self.to_arrow().slice(0, 10).to_pylist()
+        ]
         return html("Vocabulary", self._told.items(), ("n-gram", "count"), rows)
 
     @property
     def _told(self) -> dict[str, str]:
         orders = ", ".join(str(part.order) for _, part in self.parts)
-        told = {"size": f"{len(self):,} n-grams of order {orders}", "tokenizer": self.tokenizer.name}
+        told = {
+            "size": f"{len(self):,} n-grams of order {orders}",
+            "tokenizer": self.tokenizer.name,
+        }
         return {**told, "sources": " and ".join(self.source_names)} if self.sources else told
 
     def __len__(self) -> int:
@@ -335,9 +387,13 @@ class Vocabulary(Tabular):
         origins = self.origins and self.origins.taken(rows)
         if not self.sources:
             counts = self.counts[rows]
-            return Vocabulary(ngrams, counts, longest, self.tokenizer, origins=origins, made_from=self.made_from)
+            return Vocabulary(
+                ngrams, counts, longest, self.tokenizer, origins=origins, made_from=self.made_from
+            )
         sources = [Source(source.name, source.counts[rows]) for source in self.sources]
-        return Vocabulary.of_sources(ngrams, sources, longest, self.tokenizer, origins, self.made_from)
+        return Vocabulary.of_sources(
+            ngrams, sources, longest, self.tokenizer, origins, self.made_from
+        )
 
     @property
     def provenance(self) -> Provenance:
@@ -386,7 +442,9 @@ class Vocabulary(Tabular):
             "tokenizer": self.tokenizer.name,
             "fingerprint": self.fingerprint,
             "prior_fingerprint": self.prior_fingerprint,
-            "source": "stated to be public" if self.origins is None else "public text, and what was discovered",
+            "source": "stated to be public"
+            if self.origins is None
+            else "public text, and what was discovered",
         }
         if self.made_from:
             told[MADE_FROM] = [asdict(each) for each in self.made_from]
@@ -434,7 +492,7 @@ class Vocabulary(Tabular):
     @checked
     def from_public(
         cls,
-        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
         order: int | Sequence[int] = 3,
         size: int | Sequence[int] = 50_000,
@@ -457,7 +515,7 @@ class Vocabulary(Tabular):
     def of_list(
         cls,
         ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
-        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.files
+        inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
         *,
         text_column: str = "text",
         tokenizer: Tokenizer | None = None,
@@ -468,14 +526,18 @@ class Vocabulary(Tabular):
         if isinstance(ngrams, Vocabulary):
             listed, cut, provenance = ngrams.ngrams, ngrams.tokenizer, ngrams.provenance
             if tokenizer not in {None, cut}:
-                raise UsageError(f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out.")
+                raise UsageError(
+                    f"tokenizer: the vocabulary has its own, {cut.name!r}; leave it out."
+                )
         elif isinstance(ngrams, (str, Path)):
             listed, cut = read_list(ngrams, tokenizer)
             provenance = list_provenance(ngrams)
         else:
             listed, cut = as_list(pa.array(ngrams, pa.large_string()), tokenizer)
         read = _reader(text_column, skip_bad_rows=skip_bad_rows)
-        made = cls.of_counted_list(listed, open_sources(by_name(inputs), cut, text_column, read), cut)
+        made = cls.of_counted_list(
+            listed, open_sources(by_name(inputs), cut, text_column, read), cut
+        )
         return made.made_with(provenance)
 
     @classmethod
@@ -484,7 +546,9 @@ class Vocabulary(Tabular):
     ) -> "Vocabulary":
         """The same, where the sources are open."""
         matcher, rows = NgramMatcher(ngrams, tokenizer), _rows_of(sources, tokenizer)
-        counts = np.stack([count_list(ngrams, matcher, source, rows) for source in sources.values()])
+        counts = np.stack(
+            [count_list(ngrams, matcher, source, rows) for source in sources.values()]
+        )
         made = cls.of_counts(ngrams, list(sources), counts, tokenizer, rows)
         return made.made_with(provenance_of(sources.values()))
 
@@ -502,7 +566,9 @@ class Vocabulary(Tabular):
 
         N-grams beyond `memory` bytes are spilled to disk, the answer stays exact; distinct tokens stay in memory.
         """
-        return cls.from_sources({"": records}, order=order, size=size, tokenizer=tokenizer, memory=memory)
+        return cls.from_sources(
+            {"": records}, order=order, size=size, tokenizer=tokenizer, memory=memory
+        )
 
     @classmethod
     def from_sources(
@@ -520,16 +586,28 @@ class Vocabulary(Tabular):
         rows = _rows_of(sources, tokenizer)
         with scratch_folder() as scratch:
             tokens = StringTable()
-            make = partial(NgramCounter, orders, tokenizer, memory=memory, tokens=tokens, texts=len(sources), rows=rows)
+            make = partial(
+                NgramCounter,
+                orders,
+                tokenizer,
+                memory=memory,
+                tokens=tokens,
+                texts=len(sources),
+                rows=rows,
+            )
             opened = [
                 _windows(source, tokens, partial(make, scratch=_folder(scratch, number)))
                 for number, source in enumerate(sources.values())
             ]
             if len(sources) > 1:
-                refuse_empty(sources, [[source.total(each) for source in opened] for each in orders], orders)
+                refuse_empty(
+                    sources, [[source.total(each) for source in opened] for each in orders], orders
+                )
             tops = [_top(opened, tokens, each, own, memory) for each, own in sizes.items()]
         ngrams = pa.concat_arrays([ngrams for ngrams, _ in tops])
-        made = cls.of_counts(ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer, rows)
+        made = cls.of_counts(
+            ngrams, list(sources), np.hstack([counts for _, counts in tops]), tokenizer, rows
+        )
         return made.made_with(provenance_of(sources.values()))
 
     @classmethod
@@ -592,8 +670,14 @@ class Vocabulary(Tabular):
 
     def to_arrow(self) -> pa.Table:
         """The rows of vocab.parquet."""
-        columns = {"count": self.counts, **{COUNT_OF + source.name: source.counts for source in self.sources}}
-        arrays = {"ngram": self.ngrams, **{name: pa.array(counts) for name, counts in columns.items()}}
+        columns = {
+            "count": self.counts,
+            **{COUNT_OF + source.name: source.counts for source in self.sources},
+        }
+        arrays = {
+            "ngram": self.ngrams,
+            **{name: pa.array(counts) for name, counts in columns.items()},
+        }
         return pa.table(arrays if self.origins is None else {**arrays, COLUMN: self.origins.column})
 
     @classmethod
@@ -606,24 +690,36 @@ class Vocabulary(Tabular):
         table = vocabulary_io.read_table(Path(path))
         vocabulary_io.check_columns(path, table.column_names)
         ngrams, cut = vocabulary_io.ngrams_of(path, table, tokenizer)
-        order, names = vocabulary_io.longest(path, ngrams), vocabulary_io.source_columns(table.column_names)
+        order, names = (
+            vocabulary_io.longest(path, ngrams),
+            vocabulary_io.source_columns(table.column_names),
+        )
         found, made_from = read_origins(path, table), read_ingredients(path, table)
         if not names:
             counts = vocabulary_io.whole_numbers(path, table, "count")
-            return cls(ngrams, counts, order, cut, origins=found, made_from=made_from, rows=Path(path))
+            return cls(
+                ngrams, counts, order, cut, origins=found, made_from=made_from, rows=Path(path)
+            )
         sources = [
-            Source(name.removeprefix(COUNT_OF), vocabulary_io.whole_numbers(path, table, name)) for name in names
+            Source(name.removeprefix(COUNT_OF), vocabulary_io.whole_numbers(path, table, name))
+            for name in names
         ]
         for source in sources:
             if not source.counts.any():
-                raise UsageError(f"{path}: the source {source.name!r} has none of the n-grams; leave its column out.")
+                raise UsageError(
+                    f"{path}: the source {source.name!r} has none of the n-grams; leave its column out."
+                )
         return cls.of_sources(ngrams, sources, order, cut, found, made_from, Path(path))
 
 
 def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordReader]:
     """What reads public text."""
     return partial(
-        read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows, warn_of_users=True
+        read_records,
+        text_column=text_column,
+        user_column=None,
+        skip_bad_rows=skip_bad_rows,
+        warn_of_users=True,
     )
 
 
@@ -664,16 +760,22 @@ def _mixed(ngrams: pa.LargeStringArray, sources: Sequence[Source]) -> Integers:
     """The mixture of sources, if their counts are such."""
     for source in sources:
         if source.counts.size != len(ngrams):
-            raise UsageError(f"source {source.name!r}: {len(ngrams)} n-grams, {source.counts.size} counts.")
+            raise UsageError(
+                f"source {source.name!r}: {len(ngrams)} n-grams, {source.counts.size} counts."
+            )
         if source.counts.min(initial=0) < 0:
             raise UsageError(f"source {source.name!r}: public counts must be 0 or more.")
     by_source = np.stack([source.counts for source in sources])
     if by_source.sum(dtype=np.float64) >= MAX_TOTAL:
-        raise UsageError("the public counts must be 0 or more and add up to less than 2^53; divide them all.")
+        raise UsageError(
+            "the public counts must be 0 or more and add up to less than 2^53; divide them all."
+        )
     return mixture(by_source, ngram_orders(ngrams))
 
 
-def extended(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim) -> Vocabulary:
+def extended(
+    vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, claim: DiscoveryClaim
+) -> Vocabulary:
     """The vocabulary with n-grams that it lacks, of orders that it has; `logs` are log q."""
     before, orders = vocabulary.origins, ngram_orders(ngrams)
     names, counts, discovered = [], [], []
@@ -689,8 +791,12 @@ def extended(vocabulary: Vocabulary, ngrams: pa.LargeStringArray, logs: Floats, 
     if not vocabulary.sources:
         order, tokenizer, made_from = vocabulary.order, vocabulary.tokenizer, vocabulary.made_from
         return Vocabulary(listed, whole[0], order, tokenizer, origins=origins, made_from=made_from)
-    sources = [Source(source.name, own) for source, own in zip(vocabulary.sources, whole, strict=True)]
-    return Vocabulary.of_sources(listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from)
+    sources = [
+        Source(source.name, own) for source, own in zip(vocabulary.sources, whole, strict=True)
+    ]
+    return Vocabulary.of_sources(
+        listed, sources, vocabulary.order, vocabulary.tokenizer, origins, vocabulary.made_from
+    )
 
 
 def _expected(counts: Integers, logs: Floats) -> Integers:

@@ -61,7 +61,9 @@ def read_table(path: Path) -> pa.Table:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from None
         _refuse_repeats(path)
-        raise UsageError(f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`.") from None
+        raise UsageError(
+            f"{path}: not a Parquet file; make a vocabulary with `bayesgram vocab`."
+        ) from None
     if "ngram" not in names:
         raise UsageError(
             f"{path}: no column 'ngram'; a vocabulary has the columns 'ngram' and 'count', this file has"
@@ -78,24 +80,39 @@ def _refuse_repeats(path: Path) -> None:
         return
     for name in names:
         if names.count(name) > 1:
-            raise UsageError(f"{path}: {names.count(name)} columns are called {name!r}; rename all but one.")
+            raise UsageError(
+                f"{path}: {names.count(name)} columns are called {name!r}; rename all but one."
+            )
 
 
-def ngrams_of(path: str | Path, table: pa.Table, tokenizer: Tokenizer | None) -> tuple[pa.LargeStringArray, Tokenizer]:
+def ngrams_of(
+    path: str | Path, table: pa.Table, tokenizer: Tokenizer | None
+) -> tuple[pa.LargeStringArray, Tokenizer]:
     """The n-grams of a file, and how text is cut for them: as the file says, or as is wished where it doesn't."""
-    check_number(path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1"))  # version 0.1 wrote no number
+    check_number(
+        path, (table.schema.metadata or {}).get(b"bayesgram.format", b"1")
+    )  # version 0.1 wrote no number
     column, stated = table["ngram"], stated_tokenizer(table.schema)
-    if tokenizer and stated and stated.kind is TokenizerKind.FILE:  # a name, to which the file itself is given
-        tokenizer, stated = replace(tokenizer, boundaries=stated.boundaries), stated.known_by(tokenizer)
+    if (
+        tokenizer and stated and stated.kind is TokenizerKind.FILE
+    ):  # a name, to which the file itself is given
+        tokenizer, stated = (
+            replace(tokenizer, boundaries=stated.boundaries),
+            stated.known_by(tokenizer),
+        )
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
             f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
             f" {'give its file' if stated.digest else 'leave `tokenizer` and `lowercase` out'}."
         )
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or not _is_text(column):
+    if not (
+        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
+    ) or not _is_text(column):
         raise UsageError(f"{path}: the column 'ngram' must hold text without nulls.")
     if not 1 <= table.num_rows <= MAX_SIZE:
-        raise UsageError(f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+        raise UsageError(
+            f"{path}: {table.num_rows} rows; a vocabulary has 1 to {MAX_SIZE:,} n-grams."
+        )
     ngrams = column.combine_chunks().cast(pa.large_string())
     return ngrams, stated or with_marks(tokenizer or Tokenizer(), ngrams)
 
@@ -116,16 +133,24 @@ def check_columns(path: str | Path, names: Sequence[str]) -> None:
     try:
         check_names([name.removeprefix(COUNT_OF) for name in counted])
     except UsageError as error:
-        raise UsageError(f"{path}: the columns {COUNT_OF}NAME are the counts of sources. {error}") from None
+        raise UsageError(
+            f"{path}: the columns {COUNT_OF}NAME are the counts of sources. {error}"
+        ) from None
 
 
 def whole_numbers(path: str | Path, table: pa.Table, name: str) -> Integers:
     """A column of counts, checked."""
     column = table[name]
-    if not pa.types.is_integer(column.type) or column.null_count or (pc.min(column).as_py() or 0) < 0:
+    if (
+        not pa.types.is_integer(column.type)
+        or column.null_count
+        or (pc.min(column).as_py() or 0) < 0
+    ):
         raise UsageError(f"{path}: the column {name!r} must hold whole numbers of 0 or more.")
     if (pc.max(column).as_py() or 0) >= MAX_TOTAL:
-        raise UsageError(f"{path}: the column {name!r} must add up to less than 2^53; divide all counts.")
+        raise UsageError(
+            f"{path}: the column {name!r} must add up to less than 2^53; divide all counts."
+        )
     counts: Integers = column.combine_chunks().cast(pa.int64()).to_numpy(zero_copy_only=False)
     return counts
 
@@ -141,7 +166,9 @@ def _is_text(column: "pa.ChunkedArray[Any]") -> bool:
 
 def _has_boundaries(ngrams: pa.LargeStringArray) -> bool:
     """Whether a vocabulary made elsewhere marks where sentences begin or end."""
-    return bool(pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py())
+    return bool(
+        pc.any(pc.or_(pc.starts_with(ngrams, f"{START} "), pc.ends_with(ngrams, f" {END}"))).as_py()
+    )
 
 
 def longest(path: str | Path, ngrams: pa.LargeStringArray) -> int:

@@ -68,7 +68,9 @@ def odds_factor(epsilon: float) -> str:
     factor = math.exp(epsilon)
     if factor >= 1e6:
         return two_digits_up(factor)
-    return f"{_rounded(factor, '0.01', ROUND_CEILING)}" if factor < 100 else f"{math.ceil(factor):,}"
+    return (
+        f"{_rounded(factor, '0.01', ROUND_CEILING)}" if factor < 100 else f"{math.ceil(factor):,}"
+    )
 
 
 def two_digits_up(value: float) -> str:
@@ -100,8 +102,12 @@ def believed(before: float, epsilon: float) -> tuple[str, str]:
     ('3.9', '23.2')
     """
     odds = before / (1 - before)
-    low, high = (odds * math.exp(step) / (1 + odds * math.exp(step)) for step in (-epsilon, epsilon))
-    return str(_rounded(100 * low, "0.1", ROUND_FLOOR)), str(_rounded(100 * high, "0.1", ROUND_CEILING))
+    low, high = (
+        odds * math.exp(step) / (1 + odds * math.exp(step)) for step in (-epsilon, epsilon)
+    )
+    return str(_rounded(100 * low, "0.1", ROUND_FLOOR)), str(
+        _rounded(100 * high, "0.1", ROUND_CEILING)
+    )
 
 
 def _rounded(value: float, to: str, way: str) -> Decimal:
@@ -165,7 +171,8 @@ def _of_epsilon(epsilon: float, who: str) -> Weakness | None:
     if epsilon >= WORTHLESS_EPSILON:
         return Weakness(Grade.WORTHLESS, f"{allowed}: PROVED, and it protects nobody.")
     return Weakness(
-        Grade.WEAK, f"{allowed}: even odds that {who} is in the data may become {odds_factor(epsilon)} to 1."
+        Grade.WEAK,
+        f"{allowed}: even odds that {who} is in the data may become {odds_factor(epsilon)} to 1.",
     )
 
 
@@ -183,7 +190,9 @@ def _of_delta(delta: float, expected_users: int | None, who: str) -> Weakness | 
             f" {SHARE / expected_users:g} here.",
         )
     if delta >= WEAK_DELTA:
-        return Weakness(Grade.WEAK, f"{personal} {chance(delta)}; stay far below 1/(number of users).")
+        return Weakness(
+            Grade.WEAK, f"{personal} {chance(delta)}; stay far below 1/(number of users)."
+        )
     return None
 
 
@@ -218,7 +227,9 @@ class SourceWeight:
     @property
     def ends(self) -> tuple[float, float]:
         """Two standard deviations to each side, as far as weights go."""
-        return max(self.weight - 2 * self.deviation, 0.0), min(self.weight + 2 * self.deviation, 1.0)
+        return max(self.weight - 2 * self.deviation, 0.0), min(
+            self.weight + 2 * self.deviation, 1.0
+        )
 
     @property
     def shown(self) -> str:
@@ -248,7 +259,10 @@ def sources_sentence(details: Mapping[str, Any]) -> str | None:
 
 
 def _heaviest_first(told: Mapping[str, Mapping[str, float]]) -> list[SourceWeight]:
-    sources = [SourceWeight(name, float(found["weight"]), float(found["deviation"])) for name, found in told.items()]
+    sources = [
+        SourceWeight(name, float(found["weight"]), float(found["deviation"]))
+        for name, found in told.items()
+    ]
     return sorted(sources, key=lambda source: -source.weight)
 
 
@@ -268,7 +282,10 @@ def _sentence(sources: Sequence[SourceWeight]) -> str:
 
 def _unsure(sources: Sequence[SourceWeight], sure: Sequence[SourceWeight]) -> str:
     """What is known of them together, which is what the others leave: sources that are alike hide one another."""
-    names, together = listed([source.name for source in sources]), sum(source.weight for source in sources)
+    names, together = (
+        listed([source.name for source in sources]),
+        sum(source.weight for source in sources),
+    )
     if len(sources) > 1 and sum(source.deviation for source in sure) < together / 3:
         return f"Too noisy to tell {names} apart ({_percent(together)} together)."
     return f"Too noisy to say about {names}."
@@ -276,7 +293,9 @@ def _unsure(sources: Sequence[SourceWeight], sure: Sequence[SourceWeight]) -> st
 
 def _small(sources: Sequence[SourceWeight]) -> str:
     if len(sources) > MOST_NAMED:
-        return f"{len(sources)} others ({_percent(sum(source.weight for source in sources))} together)"
+        return (
+            f"{len(sources)} others ({_percent(sum(source.weight for source in sources))} together)"
+        )
     return listed([f"{source.name} ({_percent(source.weight)})" for source in sources])
 
 
@@ -326,22 +345,43 @@ def norm_bins(card: "Card") -> list[NormBin]:
     limit, noise = card.details["clip_norm_used"], 3 * users_doubt(card)
     lows, highs = [0.0, *edges], [*edges, float("inf")]
     bins = [
-        NormBin(low, high, number, clipped=low >= limit) for low, high, number in zip(lows, highs, users, strict=True)
+        NormBin(low, high, number, clipped=low >= limit)
+        for low, high, number in zip(lows, highs, users, strict=True)
     ]
     seen = [at for at, found in enumerate(bins) if found.users > noise]
     return bins[seen[0] : seen[-1] + 1] if seen else []
 
 
 # What cards of earlier versions lack.
-LATER = ("command", "expected_users", "measured", "chain", "inferred", "unit", "segment", "answers", "distribution")
+LATER = (
+    "command",
+    "expected_users",
+    "measured",
+    "chain",
+    "inferred",
+    "unit",
+    "segment",
+    "answers",
+    "distribution",
+)
 # Details that say something without the source code, and what a person calls them.
-TOLD = {"model": "model", "clip_norm_used": "clip norm", "slope": "slope", "rho": "ρ", "threshold": "threshold"}
+TOLD = {
+    "model": "model",
+    "clip_norm_used": "clip norm",
+    "slope": "slope",
+    "rho": "ρ",
+    "threshold": "threshold",
+}
 LONGEST_LIST = 10  # that a person is shown; card.json has all
-REVIEWED = "reviewed"  # of the details of a discovery: whether a person has decided about each string
+REVIEWED = (
+    "reviewed"  # of the details of a discovery: whether a person has decided about each string
+)
 SINCE = "segments_since"  # of the details: which segments are new since the release before, and which are gone
 DRIFT = "drift"  # of the details: how far people have moved since the release before, by order
 NOBODY = "nobody for certain"
-SEQUENTIAL = "with other releases about the same people, ε and δ add up, or less: see docs/ledger.md"
+SEQUENTIAL = (
+    "with other releases about the same people, ε and δ add up, or less: see docs/ledger.md"
+)
 SEEDED = "seeded: not for publication"
 ONE_ID = "one person has one user id (k ids cost k times the ε, and at least k times the δ)"
 SMALL_DELTA = "delta is far below 1 / (a public bound on the number of users)"
@@ -363,16 +403,28 @@ class Card:
     details: dict[str, Any]  # what the run adds: how much noise, which settings were chosen
     vocabulary: dict[str, Any]
     seeded: bool
-    ledger: dict[str, Any] | None = None  # which population was charged, and the number of the entry
-    command: str | None = None  # as it was typed; None: made from Python, or by a version that did not note it
+    ledger: dict[str, Any] | None = (
+        None  # which population was charged, and the number of the entry
+    )
+    command: str | None = (
+        None  # as it was typed; None: made from Python, or by a version that did not note it
+    )
     measured: dict[str, Any] | None = None  # the file of noisy measurements; None: none were kept
     chain: dict[str, Any] | None = None  # the releases that it follows; None: none
     inferred: dict[str, Any] | None = None  # from which release's measurements; None: from its own
     expected_users: int | None = None  # a public bound on the number of users, where one was given
-    unit: str | None = None  # what one unit of privacy is, as the curator said it; None: nobody said
-    segment: dict[str, Any] | None = None  # whose release it is, of which list: `by`, `name`, `names`, `other`
-    answers: str | None = None  # SHA-256 of the measurements of all people, where segments were released together
-    distribution: dict[str, Any] | None = field(default=None, compare=False)  # its file, once it is written
+    unit: str | None = (
+        None  # what one unit of privacy is, as the curator said it; None: nobody said
+    )
+    segment: dict[str, Any] | None = (
+        None  # whose release it is, of which list: `by`, `name`, `names`, `other`
+    )
+    answers: str | None = (
+        None  # SHA-256 of the measurements of all people, where segments were released together
+    )
+    distribution: dict[str, Any] | None = field(
+        default=None, compare=False
+    )  # its file, once it is written
     software: str = field(default=f"bayesgram {VERSION}")
 
     def __post_init__(self) -> None:
@@ -385,7 +437,9 @@ class Card:
         if label is self.guarantee:
             return
         why = SEEDED if label is own else unproved_sentence(self.ingredients)
-        object.__setattr__(self, "statement", f"{why} (otherwise, this mechanism is {self.guarantee.name})")
+        object.__setattr__(
+            self, "statement", f"{why} (otherwise, this mechanism is {self.guarantee.name})"
+        )
         object.__setattr__(self, "guarantee", label)
 
     @property
@@ -397,7 +451,9 @@ class Card:
             for link in links
             for own in [link.commitment]
         )
-        return unique_ingredients([*made_from(self.vocabulary), *made_from(self.inferred or {}), *before])
+        return unique_ingredients(
+            [*made_from(self.vocabulary), *made_from(self.inferred or {}), *before]
+        )
 
     @property
     def ingredients_of_vocabulary(self) -> tuple[Ingredient, ...]:
@@ -408,7 +464,9 @@ class Card:
     def discoveries(self) -> tuple[DiscoveryClaim, ...]:
         """Every discovery whose n-grams are in its vocabulary, or in that of the measurements it was inferred from."""
         described = (self.vocabulary, self.inferred or {})
-        return union_of_claims([DiscoveryClaim(**claim) for claim in one.get("discoveries", [])] for one in described)
+        return union_of_claims(
+            [DiscoveryClaim(**claim) for claim in one.get("discoveries", [])] for one in described
+        )
 
     @property
     def protects(self) -> str:
@@ -539,7 +597,11 @@ class Card:
             return None
         sentence = Chain.from_json(self.chain).sentence(self.commitment)
         others = ", ".join(map(str, self.ingredients_of_vocabulary))
-        return f"{sentence} What its vocabulary was made from is not counted: {others}." if others else sentence
+        return (
+            f"{sentence} What its vocabulary was made from is not counted: {others}."
+            if others
+            else sentence
+        )
 
     @property
     def inferred_again(self) -> str | None:
@@ -549,15 +611,17 @@ class Card:
         told = self.inferred
         public = " and ".join(told["public_text"])
         numbers = f"{told['measured']:,} n-grams were measured, {told['not_measured']:,} were not"
-        return (
-            f"from the measurements of {told['from']}, with {public} as public text; {numbers}; nothing more was spent"
-        )
+        return f"from the measurements of {told['from']}, with {public} as public text; {numbers}; nothing more was spent"
 
     @property
     def vocabulary_sentence(self) -> str:
         """How many n-grams there are, and where they are from."""
         found = self.discovered
-        return f"{self.counted}: public text, and {found}" if found else f"{self.counted}, stated to be public"
+        return (
+            f"{self.counted}: public text, and {found}"
+            if found
+            else f"{self.counted}, stated to be public"
+        )
 
     @property
     def counted(self) -> str:
@@ -569,10 +633,17 @@ class Card:
         """Which people it is about; None where it is about everybody, and nothing else was released with it."""
         if self.segment is None:
             return None
-        name, names = self.segment["name"], [*self.segment["names"], *([OTHER] if self.segment["other"] else [])]
+        name, names = (
+            self.segment["name"],
+            [*self.segment["names"], *([OTHER] if self.segment["other"] else [])],
+        )
         who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
         since = self.details.get(SINCE, {})
-        moved = "".join(f"; {what} since the release before: {shown(those)}" for what, those in since.items() if those)
+        moved = "".join(
+            f"; {what} since the release before: {shown(those)}"
+            for what, those in since.items()
+            if those
+        )
         return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)}){moved}"
 
     @property
@@ -583,7 +654,9 @@ class Card:
     def told(self) -> list[tuple[str, str]]:
         """What a person can use, a line each; `to_json` has everything."""
         settings = _listed(self.settings)
-        details = _listed({said: self.details[name] for name, said in TOLD.items() if name in self.details})
+        details = _listed(
+            {said: self.details[name] for name, said in TOLD.items() if name in self.details}
+        )
         lines = [
             ("Mechanism", f"{self.mechanism} ({settings})" if settings else self.mechanism),
             ("Details", details),
@@ -599,7 +672,10 @@ class Card:
             ("Inferred", self.inferred_again or ""),
             ("Chain", self.follows or ""),
             ("Segment", self.segment_sentence or ""),
-            ("Ledger", f"{self.ledger['population']}, entry {self.ledger['entry']}" if self.ledger else ""),
+            (
+                "Ledger",
+                f"{self.ledger['population']}, entry {self.ledger['entry']}" if self.ledger else "",
+            ),
             ("Noise", SEEDED if self.seeded else ""),
         ]
         return [(name, line) for name, line in lines if line]
@@ -616,9 +692,20 @@ class Card:
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for card.json, with what they mean."""
-        meaning: dict[str, Any] = {"promise": self.promise_sentence, "protects": self.protects, "person": self.person}
-        meaning |= {"composition": self.composition, "follows": self.follows, "assumes": list(self.assumes)}
-        meaning |= {"made_from": [str(each) for each in self.ingredients], "warnings": self.warnings}
+        meaning: dict[str, Any] = {
+            "promise": self.promise_sentence,
+            "protects": self.protects,
+            "person": self.person,
+        }
+        meaning |= {
+            "composition": self.composition,
+            "follows": self.follows,
+            "assumes": list(self.assumes),
+        }
+        meaning |= {
+            "made_from": [str(each) for each in self.ingredients],
+            "warnings": self.warnings,
+        }
         chain = None if self.chain is None else Chain.from_json(self.chain).sealed(self.commitment)
         return {**asdict(self), "chain": chain, "guarantee": self.guarantee.name, **meaning}
 
@@ -650,7 +737,9 @@ def _check_numbers(values: dict[str, Any]) -> None:
 
 
 def _listed(values: dict[str, Any]) -> str:
-    short = {name: value for name, value in values.items() if value is not None and not _is_long(value)}
+    short = {
+        name: value for name, value in values.items() if value is not None and not _is_long(value)
+    }
     return ", ".join(f"{name} = {_shown(value)}" for name, value in short.items())
 
 
@@ -682,7 +771,10 @@ def check_values(values: Mapping[str, Any]) -> None:
     _require("seeded", isinstance(values["seeded"], bool))
     _require("epsilon", values["epsilon"] is None or _is_number(values["epsilon"], 0, MAX_EPSILON))
     _require("delta", values["delta"] is None or _is_number(values["delta"], 0, 1))
-    _require("settings", isinstance(settings, dict) and all(_is_bound(settings.get(name)) for name in _BOUNDS))
+    _require(
+        "settings",
+        isinstance(settings, dict) and all(_is_bound(settings.get(name)) for name in _BOUNDS),
+    )
     _require("vocabulary", isinstance(vocabulary, dict) and _is_vocabulary(vocabulary))
     _require("ledger", ledger is None or (isinstance(ledger, dict) and _is_ledger(ledger)))
     _require("unit", values.get("unit") is None or _is_unit(values["unit"]))
@@ -713,7 +805,9 @@ def _is_ledger(told: dict[str, Any]) -> bool:
     """Its population and an entry; its budget, where the version noted it."""
     if not {"population", "entry"} <= set(told) or ("epsilon" in told) != ("delta" in told):
         return False
-    return _is_number(told.get("epsilon", 1), 0, MAX_EPSILON) and _is_number(told.get("delta", 0), 0, 1)
+    return _is_number(told.get("epsilon", 1), 0, MAX_EPSILON) and _is_number(
+        told.get("delta", 0), 0, 1
+    )
 
 
 def _is_bound(value: object) -> bool:
@@ -740,8 +834,13 @@ def _is_inferred(told: object) -> bool:
         return True
     if not isinstance(told, dict):
         return False
-    names, numbers = told.get("public_text"), [told.get(name) for name in ("measured", "not_measured", "ignored")]
-    if not (isinstance(names, list) and names and all(map(_is_printable, [told.get("from"), *names]))):
+    names, numbers = (
+        told.get("public_text"),
+        [told.get(name) for name in ("measured", "not_measured", "ignored")],
+    )
+    if not (
+        isinstance(names, list) and names and all(map(_is_printable, [told.get("from"), *names]))
+    ):
         return False
     if not all(type(number) is int and number >= 0 for number in numbers):
         return False
@@ -757,10 +856,16 @@ def _is_segment(told: object) -> bool:
     """Which people it is about, of which list; None: of everybody."""
     if told is None:
         return True
-    if not (isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))):
+    if not (
+        isinstance(told, dict) and all(isinstance(told.get(name), str) for name in ("by", "name"))
+    ):
         return False
     names = told.get("names")
-    return isinstance(names, list) and all(isinstance(name, str) for name in names) and type(told.get("other")) is bool
+    return (
+        isinstance(names, list)
+        and all(isinstance(name, str) for name in names)
+        and type(told.get("other")) is bool
+    )
 
 
 def _has_segments_since(details: dict[str, Any]) -> bool:
@@ -779,7 +884,11 @@ def _has_totals(details: dict[str, Any]) -> bool:
 def _has_norms(details: dict[str, Any]) -> bool:
     """The histogram of norms, where there is one."""
     edges, users = details.get("norm_edges", []), details.get("noisy_users_by_norm", [])
-    if not (isinstance(edges, list) and isinstance(users, list) and all(map(_is_number, [*edges, *users]))):
+    if not (
+        isinstance(edges, list)
+        and isinstance(users, list)
+        and all(map(_is_number, [*edges, *users]))
+    ):
         return False
     names = ("users_noise", "amount_multiplier", "histogram_multiplier")
     noise = [details[name] for name in names if name in details]
@@ -787,7 +896,11 @@ def _has_norms(details: dict[str, Any]) -> bool:
         return False
     if not edges:
         return True
-    return bool(noise) and _is_number(details.get("clip_norm_used"), 0) and len(users) == len(edges) + 1
+    return (
+        bool(noise)
+        and _is_number(details.get("clip_norm_used"), 0)
+        and len(users) == len(edges) + 1
+    )
 
 
 def _has_sources(details: dict[str, Any]) -> bool:
@@ -795,7 +908,10 @@ def _has_sources(details: dict[str, Any]) -> bool:
     orders = details.get("source_weights", {})
     if not (isinstance(orders, dict) and all(order in _ORDERS for order in orders)):
         return False
-    return all(isinstance(sources, dict) and sources and _are_weights(sources) for sources in orders.values())
+    return all(
+        isinstance(sources, dict) and sources and _are_weights(sources)
+        for sources in orders.values()
+    )
 
 
 def _are_weights(sources: dict[str, Any]) -> bool:

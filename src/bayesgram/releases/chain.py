@@ -72,7 +72,11 @@ class Commitment:
     @property
     def charged(self) -> tuple[str | None, int | None]:
         """The identity of the ledger that was charged, and the number of its entry."""
-        return (None, None) if self.ledger is None else (self.ledger.get("ledger"), self.ledger.get("entry"))
+        return (
+            (None, None)
+            if self.ledger is None
+            else (self.ledger.get("ledger"), self.ledger.get("entry"))
+        )
 
     @property
     def ledger_identity(self) -> str | None:
@@ -81,7 +85,9 @@ class Commitment:
 
     def hash_after(self, before: str) -> str:
         """SHA-256 of this, and of the hash before it; "" is before the first."""
-        return hashlib.sha256(json.dumps([before, asdict(self)], sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([before, asdict(self)], sort_keys=True).encode()
+        ).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -109,7 +115,12 @@ class Link:
     def to_json(self) -> dict[str, Any]:
         """For a card."""
         discoveries = [asdict(claim) for claim in self.commitment.discoveries]
-        return {"name": self.name, **asdict(self.commitment), "discoveries": discoveries, "hash": self.hash}
+        return {
+            "name": self.name,
+            **asdict(self.commitment),
+            "discoveries": discoveries,
+            "hash": self.hash,
+        }
 
 
 @dataclass(frozen=True)
@@ -180,7 +191,9 @@ def together(releases: Sequence[Commitment]) -> str:
     unit = releases[-1].unit or THESE_DATA
     discoveries = _all_discoveries(releases)
     what = _counted(len(releases), len(discoveries))
-    labels = [release.guarantee for release in releases] + [claim.guarantee for claim in discoveries]
+    labels = [release.guarantee for release in releases] + [
+        claim.guarantee for claim in discoveries
+    ]
     if any(label != Guarantee.PROVED.name for label in labels):
         return f"No bound holds for the {what} together: not all of them are PROVED."
     ledger = _common_ledger(releases, discoveries)
@@ -224,11 +237,19 @@ def _all_discoveries(releases: Sequence[Commitment]) -> tuple[DiscoveryClaim, ..
     return union_of_claims(release.discoveries for release in releases)
 
 
-def _common_ledger(releases: Sequence[Commitment], discoveries: Sequence[DiscoveryClaim]) -> dict[str, Any] | None:
+def _common_ledger(
+    releases: Sequence[Commitment], discoveries: Sequence[DiscoveryClaim]
+) -> dict[str, Any] | None:
     """The ledger that all releases and discoveries were charged to, as the last card describes it."""
     own = releases[-1].ledger_identity
-    charged = [release.ledger_identity for release in releases] + [claim.ledger for claim in discoveries]
-    return releases[-1].ledger if own is not None and all(ledger == own for ledger in charged) else None
+    charged = [release.ledger_identity for release in releases] + [
+        claim.ledger for claim in discoveries
+    ]
+    return (
+        releases[-1].ledger
+        if own is not None and all(ledger == own for ledger in charged)
+        else None
+    )
 
 
 def _counted(releases: int, discoveries: int) -> str:

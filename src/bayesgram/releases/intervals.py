@@ -50,5 +50,9 @@ def known_within(release: Release, rows: Bools) -> list[Known]:
 
 def known(factor: float, probabilities: Floats, deviations: Floats) -> Known:
     """How much of these n-grams is known within a factor."""
-    sure = WIDTH * deviations <= (1 - 1 / factor) * probabilities  # the lower side is the narrower one
-    return Known(factor, float(np.mean(sure)), float(probabilities[sure].sum()) / float(probabilities.sum()))
+    sure = (
+        WIDTH * deviations <= (1 - 1 / factor) * probabilities
+    )  # the lower side is the narrower one
+    return Known(
+        factor, float(np.mean(sure)), float(probabilities[sure].sum()) / float(probabilities.sum())
+    )

@@ -25,7 +25,13 @@ from bayesgram.io.formats import read_whole
 from bayesgram.text.tokenizer import buffers
 
 FILE = "measured.parquet"
-NGRAM, WORD, TOTAL, LOST_WORD, LOST_TOTAL = KINDS = ("ngram", "word", "total", "lost word", "lost total")
+NGRAM, WORD, TOTAL, LOST_WORD, LOST_TOTAL = KINDS = (
+    "ngram",
+    "word",
+    "total",
+    "lost word",
+    "lost total",
+)
 CARRIED = ("carried_count", "carried_noise")
 METADATA = "bayesgram.clipping"
 MOST_ORDERS = 6
@@ -48,7 +54,9 @@ class Block:
     @classmethod
     def single(cls, kind: str, order: int, count: float, noise: float) -> "Block":
         """A total."""
-        return cls(kind, order, pa.array([""], pa.large_string()), np.array([count]), np.array([noise]))
+        return cls(
+            kind, order, pa.array([""], pa.large_string()), np.array([count]), np.array([noise])
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,26 +69,40 @@ class Measurements:
     counts: Floats
     noise: Floats
     left: Floats | None = None  # 1 for what is no n-gram
-    clipping: tuple[float, float] | None = None  # what it takes of all text, and how unevenly; None: not measured
-    carried: tuple[Floats, Floats] | None = None  # counts and noise, together with earlier releases; None: none before
+    clipping: tuple[float, float] | None = (
+        None  # what it takes of all text, and how unevenly; None: not measured
+    )
+    carried: tuple[Floats, Floats] | None = (
+        None  # counts and noise, together with earlier releases; None: none before
+    )
 
     def __post_init__(self) -> None:
         if not self._is_sound():
             raise ValueError("measurements: not what a release has")
 
     @classmethod
-    def of_blocks(cls, blocks: Sequence[Block], clipping: tuple[float, float] | None = None) -> "Measurements":
+    def of_blocks(
+        cls, blocks: Sequence[Block], clipping: tuple[float, float] | None = None
+    ) -> "Measurements":
         """Blocks one after the other."""
         sizes = [block.counts.size for block in blocks]
         kinds = np.repeat(np.array([KINDS.index(block.kind) for block in blocks], np.int32), sizes)
         orders = np.repeat(np.array([block.order for block in blocks], np.int32), sizes)
-        counts, noise = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("counts", "noise"))
+        counts, noise = (
+            np.concatenate([getattr(block, name) for block in blocks])
+            for name in ("counts", "noise")
+        )
         left = carried = None
         if any(block.left is not None for block in blocks):
-            left = np.concatenate([np.ones(b.counts.size) if b.left is None else b.left for b in blocks])
+            left = np.concatenate(
+                [np.ones(b.counts.size) if b.left is None else b.left for b in blocks]
+            )
         if any(block.carried is not None for block in blocks):
             pairs = [block.carried or (block.counts, block.noise) for block in blocks]
-            carried = np.concatenate([count for count, _ in pairs]), np.concatenate([doubt for _, doubt in pairs])
+            carried = (
+                np.concatenate([count for count, _ in pairs]),
+                np.concatenate([doubt for _, doubt in pairs]),
+            )
         texts = pa.concat_arrays([block.texts for block in blocks])
         return cls(kinds, orders, texts, counts, noise, left, clipping, carried)
 
@@ -89,14 +111,21 @@ class Measurements:
         rows = self._rows(kind, order)
         if not rows.any():
             return None
-        texts, left = self.texts.filter(pa.array(rows)), None if self.left is None else self.left[rows]
+        texts, left = (
+            self.texts.filter(pa.array(rows)),
+            None if self.left is None else self.left[rows],
+        )
         carried = None if self.carried is None else (self.carried[0][rows], self.carried[1][rows])
         return Block(kind, order, texts, self.counts[rows], self.noise[rows], left, carried)
 
     def ngrams(self, order: int) -> tuple[pa.LargeStringArray, Floats, Floats]:
         """N-grams of an order, their noisy counts, and the standard deviations of these."""
         found = self.block(NGRAM, order)
-        return (self.texts[:0], np.zeros(0), np.zeros(0)) if found is None else (found.texts, found.counts, found.noise)
+        return (
+            (self.texts[:0], np.zeros(0), np.zeros(0))
+            if found is None
+            else (found.texts, found.counts, found.noise)
+        )
 
     def total(self, order: int) -> tuple[float, float]:
         """All n-grams of an order together, and the noise of that; added up where it was not asked."""
@@ -119,7 +148,12 @@ class Measurements:
         for numbers in (self.kinds, self.orders, offsets - offsets[0]):
             made.update(numbers.astype("<i8").tobytes())
         made.update(data[offsets[0] : offsets[-1]].tobytes())
-        for values in (self.counts, self.noise, np.zeros(0) if self.left is None else self.left, *(self.carried or ())):
+        for values in (
+            self.counts,
+            self.noise,
+            np.zeros(0) if self.left is None else self.left,
+            *(self.carried or ()),
+        ):
             made.update(values.astype("<f8").tobytes())
         return made.hexdigest()
 
@@ -133,7 +167,13 @@ class Measurements:
     def save(self, folder: Path) -> None:
         """Write measured.parquet into a folder."""
         kinds = pa.DictionaryArray.from_arrays(pa.array(self.kinds), pa.array(KINDS))
-        columns = {"kind": kinds, "order": self.orders, "text": self.texts, "count": self.counts, "noise": self.noise}
+        columns = {
+            "kind": kinds,
+            "order": self.orders,
+            "text": self.texts,
+            "count": self.counts,
+            "noise": self.noise,
+        }
         if self.left is not None:
             columns["left"] = self.left
         if self.carried is not None:
@@ -145,7 +185,9 @@ class Measurements:
     def load(cls, folder: Path) -> "Measurements":
         """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
         table = read_whole(folder / FILE)
-        kinds = pc.index_in(table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string()))
+        kinds = pc.index_in(
+            table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string())
+        )
         if kinds.null_count:
             raise ValueError("a kind that is not known")
         left = _numbers(table, "left") if "left" in table.column_names else None
@@ -154,7 +196,15 @@ class Measurements:
         numbers = _numbers(table, "count"), _numbers(table, "noise")
         there = CARRIED[0] in table.column_names
         carried = (_numbers(table, CARRIED[0]), _numbers(table, CARRIED[1])) if there else None
-        return cls(kinds.to_numpy(), _whole(table, "order"), _texts(table), *numbers, left, clipping, carried)
+        return cls(
+            kinds.to_numpy(),
+            _whole(table, "order"),
+            _texts(table),
+            *numbers,
+            left,
+            clipping,
+            carried,
+        )
 
     def is_kind(self, kind: str) -> Bools:
         """Which rows are of a kind."""
@@ -167,7 +217,13 @@ class Measurements:
 
     def _is_sound(self) -> bool:
         """Whether inference can rely on it."""
-        columns = [self.orders, self.texts, self.counts, self.noise, self.counts if self.left is None else self.left]
+        columns = [
+            self.orders,
+            self.texts,
+            self.counts,
+            self.noise,
+            self.counts if self.left is None else self.left,
+        ]
         if not self.kinds.size or any(len(column) != self.kinds.size for column in columns):
             return False
         pairs = [(self.counts, self.noise), *([] if self.carried is None else [self.carried])]
@@ -180,7 +236,11 @@ class Measurements:
         return _is_clipping(self.clipping) and bool(self.ngram_orders) and self._totals_are_single()
 
     def _totals_are_single(self) -> bool:
-        totals = [self._rows(kind, order) for kind in (TOTAL, LOST_TOTAL) for order in range(1, MOST_ORDERS + 1)]
+        totals = [
+            self._rows(kind, order)
+            for kind in (TOTAL, LOST_TOTAL)
+            for order in range(1, MOST_ORDERS + 1)
+        ]
         return all(rows.sum() <= 1 for rows in totals)
 
 
@@ -188,13 +248,19 @@ def _are_noisy(counts: Floats, noise: Floats, size: int) -> bool:
     """Finite numbers, each with its noise."""
     if counts.size != size or noise.size != size:
         return False
-    return bool(((np.abs(counts) < LARGEST) & (noise > 0) & (noise < LARGEST)).all())  # also refuses NaN
+    return bool(
+        ((np.abs(counts) < LARGEST) & (noise > 0) & (noise < LARGEST)).all()
+    )  # also refuses NaN
 
 
 def _is_clipping(values: object) -> bool:
     if values is None:
         return True
-    if not (isinstance(values, tuple) and len(values) == 2 and all(type(value) is float for value in values)):
+    if not (
+        isinstance(values, tuple)
+        and len(values) == 2
+        and all(type(value) is float for value in values)
+    ):
         return False
     return bool(-ROUNDING <= values[0] < 1 and 0 <= values[1] < LARGEST)
 
@@ -202,7 +268,10 @@ def _is_clipping(values: object) -> bool:
 def _texts(table: pa.Table) -> pa.LargeStringArray:
     column = table["text"]
     column.validate(full=True)  # UTF-8, which Arrow takes for granted
-    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)) or column.null_count:
+    if (
+        not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+        or column.null_count
+    ):
         raise TypeError("text: not a column of texts")
     return column.combine_chunks().cast(pa.large_string())
 

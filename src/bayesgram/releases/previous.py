@@ -50,7 +50,9 @@ class Previous:
                 " n-grams are not the same; give a vocabulary of the same tokenizer."
             )
         measured = self.release.measured
-        if not pc.any(pc.is_in(ngrams, measured.texts.filter(pa.array(measured.is_kind(NGRAM))))).as_py():
+        if not pc.any(
+            pc.is_in(ngrams, measured.texts.filter(pa.array(measured.is_kind(NGRAM))))
+        ).as_py():
             raise UsageError(
                 f"{self.name}: measured none of the {len(ngrams):,} n-grams of the vocabulary; is it about other text?"
             )
@@ -79,7 +81,9 @@ class PreviousSegments:
         if isinstance(given, SegmentedRelease):
             return cls(given.segments, given.__getitem__)
         segments = listed_in(given)
-        return cls(segments, lambda name: load_segment(given, segments, name), printable_name(given))
+        return cls(
+            segments, lambda name: load_segment(given, segments, name), printable_name(given)
+        )
 
     @property
     def release(self) -> Release:
@@ -132,7 +136,11 @@ def followed(
         return given
     if isinstance(given, SegmentedRelease):
         return PreviousSegments.of(given)
-    if isinstance(given, str | Path) and not (Path(given) / CARD).is_file() and (Path(given) / ALL / CARD).is_file():
+    if (
+        isinstance(given, str | Path)
+        and not (Path(given) / CARD).is_file()
+        and (Path(given) / ALL / CARD).is_file()
+    ):
         return PreviousSegments.of(given)
     return Previous.of(given)
 

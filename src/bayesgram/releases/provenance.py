@@ -76,7 +76,9 @@ class Ingredient:
         if self.epsilon is None:
             return f"{self.name} ({self.guarantee})"
         unit = "" if self.unit is None else f" for {self.unit}"
-        return f"{self.name} (ε = {self.epsilon:g}, δ = {self.delta or 0:g}{unit}, {self.guarantee})"
+        return (
+            f"{self.name} (ε = {self.epsilon:g}, δ = {self.delta or 0:g}{unit}, {self.guarantee})"
+        )
 
 
 def printable_name(path: str | Path) -> str:
@@ -146,7 +148,9 @@ PUBLIC, DISCOVERED = "public", "discovered"
 DISCOVERY = "discovery"  # the mechanism, on a card
 COLUMN, METADATA = "origin", "bayesgram.discoveries"
 INGREDIENTS = "bayesgram.made_from"  # in the metadata of a vocabulary's file
-MADE_FROM = "made_from"  # of a described vocabulary: what was published before, and it was made from
+MADE_FROM = (
+    "made_from"  # of a described vocabulary: what was published before, and it was made from
+)
 
 
 @dataclass(frozen=True)
@@ -167,7 +171,9 @@ class DiscoveryClaim:
         if not all(type(value) in {int, float} and 0 <= value <= most for value, most in numbers):
             raise ValueError("a discovery has an epsilon and a delta")
         Guarantee[self.guarantee]  # a KeyError if it is none
-        if not all(isinstance(text, str | None) for text in (self.ledger, self.unit, self.fingerprint)):
+        if not all(
+            isinstance(text, str | None) for text in (self.ledger, self.unit, self.fingerprint)
+        ):
             raise TypeError("ledger, unit and fingerprint of a discovery are texts")
         if not isinstance(self.reviewed, bool):
             raise TypeError("reviewed is yes or no")
@@ -181,7 +187,15 @@ class DiscoveryClaim:
     @property
     def ingredient(self) -> Ingredient:
         """The discovery, as something that a result was made from."""
-        return Ingredient("a discovery", self.guarantee, self.epsilon, self.delta, self.unit, self.ledger, self.entry)
+        return Ingredient(
+            "a discovery",
+            self.guarantee,
+            self.epsilon,
+            self.delta,
+            self.unit,
+            self.ledger,
+            self.entry,
+        )
 
 
 def origin_column(discovered: Bools) -> pa.Array:
@@ -249,7 +263,11 @@ class Provenance:
     ) -> "Provenance":
         """The same, where discoveries may be among the ingredients, too: as claims more is known of them."""
         known = {claim.ingredient for claim in claims}
-        return cls(unique_ingredients(each for each in ingredients if each not in known), claims, discovered)
+        return cls(
+            unique_ingredients(each for each in ingredients if each not in known),
+            claims,
+            discovered,
+        )
 
     def __bool__(self) -> bool:
         return bool(self.ingredients or self.claims)
@@ -324,7 +342,10 @@ def extended_by(described: Mapping[str, Any]) -> str | None:
 def made_from(described: Mapping[str, Any]) -> tuple[Ingredient, ...]:
     """Everything published that a vocabulary was made from, as a card describes the vocabulary."""
     claims = (DiscoveryClaim(**claim) for claim in described.get("discoveries", []))
-    return (*ingredients_from_json(described.get(MADE_FROM, [])), *(claim.ingredient for claim in claims))
+    return (
+        *ingredients_from_json(described.get(MADE_FROM, [])),
+        *(claim.ingredient for claim in claims),
+    )
 
 
 def are_described(described: Mapping[str, Any]) -> bool:

@@ -29,7 +29,13 @@ from bayesgram.releases.card import Card, check_values
 from bayesgram.releases.chain import Chain
 from bayesgram.releases.measurements import FILE as MEASURED
 from bayesgram.releases.measurements import Measurements
-from bayesgram.releases.provenance import COLUMN, Ingredient, Provenance, origin_column, read_origin_column
+from bayesgram.releases.provenance import (
+    COLUMN,
+    Ingredient,
+    Provenance,
+    origin_column,
+    read_origin_column,
+)
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer, buffers
 
@@ -56,7 +62,9 @@ class Fingerprinted(Protocol):
 def largest_size(ngrams: pa.LargeStringArray) -> int:
     """Bytes that a release over these n-grams takes on disk, and some to spare."""
     texts = 3 * int(ngrams.nbytes)  # released, measured, and as words
-    return texts + 112 * len(ngrams) + (1 << 18)  # two numbers a row, some more a measurement, Parquet's own, the card
+    return (
+        texts + 112 * len(ngrams) + (1 << 18)
+    )  # two numbers a row, some more a measurement, Parquet's own, the card
 
 
 class Estimate(NamedTuple):
@@ -74,9 +82,15 @@ class Release(Tabular):
     ngrams: pa.LargeStringArray
     probabilities: Floats
     card: Card
-    deviations: Floats | None = None  # standard deviation of each probability, where the mechanism knows it
-    discovered: Bools | None = None  # which n-grams are from people's own text; None: all are public
-    measured: Measurements | None = None  # the noisy counts; None: the mechanism, or an earlier version, kept none
+    deviations: Floats | None = (
+        None  # standard deviation of each probability, where the mechanism knows it
+    )
+    discovered: Bools | None = (
+        None  # which n-grams are from people's own text; None: all are public
+    )
+    measured: Measurements | None = (
+        None  # the noisy counts; None: the mechanism, or an earlier version, kept none
+    )
 
     @property
     def orders(self) -> Integers:
@@ -120,7 +134,11 @@ class Release(Tabular):
     def _row(self, ngram: str) -> int | None:
         """Where an n-gram stands, as it is given or as it is cut."""
         cut = Tokenizer.from_name(self.card.vocabulary["tokenizer"])
-        tokens = [] if cut.kind is TokenizerKind.FILE else [token for line in cut.sentences(ngram) for token in line]
+        tokens = (
+            []
+            if cut.kind is TokenizerKind.FILE
+            else [token for line in cut.sentences(ngram) for token in line]
+        )
         rows = (pc.index(self.ngrams, given).as_py() for given in (ngram, " ".join(tokens)))
         return next((row for row in rows if row >= 0), None)
 
@@ -150,7 +168,10 @@ class Release(Tabular):
     def _repr_html_(self) -> str:
         """For notebooks: the card, and the most probable n-grams."""
         best = self.top(SHOWN)
-        rows = [(each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation)) for each in best]
+        rows = [
+            (each.ngram, f"{each.probability:.3g}", _plus_minus(each.standard_deviation))
+            for each in best
+        ]
         return html(repr(self), self.card.told, ("n-gram", "probability", "±"), rows)
 
     def stated(self, **values: Any) -> "Release":  # noqa: ANN401 - of a Card
@@ -176,7 +197,9 @@ class Release(Tabular):
     def provenance(self, name: str = "a release") -> Provenance:
         """What something that is made from this release is from: the release, and its discoveries."""
         card = self.card
-        own = Ingredient(name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.charged)
+        own = Ingredient(
+            name, card.guarantee.name, card.epsilon, card.delta, card.unit, *card.charged
+        )
         found = None if self.discovered is None else self.ngrams.filter(pa.array(self.discovered))
         return Provenance.of([own, *card.ingredients], card.discoveries, found)
 
@@ -188,10 +211,14 @@ class Release(Tabular):
         _check_folder(folder)
         with damage_named(folder / CARD, KIND):
             values = read_json(folder / CARD)
-            check_format(path, "a release", values.get("format", 1), FORMAT)  # version 0.1 wrote no number
+            check_format(
+                path, "a release", values.get("format", 1), FORMAT
+            )  # version 0.1 wrote no number
             check_values(values)
             card = Card.from_json(values)
-            linked = card.chain is None or Chain.from_json(card.chain).holds(card.commitment, values["chain"]["hash"])
+            linked = card.chain is None or Chain.from_json(card.chain).holds(
+                card.commitment, values["chain"]["hash"]
+            )
         with damage_named(folder / DISTRIBUTION, KIND):
             table = read_whole(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
@@ -228,9 +255,13 @@ def _check_folder(folder: Path) -> None:
             " `bayesgram count` and `bayesgram release`."
         )
     if not (folder / CARD).is_file() and (folder / ALL / CARD).is_file():
-        raise UsageError(f"{folder}: holds a release for each segment; give one of them, such as {folder / ALL}.")
+        raise UsageError(
+            f"{folder}: holds a release for each segment; give one of them, such as {folder / ALL}."
+        )
     if not (folder / CARD).is_file():
-        raise UsageError(f"{folder}: not a release folder (no card.json); make one with `bayesgram release`.")
+        raise UsageError(
+            f"{folder}: not a release folder (no card.json); make one with `bayesgram release`."
+        )
 
 
 def fits(release: Release, vocabulary: Fingerprinted) -> bool:
@@ -246,7 +277,11 @@ def _plus_minus(deviation: float | None) -> str:
 
 
 def check_vocabulary(
-    release: Release, vocabulary: Fingerprinted, *, name: str = "the release", given: str = "the vocabulary"
+    release: Release,
+    vocabulary: Fingerprinted,
+    *,
+    name: str = "the release",
+    given: str = "the vocabulary",
 ) -> None:
     """Refuse public n-grams, or counts of them, that a release was not made with."""
     if fits(release, vocabulary):

@@ -24,7 +24,11 @@ def release_folders(path: str | Path) -> list[Path]:
     folder = Path(path)
     if (folder / CARD).exists() or not folder.is_dir():
         return [folder]
-    found = sorted(each for each in folder.iterdir() if all((each / name).is_file() for name in (CARD, DISTRIBUTION)))
+    found = sorted(
+        each
+        for each in folder.iterdir()
+        if all((each / name).is_file() for name in (CARD, DISTRIBUTION))
+    )
     if not found:
         raise UsageError(
             f"{path}: neither a release folder (no card.json) nor a folder with releases in it; make one with"
@@ -43,7 +47,10 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
     names = {}
     for path, own in parts.items():
         others = [other for each, other in parts.items() if each != path]
-        size = next((n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)), len(own))
+        size = next(
+            (n for n in range(1, len(own)) if all(other[-n:] != own[-n:] for other in others)),
+            len(own),
+        )
         names[path] = str(PurePath(*own[-size:]))
     return names
 
@@ -51,10 +58,14 @@ def short_names(paths: Sequence[str]) -> dict[str, str]:
 def listed_in(path: str | Path) -> Segments:
     """Which segments a folder of releases has, as the card of all people says."""
     if not (Path(path) / ALL / CARD).is_file():
-        raise UsageError(f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`.")
+        raise UsageError(
+            f"{path}: no release by segment (no {ALL}/{CARD}); make one with `bayesgram release`."
+        )
     told = Release.load(Path(path) / ALL).card.segment
     if told is None:
-        raise UsageError(f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it.")
+        raise UsageError(
+            f"{Path(path) / ALL}: a release that is not by segment; Release.load() opens it."
+        )
     return Segments(told["by"], tuple(told["names"]), told["other"])
 
 
@@ -88,7 +99,10 @@ class SegmentedRelease(Mapping[str, Release]):
         told = {name: {**segments.to_json(), "name": name} for name in names}
         answers = made[0].card.measured_hash
         return cls(
-            {name: one.stated(segment=told[name], answers=answers) for name, one in zip(names, made, strict=True)},
+            {
+                name: one.stated(segment=told[name], answers=answers)
+                for name, one in zip(names, made, strict=True)
+            },
             segments,
         )
 
@@ -110,11 +124,15 @@ class SegmentedRelease(Mapping[str, Release]):
 
     def stated(self, **values: Any) -> "SegmentedRelease":  # noqa: ANN401 - of a Card
         """The same with these values on every card."""
-        return SegmentedRelease({name: one.stated(**values) for name, one in self.items()}, self.segments)
+        return SegmentedRelease(
+            {name: one.stated(**values) for name, one in self.items()}, self.segments
+        )
 
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write all folders, whole or not at all."""
-        with write_folder_atomically(path, contents=contents_of(self.segments), force=force) as folder:
+        with write_folder_atomically(
+            path, contents=contents_of(self.segments), force=force
+        ) as folder:
             for name, one in self.items():
                 (folder / name).mkdir()
                 one.write(folder / name)

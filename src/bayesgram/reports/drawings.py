@@ -24,7 +24,11 @@ WIDTH = 720
 ROW = 20
 LABELS = 190  # room for n-grams, left of the axis
 LONGEST = 27  # characters of a label
-COLOURS = {"PROVED": "good", "EMPIRICAL": "half", "NONE": "mute"}  # of labels; nothing else has these
+COLOURS = {
+    "PROVED": "good",
+    "EMPIRICAL": "half",
+    "NONE": "mute",
+}  # of labels; nothing else has these
 DATA, HOLLOW = "full", "part"
 BANDS = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0)  # of weights over T
 
@@ -65,7 +69,10 @@ def found_bands(ratios: Iterable[float]) -> list[Band]:
     [2, 0, 1]
     """
     seen = list(ratios)
-    bands = [Band(low, high, sum(low <= ratio < high for ratio in seen)) for low, high in pairwise((*BANDS, math.inf))]
+    bands = [
+        Band(low, high, sum(low <= ratio < high for ratio in seen))
+        for low, high in pairwise((*BANDS, math.inf))
+    ]
     while bands and not bands[-1].ngrams:
         bands.pop()
     return bands
@@ -109,12 +116,16 @@ class LogAxis:
         fine = [step * 10.0**power for power in powers for step in (1, 2, 5)]
         coarse = [10.0**power for power in powers]
         shown = [tick for tick in fine if self.low <= tick <= self.high]
-        return shown if len(shown) <= 6 else [tick for tick in coarse if self.low <= tick <= self.high]
+        return (
+            shown if len(shown) <= 6 else [tick for tick in coarse if self.low <= tick <= self.high]
+        )
 
 
 def svg(height: float, title: str, parts: Iterable[Markup]) -> Markup:
     """A drawing with words for those who can't see it."""
-    opening = Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">').format(WIDTH, height, title)
+    opening = Markup('<svg viewBox="0 0 {} {:.0f}" role="img" aria-label="{}">').format(
+        WIDTH, height, title
+    )
     return opening + Markup("").join(parts) + Markup("</svg>")
 
 
@@ -151,7 +162,10 @@ def marks_drawing(title: str, marks: Sequence[Mark], level: float | None = None)
     bottom = len(marks) * ROW + 8
     parts = [LINE.format(axis.at(tick), 0, axis.at(tick), bottom, "grid") for tick in axis.ticks]
     form = ".0e" if level is None else "g"
-    parts += [TEXT.format(axis.at(tick), bottom + 15, "middle", "dimmed", f"{tick:{form}}") for tick in axis.ticks]
+    parts += [
+        TEXT.format(axis.at(tick), bottom + 15, "middle", "dimmed", f"{tick:{form}}")
+        for tick in axis.ticks
+    ]
     if level is not None:
         parts.append(LINE.format(axis.at(level), 0, axis.at(level), bottom, "dashed"))
     for at, mark in enumerate(marks):
@@ -175,9 +189,15 @@ def _mark_row(axis: LogAxis, mark: Mark, y: float, form: str) -> list[Markup]:
 def _whisker(axis: LogAxis, ends: tuple[float, float], y: float) -> list[Markup]:
     """A line with a cap at each end, or with an arrow where it goes on below the axis."""
     low, high = (axis.at(end) for end in ends)
-    parts = [LINE.format(low, y, high, y, "whisker"), LINE.format(high, y - 4, high, y + 4, "whisker")]
+    parts = [
+        LINE.format(low, y, high, y, "whisker"),
+        LINE.format(high, y - 4, high, y + 4, "whisker"),
+    ]
     below = ends[0] < axis.low
-    return [*parts, _arrow(low, y, "goes on") if below else LINE.format(low, y - 4, low, y + 4, "whisker")]
+    return [
+        *parts,
+        _arrow(low, y, "goes on") if below else LINE.format(low, y - 4, low, y + 4, "whisker"),
+    ]
 
 
 def _dot(axis: LogAxis, value: float, y: float, colour: str, told: str) -> Markup:
@@ -200,7 +220,9 @@ def norms_drawing(title: str, bins: Sequence[NormBin], doubt: float) -> Markup:
         parts += [
             TEXT.format(LABELS - 60, y + 14, "end", "", f"{found.low:.3g} – {upper}"),
             BAR.format(LABELS - 50, y + 4, length, ROW - 6, HOLLOW if found.clipped else DATA),
-            TEXT.format(LABELS - 44 + length, y + 14, "start", "dimmed", _users(found.users, doubt)),
+            TEXT.format(
+                LABELS - 44 + length, y + 14, "start", "dimmed", _users(found.users, doubt)
+            ),
         ]
     return svg(len(bins) * ROW + 6, title, parts)
 
@@ -242,10 +264,16 @@ def known_drawing(title: str, known: Sequence[Known]) -> Markup:
     parts: list[Markup] = []
     for at, found in enumerate(known):
         y = at * 40
-        parts.append(TEXT.format(LABELS - 10, y + 24, "end", "", f"within a factor of {found.factor:g}"))
+        parts.append(
+            TEXT.format(LABELS - 10, y + 24, "end", "", f"within a factor of {found.factor:g}")
+        )
         for down, share, colour in ((6, found.mass, DATA), (22, found.ngrams, HOLLOW)):
             parts.append(BAR.format(LABELS, y + down, room * share, 12, colour))
-            parts.append(TEXT.format(LABELS + 6 + room * share, y + down + 10, "start", "dimmed", percent(share)))
+            parts.append(
+                TEXT.format(
+                    LABELS + 6 + room * share, y + down + 10, "start", "dimmed", percent(share)
+                )
+            )
     return svg(len(known) * 40 + 6, title, parts)
 
 
@@ -261,7 +289,13 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
             low, high = (LABELS + room * end for end in source.ends)
             parts += [
                 TEXT.format(LABELS - 10, y + 14, "end", "", short(source.name)),
-                BAR.format(LABELS, y + 4, room * source.weight, ROW - 6, DATA if source.is_above_noise else HOLLOW),
+                BAR.format(
+                    LABELS,
+                    y + 4,
+                    room * source.weight,
+                    ROW - 6,
+                    DATA if source.is_above_noise else HOLLOW,
+                ),
                 LINE.format(low - 2, y + 11, high + 2, y + 11, "halo"),
                 LINE.format(low, y + 11, high, y + 11, "whisker"),
                 *(LINE.format(end, y + 7, end, y + 15, "whisker") for end in (low, high)),
@@ -274,11 +308,22 @@ def sources_drawing(title: str, by_order: Mapping[int, Sequence[SourceWeight]]) 
 def square_drawing(title: str, traces: Sequence[Trace], axes: tuple[str, str]) -> Markup:
     """Lines on the unit square, with their names below."""
     left, side = 70, 300
-    parts = [LINE.format(left, 10 + side * k / 4, left + side, 10 + side * k / 4, "grid") for k in range(5)]
-    parts += [TEXT.format(left - 8, 14 + side * (1 - k / 4), "end", "dimmed", f"{k / 4:g}") for k in range(5)]
-    parts += [TEXT.format(left + side * k / 4, 28 + side, "middle", "dimmed", f"{k / 4:g}") for k in range(5)]
+    parts = [
+        LINE.format(left, 10 + side * k / 4, left + side, 10 + side * k / 4, "grid")
+        for k in range(5)
+    ]
+    parts += [
+        TEXT.format(left - 8, 14 + side * (1 - k / 4), "end", "dimmed", f"{k / 4:g}")
+        for k in range(5)
+    ]
+    parts += [
+        TEXT.format(left + side * k / 4, 28 + side, "middle", "dimmed", f"{k / 4:g}")
+        for k in range(5)
+    ]
     parts.append(TEXT.format(left + side / 2, 46 + side, "middle", "dimmed", axes[0]))
-    upright = Markup('<text transform="translate(20 {}) rotate(-90)" text-anchor="middle" class="dimmed">{}</text>')
+    upright = Markup(
+        '<text transform="translate(20 {}) rotate(-90)" text-anchor="middle" class="dimmed">{}</text>'
+    )
     parts.append(upright.format(10 + side / 2, axes[1]))
     for at, trace in enumerate(traces):
         places = zip(trace.x, trace.y, strict=True)
@@ -338,7 +383,9 @@ class _Plane:
     @cached_property
     def down(self) -> LogAxis:
         levels = [point.kl for point in self.points if math.isfinite(point.kl)]
-        return LogAxis.around(levels + ([self.public] if self.public else []), self.bottom, TOP + 2 * ROW)
+        return LogAxis.around(
+            levels + ([self.public] if self.public else []), self.bottom, TOP + 2 * ROW
+        )
 
     @cached_property
     def places(self) -> list[tuple[float, float]]:
@@ -347,7 +394,11 @@ class _Plane:
             x = self.right if point.epsilon is None else self.across.at(point.epsilon)
             y = TOP if math.isinf(point.kl) else self.down.at(point.kl)
             beside = ((x + shift * APART, y) for shift in SHIFTS)
-            free = (place for place in beside if all(math.dist(place, other) >= APART - 1 for other in found))
+            free = (
+                place
+                for place in beside
+                if all(math.dist(place, other) >= APART - 1 for other in found)
+            )
             found.append(next(free, (x, y)))
         return found
 
@@ -356,10 +407,14 @@ class _Plane:
         heights = [(self.down.at(tick), f"{tick:g}") for tick in self.down.ticks]
         heights += [(TOP, "∞")] if any(math.isinf(point.kl) for point in self.points) else []
         for y, words in heights:
-            yield LINE.format(self.left, y, self.right, y, "grid") + TEXT.format(52, y + 4, "end", "dimmed", words)
+            yield LINE.format(self.left, y, self.right, y, "grid") + TEXT.format(
+                52, y + 4, "end", "dimmed", words
+            )
         ticks = [(self.across.at(tick), f"ε = {tick:g}") for tick in self.across.ticks]
         if any(point.epsilon is None for point in self.points):
-            ticks = [tick for tick in ticks if any(point.epsilon for point in self.points)] + [(self.right, "no ε")]
+            ticks = [tick for tick in ticks if any(point.epsilon for point in self.points)] + [
+                (self.right, "no ε")
+            ]
         for x, words in ticks:
             yield TEXT.format(x, self.bottom + 18, "middle", "dimmed", words)
 
@@ -375,15 +430,22 @@ class _Plane:
         taken = [Box(x - 6, x + 6, y - 6, y + 6) for x, y in self.places]
         if self.public:
             y = self.down.at(self.public)
-            taken += [Box(self.left, self.right, y - 1, y + 1), Box.around(self.left + 4, y - 9, PUBLIC)]
-        names = _names([short(point.name) for point in self.points], self.places, taken, self.bottom)
+            taken += [
+                Box(self.left, self.right, y - 1, y + 1),
+                Box.around(self.left + 4, y - 9, PUBLIC),
+            ]
+        names = _names(
+            [short(point.name) for point in self.points], self.places, taken, self.bottom
+        )
         for point, (x, y), (name, box) in zip(self.points, self.places, names, strict=True):
             height, side = (box.top + box.bottom) / 2, -1 if box.left < x else 1
             if abs(height - y) > LABEL / 3:
                 yield LINE.format(x, y, x + 9 * side, height, "link")
             told = "∞" if math.isinf(point.kl) else f"{point.kl:.4g}"
             yield DOT.format(x, y, point.colour, f"{point.name}: {told}")
-            yield TEXT.format(x + 10 * side, height + 4, "start" if side > 0 else "end", "name", name)
+            yield TEXT.format(
+                x + 10 * side, height + 4, "start" if side > 0 else "end", "name", name
+            )
 
 
 @dataclass(frozen=True)
@@ -413,7 +475,11 @@ def _names(
     """Where the names go: as near to their dots as there is room, right of them or left; from top to bottom."""
     covered, found = list(taken), {}
     for at in sorted(range(len(places)), key=lambda at: places[at][1]):
-        free = (box for box in _beside(names[at], *places[at], bottom) if not any(map(box.touches, covered)))
+        free = (
+            box
+            for box in _beside(names[at], *places[at], bottom)
+            if not any(map(box.touches, covered))
+        )
         found[at] = next(free, None) or next(_beside(names[at], *places[at], bottom))
         covered.append(found[at])
     return [(name, found[at]) for at, name in enumerate(names)]
@@ -426,4 +492,6 @@ def _beside(name: str, x: float, y: float, bottom: float) -> Iterator[Box]:
         right = Box.around(x + 10, height, name)
         left = Box.around(x - 10 - (right.right - right.left), height, name)
         if TOP <= height <= bottom - LABEL / 2 or not step:
-            yield from (box for box in (right, left) if (box.left >= 56 and box.right <= WIDTH) or not step)
+            yield from (
+                box for box in (right, left) if (box.left >= 56 and box.right <= WIDTH) or not step
+            )

@@ -44,7 +44,9 @@ def what_epsilon_means(card: Card) -> list[str]:
     if card.epsilon is None:
         return ["No ε is claimed: this mechanism adds no noise. It is here to compare with."]
     if card.seeded:
-        return ["Nothing. The noise was made from a seed, and whoever knows the seed can take it away again."]
+        return [
+            "Nothing. The noise was made from a seed, and whoever knows the seed can take it away again."
+        ]
     weakened = unproved_sentence(card.ingredients)
     if weakened is not None:
         return [f"Nothing. It was {weakened}."]
@@ -78,7 +80,12 @@ class _Subject:
     @classmethod
     def of(cls, card: Card) -> "_Subject":
         if card.is_person:
-            return cls("your part in it", "your text", "everything you wrote", "two things that you could have written")
+            return cls(
+                "your part in it",
+                "your text",
+                "everything you wrote",
+                "two things that you could have written",
+            )
         unit = f"one unit ({card.unit_shown})"
         return cls(f"{unit} in it or not", unit, f"everything in {unit}", f"two contents of {unit}")
 
@@ -125,12 +132,16 @@ FIT = "May be published if the conditions below hold"
 REVIEW = "May be published after a review, if the conditions below hold"
 WEAK = "Proved, but weak"
 UNFIT = "Must not be published"
-PRIVATE = "This page has private numbers, so the page itself must not be published. What it reports on:"
+PRIVATE = (
+    "This page has private numbers, so the page itself must not be published. What it reports on:"
+)
 UNREVIEWED = (
     "Nobody has reviewed the discovered strings yet, and many people can share a secret: decide about each of them"
     " first (bayesgram review)."
 )
-ONE_BUDGET = "Segments of one release, and what was inferred from its measurements again, share one budget."
+ONE_BUDGET = (
+    "Segments of one release, and what was inferred from its measurements again, share one budget."
+)
 ADD_UP = "ε and δ of releases about the same people add up."
 
 
@@ -164,7 +175,8 @@ def verdict(cards: Sequence[tuple[str, Card]], *, private: bool = False) -> str:
         sentences.append(f"{grade_of(cards[0][1])}: {reason(cards[0][1])}.")
     else:
         by_grade = {
-            grade: [name for name, card in cards if grade_of(card) == grade] for grade in (FIT, REVIEW, WEAK, UNFIT)
+            grade: [name for name, card in cards if grade_of(card) == grade]
+            for grade in (FIT, REVIEW, WEAK, UNFIT)
         }
         sentences += [f"{grade}: {', '.join(names)}." for grade, names in by_grade.items() if names]
     if any(card.is_unreviewed and card.guarantee is Guarantee.PROVED for _, card in cards):

@@ -16,7 +16,10 @@ from bayesgram.reports.views import ProbabilityChange
 
 MOST_MARKS, MOST_LINES = 30, 8
 WIDTH, ROW, HEIGHT, LETTER = 420, 18, 320, 8
-RATIO, SHARE = "times as often (95% interval)", "share of what people write (± 2 deviations; ▼: it goes on)"
+RATIO, SHARE = (
+    "times as often (95% interval)",
+    "share of what people write (± 2 deviations; ▼: it goes on)",
+)
 TINY = 1e-12  # stands for a share of 0, which has no place on the axis
 
 
@@ -25,12 +28,16 @@ def draw_changes(found: Comparison) -> Any:  # noqa: ANN401 - Altair's charts sh
     import altair as alt  # noqa: PLC0415 - 0.5 s
 
     subtitle = [found.explained, *found.notes]
-    title = alt.Title(_title(found), subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555")
+    title = alt.Title(
+        _title(found), subtitle=subtitle, anchor="start", offset=12, subtitleColor="#555"
+    )
     panels = [_ratios(found.changes[:MOST_MARKS])]
     if len(found.names) > 2 and found.changes:
         panels.insert(0, _lines(found))
     drawn = alt.hconcat(*panels, spacing=36, title=title).resolve_scale(color="independent")
-    return drawn.configure_view(stroke=None).configure_axis(titleFontWeight="normal", labelLimit=260)
+    return drawn.configure_view(stroke=None).configure_axis(
+        titleFontWeight="normal", labelLimit=260
+    )
 
 
 def _title(found: Comparison) -> str:
@@ -44,15 +51,25 @@ def _ratios(changes: Sequence[Change]) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     rows = [
-        {"ngram": change.ngram, "ratio": change.ratio, "low": change.low, "high": change.high, "rose": change.z >= 0}
+        {
+            "ngram": change.ngram,
+            "ratio": change.ratio,
+            "low": change.low,
+            "high": change.high,
+            "rose": change.z >= 0,
+        }
         for change in changes
     ]
     x = alt.X("ratio:Q", title=RATIO, scale=alt.Scale(type="log"))
     y = alt.Y("ngram:N", title=None, sort=[change.ngram for change in changes])
-    colour = alt.Color("rose:N", legend=None, scale=alt.Scale(domain=[True, False], range=[DATA, LOWERED]))
+    colour = alt.Color(
+        "rose:N", legend=None, scale=alt.Scale(domain=[True, False], range=[DATA, LOWERED])
+    )
     base = alt.Chart(alt.InlineData(values=rows)).encode(y=y, color=colour)
     layers = [
-        alt.Chart(alt.InlineData(values=[{"one": 1}])).mark_rule(color="#8a8f98", strokeDash=[4, 3]).encode(x="one:Q"),
+        alt.Chart(alt.InlineData(values=[{"one": 1}]))
+        .mark_rule(color="#8a8f98", strokeDash=[4, 3])
+        .encode(x="one:Q"),
         base.mark_rule(strokeWidth=2).encode(x=alt.X("low:Q", title=RATIO), x2="high:Q"),
         base.mark_point(filled=True, size=52, opacity=1).encode(x=x),
     ]
@@ -71,7 +88,9 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
         for name, share, low, high in _shares(found, row)
     ]
     room = max(map(len, found.names)) * len(found.names) < WIDTH / LETTER
-    x = alt.X("release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=0 if room else -30))
+    x = alt.X(
+        "release:N", title=None, sort=found.names, axis=alt.Axis(labelAngle=0 if room else -30)
+    )
     y = alt.Y("share:Q", title=SHARE, scale=alt.Scale(type="log", nice=False, padding=14))
     names = [found.ngrams[row].as_py() for row in shown]
     colour = alt.Color(
@@ -80,15 +99,23 @@ def _lines(found: Comparison) -> Any:  # noqa: ANN401
     )  # fmt: skip
     base = alt.Chart(alt.InlineData(values=rows)).encode(x=x, color=colour)
     whiskers = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=SHARE), y2="high:Q")
-    arrows = base.transform_filter("datum.beyond").mark_point(shape="triangle-down", filled=True, size=40)
-    layers = [whiskers, arrows.encode(y=alt.Y("low:Q", title=SHARE)), base.mark_line(point=True).encode(y=y)]
+    arrows = base.transform_filter("datum.beyond").mark_point(
+        shape="triangle-down", filled=True, size=40
+    )
+    layers = [
+        whiskers,
+        arrows.encode(y=alt.Y("low:Q", title=SHARE)),
+        base.mark_line(point=True).encode(y=y),
+    ]
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
 def _shares(found: Comparison, row: int) -> list[tuple[str, float, float, float]]:
     """Name, share and its interval; a deviation that is not known is 0."""
     made = []
-    for name, share, deviation in zip(found.names, found.shares[:, row], found.deviations[:, row], strict=True):
+    for name, share, deviation in zip(
+        found.names, found.shares[:, row], found.deviations[:, row], strict=True
+    ):
         reach = 2 * float(deviation) if deviation == deviation else 0.0  # noqa: PLR0124 - nan
         made.append((name, float(share), float(share) - reach, float(share) + reach))
     return made
@@ -108,7 +135,9 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
 
     finite = [row["kl"] for row in rows if row["kl"] is not None]
     end, infinite = BEYOND * max(finite), len(finite) < len(rows)
-    whole = alt.Scale(type="log", domain=[min(finite) / 1.3, 1.5 * end], nice=False)  # room for the dots at its ends
+    whole = alt.Scale(
+        type="log", domain=[min(finite) / 1.3, 1.5 * end], nice=False
+    )  # room for the dots at its ends
     values = [
         {
             **row,
@@ -131,21 +160,40 @@ def comparison(rows: Sequence[dict[str, Any]], *, subtitle: str) -> Any:  # noqa
         ),
         y=alt.Y("release:N", sort=None, title=None, axis=alt.Axis(labelLimit=300)),
     )
-    colour = alt.Color("guarantee:N", title=None, scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())))
+    colour = alt.Color(
+        "guarantee:N",
+        title=None,
+        scale=alt.Scale(domain=list(COLOURS), range=list(COLOURS.values())),
+    )
     shape = alt.Shape(
-        "infinite:N", legend=None, scale=alt.Scale(domain=[False, True], range=["circle", "triangle-right"])
+        "infinite:N",
+        legend=None,
+        scale=alt.Scale(domain=[False, True], range=["circle", "triangle-right"]),
     )
     dots = base.mark_point(filled=True, size=110, opacity=1).encode(color=colour, shape=shape)
     text = base.encode(text="label:N")
-    behind = text.mark_text(align="left", dx=8, color="white", stroke="white", strokeWidth=4)  # no line runs through it
+    behind = text.mark_text(
+        align="left", dx=8, color="white", stroke="white", strokeWidth=4
+    )  # no line runs through it
     labels = behind + text.mark_text(align="left", dx=8)
     public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x="public:Q")
     return (
         (public + dots + labels)
         .properties(width=480)
-        .facet(row=alt.Row("panel:N", sort=panels, title=None, header=alt.Header(labelAngle=0, labelAlign="left")))
+        .facet(
+            row=alt.Row(
+                "panel:N",
+                sort=panels,
+                title=None,
+                header=alt.Header(labelAngle=0, labelAlign="left"),
+            )
+        )
         .resolve_scale(y="independent")
-        .properties(title=alt.Title("How far each release is from the private text", subtitle=[subtitle, ORACLE]))
+        .properties(
+            title=alt.Title(
+                "How far each release is from the private text", subtitle=[subtitle, ORACLE]
+            )
+        )
         .configure_view(stroke=None)
     )
 
@@ -179,9 +227,15 @@ def norms(bins: Sequence[NormBin], *, subtitle: str) -> Any:  # noqa: ANN401
         .encode(
             x=alt.X("norm:N", sort=None, title="norm of a user's counts"),
             y=alt.Y("users:Q", title="users (noisy)"),
-            color=alt.Color("part:N", title=None, scale=alt.Scale(domain=["whole", "clipped"], range=[DATA, FAINT])),
+            color=alt.Color(
+                "part:N",
+                title=None,
+                scale=alt.Scale(domain=["whole", "clipped"], range=[DATA, FAINT]),
+            ),
         )
-        .properties(width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle))
+        .properties(
+            width=480, height=240, title=alt.Title("How much users write", subtitle=subtitle)
+        )
         .configure_view(stroke=None)
     )
 
@@ -191,13 +245,23 @@ def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitl
     import altair as alt  # noqa: PLC0415
 
     values = [
-        {"source": each.name, "weight": each.weight, "low": each.ends[0], "high": each.ends[1], "label": each.shown}
+        {
+            "source": each.name,
+            "weight": each.weight,
+            "low": each.ends[0],
+            "high": each.ends[1],
+            "label": each.shown,
+        }
         for found in source_weights({DETAIL: weights}).values()
         for each in found
     ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(y=alt.Y("source:N", sort=None, title=None))
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        y=alt.Y("source:N", sort=None, title=None)
+    )
     axis, scale = alt.Axis(format="%"), alt.Scale(domain=[0, 1])
-    whole = base.mark_bar(color=DATA).encode(x=alt.X("weight:Q", title="weight", axis=axis, scale=scale))
+    whole = base.mark_bar(color=DATA).encode(
+        x=alt.X("weight:Q", title="weight", axis=axis, scale=scale)
+    )
     doubt = base.mark_rule(color="#fff", strokeWidth=5).encode(x="low:Q", x2="high:Q")
     doubt += base.mark_rule(color="#222", strokeWidth=2).encode(x="low:Q", x2="high:Q")
     labels = base.mark_text(align="left", dx=8).encode(x="high:Q", text="label:N")
@@ -205,7 +269,9 @@ def sources(weights: Mapping[str, Mapping[str, Mapping[str, float]]], *, subtitl
     return (whole + doubt + labels).properties(width=480, title=title).configure_view(stroke=None)
 
 
-def moved(lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChange], *, subtitle: str) -> Any:  # noqa: ANN401
+def moved(
+    lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChange], *, subtitle: str
+) -> Any:  # noqa: ANN401
     """From public to released probability: one arrow an n-gram."""
     import altair as alt  # noqa: PLC0415
 
@@ -232,11 +298,15 @@ def moved(lifted: Sequence[ProbabilityChange], lowered: Sequence[ProbabilityChan
         color=alt.Color(
             "way:N",
             title=None,
-            scale=alt.Scale(domain=["lifted by private text", "lowered by private text"], range=[DATA, LOWERED]),
+            scale=alt.Scale(
+                domain=["lifted by private text", "lowered by private text"], range=[DATA, LOWERED]
+            ),
         ),
     )
     title = alt.Title("What private text changed", subtitle=subtitle)
-    return (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)
+    return (
+        (lines + public + released).properties(width=480, title=title).configure_view(stroke=None)
+    )
 
 
 def found(
@@ -269,9 +339,15 @@ def found(
         "noisy weight over T (log scale; dashed: T; lines: two standard deviations; ◄: it goes on)",
     )
     axis = alt.Axis(values=[0.5, 1, 1.5, 2, 3, 5, 10, 20, 50, 100], format="~g", grid=False)
-    doubt = base.mark_rule(color="#b9bec6").encode(x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q")
-    arrows = base.transform_filter("datum.beyond").mark_point(shape="triangle-left", filled=True, color="#8a8f98")
-    dots = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS["PROVED"]).encode(x="times:Q")
+    doubt = base.mark_rule(color="#b9bec6").encode(
+        x=alt.X("low:Q", scale=scale, title=title, axis=axis), x2="high:Q"
+    )
+    arrows = base.transform_filter("datum.beyond").mark_point(
+        shape="triangle-left", filled=True, color="#8a8f98"
+    )
+    dots = base.mark_point(filled=True, size=60, opacity=1, color=COLOURS["PROVED"]).encode(
+        x="times:Q"
+    )
     threshold = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(x=alt.datum(1))
     panels = list(dict.fromkeys(value["panel"] for value in values))
     header = alt.Header(labelAngle=0, labelAlign="left")
@@ -280,7 +356,9 @@ def found(
         .properties(width=480)
         .facet(row=alt.Row("panel:N", sort=panels, title=None, header=header))
         .resolve_scale(y="independent")
-        .properties(title=alt.Title("What many people write and public text lacks", subtitle=subtitle))
+        .properties(
+            title=alt.Title("What many people write and public text lacks", subtitle=subtitle)
+        )
         .configure_view(stroke=None)
     )
 
@@ -290,23 +368,48 @@ def planned(plan: Plan) -> Any:  # noqa: ANN401
     import altair as alt  # noqa: PLC0415
 
     values = [
-        {"epsilon": row.epsilon, "kl": row.kl, "low": row.kl_low, "high": row.kl_high, "known": row.known}
+        {
+            "epsilon": row.epsilon,
+            "kl": row.kl,
+            "low": row.kl_low,
+            "high": row.kl_high,
+            "known": row.known,
+        }
         for row in plan.rows
     ]
     chart = alt.Chart(alt.InlineData(values=values)).properties(width=480, height=180)
-    x = alt.X("epsilon:Q", scale=alt.Scale(type="log"), title="ε: more is less private", axis=alt.Axis(grid=False))
-    named = "expected KL (dashed: public text)"  # in all layers: where one has no title, none is drawn
+    x = alt.X(
+        "epsilon:Q",
+        scale=alt.Scale(type="log"),
+        title="ε: more is less private",
+        axis=alt.Axis(grid=False),
+    )
+    named = (
+        "expected KL (dashed: public text)"  # in all layers: where one has no title, none is drawn
+    )
     y = alt.Y("kl:Q", scale=alt.Scale(type="log"), title=named)
     colour = COLOURS["PROVED"]
-    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(x=x, y=alt.Y("low:Q", title=named), y2="high:Q")
-    line = chart.mark_line(color=colour, point={"size": 60, "filled": True, "color": colour}).encode(x=x)
-    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(y=alt.datum(plan.rows[0].public_kl))
+    spread = chart.mark_rule(color="#b9bec6", strokeWidth=3).encode(
+        x=x, y=alt.Y("low:Q", title=named), y2="high:Q"
+    )
+    line = chart.mark_line(
+        color=colour, point={"size": 60, "filled": True, "color": colour}
+    ).encode(x=x)
+    public = chart.mark_rule(strokeDash=[4, 3], color="#999").encode(
+        y=alt.datum(plan.rows[0].public_kl)
+    )
     share = alt.Y(
-        "known:Q", title="known within a factor of 2", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")
+        "known:Q",
+        title="known within a factor of 2",
+        scale=alt.Scale(domain=[0, 1]),
+        axis=alt.Axis(format="%"),
     )
     title = alt.Title(
         "What to expect of a release (simulated)",
-        subtitle=[f"{plan.assumed.users:,.0f} made-up users", "Assumptions, not people: nothing private was read"],
+        subtitle=[
+            f"{plan.assumed.users:,.0f} made-up users",
+            "Assumptions, not people: nothing private was read",
+        ],
     )
     both = (spread + line.encode(y=y) + public) & line.encode(y=share)
     return both.properties(title=title).configure_view(stroke=None)

@@ -64,7 +64,11 @@ class Attacks:
 
     def fits(self, card: Card) -> bool:
         """Whether a release was made by what was attacked, with the same claim."""
-        return (card.mechanism, card.epsilon, card.delta) == (self.mechanism, self.epsilon, self.delta)
+        return (card.mechanism, card.epsilon, card.delta) == (
+            self.mechanism,
+            self.epsilon,
+            self.delta,
+        )
 
 
 @dataclass(frozen=True)
@@ -100,7 +104,12 @@ class PrivatePart:
         """KL against ε of the longest n-grams, where there are several."""
         shown = [score for score in self._longest if score.kl != 0]  # 0 has no logarithm
         points = [
-            Point(printable(score.release), score.epsilon, score.kl or math.inf, COLOURS[score.guarantee])
+            Point(
+                printable(score.release),
+                score.epsilon,
+                score.kl or math.inf,
+                COLOURS[score.guarantee],
+            )
             for score in shown
             if score.epsilon != 0
         ]
@@ -126,7 +135,9 @@ def page(
 ) -> str:
     """The whole document; `day` is when it is made, today unless said otherwise."""
     environment = Environment(
-        loader=DictLoader({TEMPLATE: files("bayesgram.reports").joinpath(TEMPLATE).read_text("utf-8")}),
+        loader=DictLoader(
+            {TEMPLATE: files("bayesgram.reports").joinpath(TEMPLATE).read_text("utf-8")}
+        ),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -136,7 +147,9 @@ def page(
     template = environment.get_template(TEMPLATE)
     title = "PRIVATE – release report" if private else "Release report"
     audits = private.audits if private else []
-    unmatched_audits = [audit for audit in audits if not any(audit.fits(item.card) for item in releases)]
+    unmatched_audits = [
+        audit for audit in audits if not any(audit.fits(item.card) for item in releases)
+    ]
     return template.render(
         head=Markup(head(title)),  # noqa: S704 - ours, without a string from outside
         releases=releases,
@@ -145,7 +158,8 @@ def page(
         changes=None if changes is None else ChangesView(changes),
         version=VERSION,
         verdict=verdict(
-            [(item.shown_name, item.card) for item in (*discoveries, *releases)], private=private is not None
+            [(item.shown_name, item.card) for item in (*discoveries, *releases)],
+            private=private is not None,
         ),
         said=[(name, printable(text)) for name, text in curator.told],
         units=list(dict.fromkeys(item.unit for item in (*discoveries, *releases))),
@@ -153,7 +167,9 @@ def page(
         probability=_probability,
         weight=_weight,
         unmatched_audits=unmatched_audits,
-        square=lambda traces: drawings.square_drawing("Trade-off of the strongest attacks", traces, SQUARE),
+        square=lambda traces: drawings.square_drawing(
+            "Trade-off of the strongest attacks", traces, SQUARE
+        ),
     )
 
 

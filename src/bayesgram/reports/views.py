@@ -20,7 +20,15 @@ from markupsafe import Markup
 
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.comparison import Change, Comparison
-from bayesgram.releases.card import DETAIL, Card, SourceWeight, norm_bins, odds_factor, source_weights, users_doubt
+from bayesgram.releases.card import (
+    DETAIL,
+    Card,
+    SourceWeight,
+    norm_bins,
+    odds_factor,
+    source_weights,
+    users_doubt,
+)
 from bayesgram.releases.intervals import Known, interval, known_within
 from bayesgram.releases.release import Release
 from bayesgram.reports import drawings
@@ -61,7 +69,9 @@ def largest_changes(
 
 
 def _moved(release: Release, before: Floats, row: int) -> ProbabilityChange:
-    return ProbabilityChange(release.ngrams[row].as_py(), float(before[row]), float(release.probabilities[row]), row)
+    return ProbabilityChange(
+        release.ngrams[row].as_py(), float(before[row]), float(release.probabilities[row]), row
+    )
 
 
 MOST_CHANGED = 15
@@ -77,7 +87,11 @@ class ChangesView:
     def over(self) -> str:
         """Between which."""
         first, last = (printable(self.found.names[at]) for at in (0, -1))
-        return f"from {first} to {last}" if len(self.found.names) == 2 else f"over {len(self.found.names)} releases"
+        return (
+            f"from {first} to {last}"
+            if len(self.found.names) == 2
+            else f"over {len(self.found.names)} releases"
+        )
 
     @property
     def tables(self) -> dict[str, list[tuple[Change, str, str]]]:
@@ -146,7 +160,9 @@ class OrderView:
         """Lifted and lowered most, where public text is known."""
         if self.public is None:
             return None
-        lifted, lowered = largest_changes(self.release, self.public, how_many=MOST_MOVED, among=self.among)
+        lifted, lowered = largest_changes(
+            self.release, self.public, how_many=MOST_MOVED, among=self.among
+        )
         return [self._row(item) for item in lifted], [self._row(item) for item in lowered]
 
     @cached_property
@@ -166,13 +182,17 @@ class OrderView:
         """Both, one row an n-gram."""
         lifted, lowered = self.moved or ([], [])
         marks = [_mark(row, DATA) for row in lifted] + [_mark(row, "bad") for row in lowered]
-        return drawings.marks_drawing("Public and released probability of the n-grams that moved most", marks)
+        return drawings.marks_drawing(
+            "Public and released probability of the n-grams that moved most", marks
+        )
 
     @property
     def frequent_drawing(self) -> Markup:
         """With intervals, where they are known."""
         marks = [_mark(row, _colour(self.release.card)) for row in self.frequent]
-        return drawings.marks_drawing("Released probability of the most frequent n-grams, with its interval", marks)
+        return drawings.marks_drawing(
+            "Released probability of the most frequent n-grams, with its interval", marks
+        )
 
     @property
     def known_drawing(self) -> Markup:
@@ -185,7 +205,9 @@ class OrderView:
     def _row_of(self, row: int) -> Row:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
-        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row))
+        return Row(
+            ngram, before, float(self.release.probabilities[row]), interval(self.release, row)
+        )
 
 
 @dataclass(frozen=True)
@@ -272,19 +294,29 @@ class DiscoveryView(CardView):
     @property
     def bands(self) -> dict[int, list[Band]]:
         """How many of each order are how far above T."""
-        return {order: found_bands(self.weights[self.orders == order] / self.level) for order in self.by_order}
+        return {
+            order: found_bands(self.weights[self.orders == order] / self.level)
+            for order in self.by_order
+        }
 
     @property
     def bands_drawing(self) -> Markup:
         """Bars by order."""
-        return drawings.bands_drawing("How far above the level T the discovered n-grams are", self.bands)
+        return drawings.bands_drawing(
+            "How far above the level T the discovered n-grams are", self.bands
+        )
 
     @property
     def drawing(self) -> Markup:
         """The heaviest with their intervals, and T."""
         colour = _colour(self.card)
-        marks = [Mark(row.ngram, row.value, None, row.interval, colour) for row in self.heaviest[:MOST_FREQUENT]]
-        return drawings.marks_drawing("Noisy weight of the heaviest, with its interval", marks, level=self.level)
+        marks = [
+            Mark(row.ngram, row.value, None, row.interval, colour)
+            for row in self.heaviest[:MOST_FREQUENT]
+        ]
+        return drawings.marks_drawing(
+            "Noisy weight of the heaviest, with its interval", marks, level=self.level
+        )
 
     @property
     def facts(self) -> dict[str, str]:
@@ -309,7 +341,11 @@ class ReleaseView(CardView):
     def discovered(self) -> list[FoundRow]:
         """The most probable of the n-grams that people's own text added to the vocabulary."""
         release = self.release
-        rows = np.flatnonzero(release.discovered) if release.discovered is not None else np.empty(0, np.int64)
+        rows = (
+            np.flatnonzero(release.discovered)
+            if release.discovered is not None
+            else np.empty(0, np.int64)
+        )
         best = rows[np.argsort(-release.probabilities[rows], kind="stable")[:MOST_FOUND]].tolist()
         orders = release.orders
         return [
@@ -326,14 +362,21 @@ class ReleaseView(CardView):
     def discovered_drawing(self) -> Markup:
         """With intervals, where they are known."""
         colour = _colour(self.card)
-        marks = [Mark(row.ngram, row.value, None, row.interval, colour) for row in self.discovered[:MOST_FREQUENT]]
-        return drawings.marks_drawing("Released probability of the discovered n-grams, with its interval", marks)
+        marks = [
+            Mark(row.ngram, row.value, None, row.interval, colour)
+            for row in self.discovered[:MOST_FREQUENT]
+        ]
+        return drawings.marks_drawing(
+            "Released probability of the discovered n-grams, with its interval", marks
+        )
 
     @cached_property
     def orders(self) -> list[OrderView]:
         """One a length of n-grams, short ones first."""
         orders = self.release.orders
-        return [OrderView(self.release, self.public, n, orders == n) for n in distinct_orders(orders)]
+        return [
+            OrderView(self.release, self.public, n, orders == n) for n in distinct_orders(orders)
+        ]
 
     @property
     def known_mass(self) -> str:
@@ -354,7 +397,9 @@ class ReleaseView(CardView):
     @property
     def sources_table(self) -> dict[str, list[str]]:
         """The weights of each source, an order a column, the heaviest in the longest n-grams first."""
-        orders = [{source.name: source.shown for source in sources} for sources in self.sources.values()]
+        orders = [
+            {source.name: source.shown for source in sources} for sources in self.sources.values()
+        ]
         names = dict.fromkeys(name for shown in reversed(orders) for name in shown)
         return {name: [shown.get(name, "–") for shown in orders] for name in names}
 
@@ -394,7 +439,11 @@ class Clipping:
     def _unknown(self) -> str:
         if "norm_edges" in self.card.details:
             return "Noise hides how much users write: there are too few of them for this ε."
-        bounds = {name: self.card.settings[name] for name in ("clip_norm", "max_count", "max_total") if self._has(name)}
+        bounds = {
+            name: self.card.settings[name]
+            for name in ("clip_norm", "max_count", "max_total")
+            if self._has(name)
+        }
         if not bounds:
             return "Nobody's counts are bounded by this mechanism."
         given = ", ".join(f"{name} = {value:g}" for name, value in bounds.items())
@@ -412,7 +461,11 @@ class Clipping:
     def drawing(self) -> Markup | None:
         """Users by norm."""
         bins = norm_bins(self.card)
-        return drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt) if bins else None
+        return (
+            drawings.norms_drawing("Users by the norm of their counts", bins, self.doubt)
+            if bins
+            else None
+        )
 
 
 def _mark(row: Row, colour: str) -> Mark:
@@ -427,13 +480,21 @@ def _facts(card: Card) -> dict[str, str]:
     """Mechanism, settings, vocabulary and software."""
     told = {"mechanism": card.mechanism, **_plain(card.settings), **_plain(card.details)}
     told |= {"vocabulary": card.vocabulary_sentence, "tokenizer": str(card.vocabulary["tokenizer"])}
-    told |= {name: said for name, said in (("chain", card.follows), ("inferred", card.inferred_again)) if said}
+    told |= {
+        name: said
+        for name, said in (("chain", card.follows), ("inferred", card.inferred_again))
+        if said
+    }
     return {**told, "fingerprint": str(card.vocabulary["fingerprint"]), "software": card.software}
 
 
 def _plain(values: dict[str, Any]) -> dict[str, str]:
     """Settings and details that fit in a line; histograms and weights are drawn instead."""
-    drawn = {name for name, value in values.items() if isinstance(value, list) or value is None or name == DETAIL}
+    drawn = {
+        name
+        for name, value in values.items()
+        if isinstance(value, list) or value is None or name == DETAIL
+    }
     short = {name: value for name, value in values.items() if name not in drawn}
     return {name.replace("_", " "): plain_number(value) for name, value in short.items()}
 

@@ -61,12 +61,20 @@ class SparkCounts(PrivateCounts):
     def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
         """One answer a task, merged by tasks while there are many, then here."""
         size = self.vocabulary_size
-        answers = mapped(self.frame, lambda batches: tasks.measured(batches, measure, merge, size), tasks.ANSWER_ROWS)
+        answers = mapped(
+            self.frame,
+            lambda batches: tasks.measured(batches, measure, merge, size),
+            tasks.ANSWER_ROWS,
+        )
         if self._partitions > FAN_IN:
             fewer = answers.repartition(FAN_IN)
-            answers = mapped(fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS)
+            answers = mapped(
+                fewer, lambda batches: tasks.merged_answers(batches, merge), tasks.ANSWER_ROWS
+            )
         found = explained(answers.collect)
-        merged: Array = merge.reduce([measure(NOBODY), *(tasks.unpacked(row.answer) for row in found)])
+        merged: Array = merge.reduce(
+            [measure(NOBODY), *(tasks.unpacked(row.answer) for row in found)]
+        )
         return merged
 
     def sizes(self) -> tuple[int, int]:
@@ -94,7 +102,9 @@ def vocabulary(
     """
     columns = Columns(text_column, None, warn_of_users=True)
     sources = {name: [of_columns(given, columns)] for name, given in by_name(df).items()}
-    return vocabulary_of(sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)[0]
+    return vocabulary_of(
+        sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
+    )[0]
 
 
 def count(
@@ -115,19 +125,29 @@ def count(
 
 
 def count_of(
-    texts: Sequence[Texts], vocabulary: Vocabulary, *, skip_bad_rows: bool, allow_public: bool = False
+    texts: Sequence[Texts],
+    vocabulary: Vocabulary,
+    *,
+    skip_bad_rows: bool,
+    allow_public: bool = False,
 ) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
     check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
-    plain = Vocabulary(vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer)  # no caches travel
+    plain = Vocabulary(
+        vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer
+    )  # no caches travel
 
     def task(read: tasks.Read) -> Callable[[tasks.Batches], tasks.Batches]:
         return lambda batches: tasks.count_users(batches, read, plain, check)
 
-    kept = _together(union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts]))
+    kept = _together(
+        union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in texts])
+    )
     notes = kept.filter(f"ngram = {tasks.NOTE}").select("user", "count")
     try:
-        bad, rows_read = bad_rows(notes, skip=skip_bad_rows)  # runs everything, so that later questions find it kept
+        bad, rows_read = bad_rows(
+            notes, skip=skip_bad_rows
+        )  # runs everything, so that later questions find it kept
         _public_row_share(kept, check).refuse(allow_public=allow_public)
     except BayesgramError:
         kept.unpersist()
@@ -139,7 +159,9 @@ def _public_row_share(kept: "DataFrame", check: PublicRowCheck) -> PublicRowShar
     """How many rows of a sample were public rows. Spark adds them up: the driver sees no hash of one."""
     if check.private is None:
         return PublicRowShare(0, 0, 1.0)
-    by_row = kept.filter(f"ngram = {tasks.ROW}").groupBy("user").max("count").toDF("hash", "matches")
+    by_row = (
+        kept.filter(f"ngram = {tasks.ROW}").groupBy("user").max("count").toDF("hash", "matches")
+    )
     sample = by_row.orderBy("hash").limit(check.private.capacity)
     found = explained(sample.selectExpr("count(*)", "sum(matches)", "max(hash)").collect)[0]
     rows, matches = int(found[0]), int(found[1] or 0)
@@ -156,11 +178,17 @@ def load_counts(spark: "SparkSession", path: str | Path, *, vocabulary_size: int
         place = counts_io.find_counts(path, vocabulary_size)
         file, fingerprint = place.file.resolve().as_uri(), place.fingerprint
     frame = read_parquet(spark, [file], str(path))
-    return counts_of_rows(frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path))
+    return counts_of_rows(
+        frame, vocabulary_size=vocabulary_size, vocabulary_fingerprint=fingerprint, name=str(path)
+    )
 
 
 def counts_of_rows(
-    df: "DataFrame", *, vocabulary_size: int, vocabulary_fingerprint: str | None = None, name: str = "the DataFrame"
+    df: "DataFrame",
+    *,
+    vocabulary_size: int,
+    vocabulary_fingerprint: str | None = None,
+    name: str = "the DataFrame",
 ) -> SparkCounts:
     """Counts from rows (user, ngram, count) in any order; equal ones are added up."""
     kinds = {"user": ("string", "byte", "short", "integer", "long"), "ngram": (), "count": ()}
@@ -173,20 +201,30 @@ def counts_of_rows(
                 f"{name}: no column {column!r}; counts have the columns 'user', 'ngram', 'count', these have {listed}."
             )
         if types[column] not in (allowed or whole):
-            meaning = "ids must be text or whole numbers" if allowed else "it must hold whole numbers"
+            meaning = (
+                "ids must be text or whole numbers" if allowed else "it must hold whole numbers"
+            )
             raise UsageError(f"{name}: the column {column!r} is {types[column]}; {meaning}.")
-    rows = df.selectExpr("cast(user as string) user", "cast(ngram as long) ngram", "cast(count as long) count")
+    rows = df.selectExpr(
+        "cast(user as string) user", "cast(ngram as long) ngram", "cast(count as long) count"
+    )
     return SparkCounts(_together(rows), vocabulary_size, vocabulary_fingerprint)
 
 
-def save_counts(counts: SparkCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False) -> None:
+def save_counts(
+    counts: SparkCounts, vocabulary: Vocabulary, path: str | Path, *, force: bool = False
+) -> None:
     """Write a counts folder, in which counts.parquet is a folder of parts; the executors must see the path as well."""
     size = counts.vocabulary_size
-    merged = mapped(counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS)
+    merged = mapped(
+        counts.frame, lambda batches: tasks.merged_rows(batches, size), tasks.COUNT_ROWS
+    )
     rows = merged.selectExpr("user", "cast(ngram as int) ngram", "cast(count as int) count")
     no_mark = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "false", "compression": "zstd"}
     with counts_io.staged_counts(vocabulary, path, force=force) as file:
-        explained(lambda: rows.write.options(**no_mark).parquet(file.resolve().as_uri()), f"{path}: ")
+        explained(
+            lambda: rows.write.options(**no_mark).parquet(file.resolve().as_uri()), f"{path}: "
+        )
 
 
 def _together(rows: "DataFrame") -> "DataFrame":

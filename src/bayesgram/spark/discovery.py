@@ -36,7 +36,12 @@ class SparkText:
 
     @classmethod
     def of(
-        cls, df: "DataFrame", *, user_column: str = "user", text_column: str = "text", skip_bad_rows: bool = False
+        cls,
+        df: "DataFrame",
+        *,
+        user_column: str = "user",
+        text_column: str = "text",
+        skip_bad_rows: bool = False,
     ) -> "SparkText":
         """The text of a DataFrame, for `bayesgram.discover(..., rounds=1)`."""
         return cls([of_columns(df, Columns(text_column, user_column))], skip_bad_rows)

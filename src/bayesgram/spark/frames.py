@@ -32,7 +32,9 @@ def read_parquet(spark: "SparkSession", paths: Sequence[str], name: str) -> "Dat
     return explained(lambda: spark.read.parquet(*paths), f"{name}: ")
 
 
-def mapped(df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str) -> "DataFrame":
+def mapped(
+    df: "DataFrame", task: Callable[[tasks.Batches], tasks.Batches], schema: str
+) -> "DataFrame":
     """What tasks make of their batches of rows."""
     with without_warnings():
         return df.mapInArrow(task, schema)
@@ -48,7 +50,10 @@ def kept(df: "DataFrame") -> "DataFrame":
 
     Unless told, Spark would keep all 200 of a shuffle, and a task for each takes longer than the work.
     """
-    settings, name = df.sparkSession.conf, "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning"
+    settings, name = (
+        df.sparkSession.conf,
+        "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning",
+    )
     before = settings.get(name)
     settings.set(name, "true")
     try:
@@ -85,8 +90,12 @@ def of_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -
 
     columns.require(name, df.columns)
     chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.require_types(name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: "))
-    texts = df.select(*(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False)))
+    columns.require_types(
+        name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
+    )
+    texts = df.select(
+        *(column.alias(alias) for column, alias in zip(chosen, ("text", "user"), strict=False))
+    )
     return Texts(texts, tasks.from_columns)
 
 
@@ -104,13 +113,18 @@ def of_inputs(spark: "SparkSession", inputs: Sequence[str], columns: Columns) ->
         found += _tables(spark, tables, columns)
     if others:
         numbers = spark.range(len(others), numPartitions=len(others))
-        anywhere = [replace(source, path=source.path and source.path.resolve()) for source in others]
+        anywhere = [
+            replace(source, path=source.path and source.path.resolve()) for source in others
+        ]
         found.append(Texts(numbers, tasks.FromFiles(anywhere, columns)))
     return found
 
 
 def open_sources(
-    spark: "SparkSession", inputs: Mapping[str, Sequence[str]], columns: Columns, tokenizer: Tokenizer
+    spark: "SparkSession",
+    inputs: Mapping[str, Sequence[str]],
+    columns: Columns,
+    tokenizer: Tokenizer,
 ) -> dict[str, Sequence[Texts] | Listed]:
     """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
     return {
@@ -135,6 +149,8 @@ def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -
         alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
     for group in alike.values():
         frame = read_parquet(
-            spark, [str(source.path.resolve().as_uri()) for source in group if source.path], group[0].name
+            spark,
+            [str(source.path.resolve().as_uri()) for source in group if source.path],
+            group[0].name,
         )
         yield of_columns(frame, columns, group[0].name)

@@ -68,7 +68,9 @@ def system_version() -> int | None:
     if java is None:
         return None
     try:
-        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr  # noqa: S603
+        said = subprocess.run(  # noqa: S603 - the Java of this machine
+            [java, "-version"], capture_output=True, text=True, timeout=60, check=False
+        ).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     return version_of(said)
@@ -130,7 +132,9 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
         return
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # the tasks need this package, too
     builder = sessions.builder.appName("bayesgram")
-    for name, value in (SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}).items():
+    for name, value in (
+        SETTINGS | {name.replace("_", "."): value for name, value in settings.items()}
+    ).items():
         builder = builder.config(name, value)
     with java_home():  # as long as the session lives: a local cluster starts its executors later
         started = builder.master(master) if master else builder

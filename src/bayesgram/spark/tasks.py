@@ -20,7 +20,15 @@ from bayesgram.errors import BayesgramError
 from bayesgram.io import BadRows, RecordReader, Records, Source
 from bayesgram.io.records import Chunk, Columns, as_bytes, clean
 from bayesgram.private.candidates import Bound, sums_as_texts
-from bayesgram.private.counts import MAX_COUNT, Array, Rows, UserCounts, count_records, user_blocks, user_counts
+from bayesgram.private.counts import (
+    MAX_COUNT,
+    Array,
+    Rows,
+    UserCounts,
+    count_records,
+    user_blocks,
+    user_counts,
+)
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.top_ngrams import NgramScore
@@ -66,32 +74,44 @@ class FromFiles:
         """Read the files whose numbers come."""
         for batch in batches:
             for number in batch.column("id").to_pylist():
-                reader = RecordReader([self.sources[number]], self.columns, skip_bad_rows=True, on_progress=None)
+                reader = RecordReader(
+                    [self.sources[number]], self.columns, skip_bad_rows=True, on_progress=None
+                )
                 yield from reader
                 for reason, rows in reader.bad_rows.by_reason.items():
                     bad_rows.by_reason[reason] = bad_rows.by_reason.get(reason, 0) + rows
 
 
 def count_ngrams(
-    batches: Batches, read: Read, orders: Sequence[int], tokenizer: Tokenizer, sample: RowSample | None = None
+    batches: Batches,
+    read: Read,
+    orders: Sequence[int],
+    tokenizer: Tokenizer,
+    sample: RowSample | None = None,
 ) -> Batches:
     """Public text as n-grams of each order with their counts; then what a `sample` keeps of its rows."""
     bad, rows_read, sample = BadRows(), 0, _task_sample(sample)
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
-        counter = NgramCounter(orders, tokenizer, cores=1, rows=sample)  # Spark has a task for every core
+        counter = NgramCounter(
+            orders, tokenizer, cores=1, rows=sample
+        )  # Spark has a task for every core
         for records in run:
             counter.add(records.text)
         for order in orders:
             yield from _ngram_batches(counter, order)
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
-        yield _batch(order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows]))
+        yield _batch(
+            order=pa.array([0], pa.int32()), ngram=pa.array([reason]), count=pa.array([rows])
+        )
     for names, counts in () if sample is None else _hash_rows(sample.hashes):
         orders_of_rows = pa.array(np.full(len(names), ROW_ORDER, np.int32))
         yield _batch(order=orders_of_rows, ngram=names, count=counts)
 
 
-def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary, sample: RowSample | None = None) -> Batches:
+def count_listed(
+    batches: Batches, read: Read, vocabulary: Vocabulary, sample: RowSample | None = None
+) -> Batches:
     """Public text as how often it has each n-gram of a list: rows as of `count_users`, of a user without a name."""
     bad, rows_read, counts = BadRows(), 0, np.zeros(len(vocabulary), np.int64)
     sample = _task_sample(sample)
@@ -103,7 +123,9 @@ def count_listed(batches: Batches, read: Read, vocabulary: Vocabulary, sample: R
     places = np.flatnonzero(counts)
     for first in range(0, places.size, ROWS_AT_ONCE):
         some = places[first : first + ROWS_AT_ONCE]
-        yield _batch(user=pa.array([""] * some.size), ngram=pa.array(some), count=pa.array(counts[some]))
+        yield _batch(
+            user=pa.array([""] * some.size), ngram=pa.array(some), count=pa.array(counts[some])
+        )
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), ngram=pa.array([NOTE]), count=pa.array([rows]))
     if sample is not None:
@@ -115,10 +137,14 @@ def weighed(batches: Batches, columns: Sequence[str], worth: NgramScore) -> Batc
     for batch in batches:
         counts = np.stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
         exact = [int(value).to_bytes(worth.largest_bytes, "big") for value in worth.exact(counts)]
-        yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"])
+        yield pa.RecordBatch.from_arrays(
+            [*batch.columns, pa.array(exact, pa.binary())], [*batch.schema.names, "worth"]
+        )
 
 
-def count_users(batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None) -> Batches:
+def count_users(
+    batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None
+) -> Batches:
     """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
     bad, rows_read, check = BadRows(), 0, None if check is None else check.renewed()
     for run in _runs(read(batches, bad)):
@@ -135,12 +161,17 @@ def _task_sample(sample: RowSample | None) -> RowSample | None:
     return sample and RowSample(sample.salt, least=sample.least, capacity=sample.capacity + 1)
 
 
-def _hash_rows(hashes: Hashes, counts: Integers | None = None) -> "Iterator[tuple[pa.Array[Any], pa.Array[Any]]]":
+def _hash_rows(
+    hashes: Hashes, counts: Integers | None = None
+) -> "Iterator[tuple[pa.Array[Any], pa.Array[Any]]]":
     """Hashes as texts that sort as numbers do, each with a count (0 where none is given), some at a time."""
     counted = np.zeros(hashes.size, np.int64) if counts is None else counts
     for first in range(0, hashes.size, ROWS_AT_ONCE):
         some = slice(first, first + ROWS_AT_ONCE)
-        yield pa.array([f"{value:016x}" for value in hashes[some].tolist()]), pa.array(counted[some])
+        yield (
+            pa.array([f"{value:016x}" for value in hashes[some].tolist()]),
+            pa.array(counted[some]),
+        )
 
 
 def _hash_batches(hashes: Hashes, counts: Integers | None = None) -> Batches:
@@ -154,7 +185,10 @@ def user_texts(batches: Batches, read: Read) -> Batches:
     bad, rows_read = BadRows(), 0
     for records in read(batches, bad):
         rows_read += len(records)
-        user, text = (pc.cast(pc.cast(each, pa.large_string()), pa.string()) for each in (records.user, records.text))
+        user, text = (
+            pc.cast(pc.cast(each, pa.large_string()), pa.string())
+            for each in (records.user, records.text)
+        )
         yield _batch(user=user, text=text, rows=pa.nulls(len(records), pa.int64()))
     for reason, rows in {READ: rows_read, **bad.by_reason}.items():
         yield _batch(user=pa.array([reason]), text=pa.nulls(1, pa.string()), rows=pa.array([rows]))
@@ -177,14 +211,22 @@ def candidates(batches: Batches, asked: Asked) -> Batches:
     notes: list[pa.RecordBatch] = []
     every = replace(asked.bound, floor=1)
     for records in whole_texts(_without_notes(batches, notes)):
-        sums = sums_as_texts([records], asked.public, asked.orders, every, memory=TASK_MEMORY, cores=1)
+        sums = sums_as_texts(
+            [records], asked.public, asked.orders, every, memory=TASK_MEMORY, cores=1
+        )
         for ngrams, units in sums:
             for first in range(0, len(ngrams), ROWS_AT_ONCE):
                 some = ngrams[first : first + ROWS_AT_ONCE]
                 orders = pa.array(ngram_orders(some).astype(np.int32))
-                yield _batch(order=orders, ngram=some.cast(pa.string()), count=pa.array(units[first:][: len(some)]))
+                yield _batch(
+                    order=orders,
+                    ngram=some.cast(pa.string()),
+                    count=pa.array(units[first:][: len(some)]),
+                )
     for batch in notes:
-        yield _batch(order=pa.array(np.zeros(len(batch), np.int32)), ngram=batch["user"], count=batch["rows"])
+        yield _batch(
+            order=pa.array(np.zeros(len(batch), np.int32)), ngram=batch["user"], count=batch["rows"]
+        )
 
 
 def _without_notes(batches: Batches, notes: list[pa.RecordBatch]) -> Iterator[pa.Table]:
@@ -218,7 +260,9 @@ def whole_texts(tables: Iterable[pa.Table]) -> Iterator[Records]:
 
 def _texts(rows: pa.Table, *, after: bytes) -> Records:
     users, texts = (_in_one(rows[name]) for name in ("user", "text"))
-    _first_rows(users, "the text", "nothing was spent; run it again, and report it if it stays", after=after)
+    _first_rows(
+        users, "the text", "nothing was spent; run it again, and report it if it stays", after=after
+    )
     return Records(texts, users, "private text", 1)
 
 
@@ -228,7 +272,9 @@ def merged_rows(batches: Batches, vocabulary_size: int) -> Batches:
         yield from _row_batches(counts)
 
 
-def measured(batches: Batches, measure: Callable[[Rows], Array], merge: np.ufunc, vocabulary_size: int) -> Batches:
+def measured(
+    batches: Batches, measure: Callable[[Rows], Array], merge: np.ufunc, vocabulary_size: int
+) -> Batches:
     """One answer for all users of the task."""
     answer = None
     for counts in whole_users(batches, vocabulary_size):
@@ -240,7 +286,9 @@ def measured(batches: Batches, measure: Callable[[Rows], Array], merge: np.ufunc
 
 def merged_answers(batches: Batches, merge: np.ufunc) -> Batches:
     """One answer for several."""
-    answers = [unpacked(answer) for batch in batches for answer in batch.column("answer").to_pylist()]
+    answers = [
+        unpacked(answer) for batch in batches for answer in batch.column("answer").to_pylist()
+    ]
     if answers:
         yield _answer(merge.reduce(answers))
 
@@ -265,7 +313,9 @@ def whole_users(batches: Iterable[pa.RecordBatch], vocabulary_size: int) -> Iter
             block = _block(rows[:whole], vocabulary_size, after=last)
             last = block.users[-1].as_py()
             yield block
-        rest = _as_table(_block(rows[whole:], vocabulary_size, after=last))  # merged: at most 𝒱 rows
+        rest = _as_table(
+            _block(rows[whole:], vocabulary_size, after=last)
+        )  # merged: at most 𝒱 rows
         waiting, size = [rest], len(rest)
         limit = max(BLOCK_ROWS, 2 * size)
     if size:
@@ -292,11 +342,17 @@ def _ngram_batches(counter: NgramCounter, order: int) -> Batches:
     for rows, counts in chain.from_iterable(table.entries() for table in counter.tables(order)):
         for first in range(0, len(rows), ROWS_AT_ONCE):
             part = slice(first, first + ROWS_AT_ONCE)
-            words = [tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T]
-            ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(pa.string())
+            words = [
+                tokens.take(pa.array(column)).cast(pa.large_string()) for column in rows[part].T
+            ]
+            ngrams = pc.binary_join_element_wise(*words, pa.scalar(" ", pa.large_string())).cast(
+                pa.string()
+            )
             orders = pa.array(np.full(len(ngrams), order, np.int32))
             batch = _batch(order=orders, ngram=ngrams, count=pa.array(counts[part]))
-            starts = order == 1 and counter.tokenizer.boundaries  # a sentence's start is given, never predicted
+            starts = (
+                order == 1 and counter.tokenizer.boundaries
+            )  # a sentence's start is given, never predicted
             yield batch.filter(pc.not_equal(batch["ngram"], START)) if starts else batch
 
 
@@ -305,7 +361,9 @@ def _row_batches(counts: UserCounts) -> Batches:
         rows = slice(counts.starts[first], counts.starts[last])
         codes = np.repeat(np.arange(first, last), np.diff(counts.starts[first : last + 1]))
         users = counts.users.take(pa.array(codes)).cast(pa.large_string()).cast(pa.string())
-        numbers = (pa.array(column[rows].astype(np.int64)) for column in (counts.ngrams, counts.counts))
+        numbers = (
+            pa.array(column[rows].astype(np.int64)) for column in (counts.ngrams, counts.counts)
+        )
         yield _batch(user=users, **dict(zip(("ngram", "count"), numbers, strict=True)))
 
 
@@ -318,11 +376,19 @@ def _checked(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
     for name, (low, high, meaning) in ranges.items():
         inside = pc.and_(pc.greater_equal(batch[name], low), pc.less_equal(batch[name], high))
         if not pc.all(pc.fill_null(inside, False), min_count=0).as_py():
-            raise BayesgramError(f"the counts: a {name} is not in {low} … {high}; {meaning}. Are they the right ones?")
+            raise BayesgramError(
+                f"the counts: a {name} is not in {low} … {high}; {meaning}. Are they the right ones?"
+            )
     users = as_bytes(batch["user"])
     if users.null_count or not pc.all(pc.greater(pc.binary_length(users), 0), min_count=0).as_py():
         raise BayesgramError("the counts: a row has no user id. Every row of counts needs one.")
-    return pa.table({"user": users, "ngram": batch["ngram"].cast(pa.int32()), "count": batch["count"].cast(pa.int32())})
+    return pa.table(
+        {
+            "user": users,
+            "ngram": batch["ngram"].cast(pa.int32()),
+            "count": batch["count"].cast(pa.int32()),
+        }
+    )
 
 
 def _block(rows: pa.Table, vocabulary_size: int, *, after: bytes) -> UserCounts:
@@ -354,7 +420,9 @@ def _first_rows(users: pa.LargeBinaryArray, what: str, mend: str, *, after: byte
 
 def _as_table(counts: UserCounts) -> pa.Table:
     codes = np.repeat(np.arange(len(counts.users)), np.diff(counts.starts))
-    return pa.table({"user": counts.users.take(pa.array(codes)), "ngram": counts.ngrams, "count": counts.counts})
+    return pa.table(
+        {"user": counts.users.take(pa.array(codes)), "ngram": counts.ngrams, "count": counts.counts}
+    )
 
 
 def _answer(answer: Any) -> pa.RecordBatch:  # noqa: ANN401 - an array of any kind

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-Sources: TypeAlias = Mapping[str, Sequence[Texts] | Listed]  # by name; a single one may be called ""
+Sources: TypeAlias = Mapping[
+    str, Sequence[Texts] | Listed
+]  # by name; a single one may be called ""
 
 
 def vocabulary_of(
@@ -42,14 +44,21 @@ def vocabulary_of(
     sizes = sizes_by_order(order, size)
     orders = list(sizes)
     sample = new_sample(tokenizer)
-    frames = [_counted(source, number, orders, tokenizer, sample) for number, source in enumerate(sources.values())]
+    frames = [
+        _counted(source, number, orders, tokenizer, sample)
+        for number, source in enumerate(sources.values())
+    ]
     summed = _by_source(union(frames), len(sources))
     try:
-        notes = summed.filter("order = 0").selectExpr("ngram", f"{' + '.join(_columns(len(sources)))} rows")
+        notes = summed.filter("order = 0").selectExpr(
+            "ngram", f"{' + '.join(_columns(len(sources)))} rows"
+        )
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
             raise nothing_read(bad)
-        rows = _public_rows(summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample)
+        rows = _public_rows(
+            summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample
+        )
         tops = _tops(summed, list(sources), sizes)
     finally:
         summed.unpersist()
@@ -69,7 +78,9 @@ def list_of(
     for source in sources.values():
         own, skipped, rows = _list_counts(source, plain, sample, skip=skip_bad_rows)
         counts.append(own)
-        bad.by_reason |= {why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()}
+        bad.by_reason |= {
+            why: bad.by_reason.get(why, 0) + left for why, left in skipped.by_reason.items()
+        }
         rows_read += rows
     if not rows_read:
         raise nothing_read(bad)
@@ -103,7 +114,11 @@ def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
 
 
 def _counted(
-    source: Sequence[Texts] | Listed, number: int, orders: Sequence[int], tokenizer: Tokenizer, sample: RowSample
+    source: Sequence[Texts] | Listed,
+    number: int,
+    orders: Sequence[int],
+    tokenizer: Tokenizer,
+    sample: RowSample,
 ) -> "DataFrame":
     """The n-grams of a source with their counts, and the number of the source."""
 
@@ -159,17 +174,26 @@ def _tops(
     refuse_empty(names, totals, list(sizes))
     return [
         _first(
-            _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)), order, columns, size
+            _top_candidates(summed.filter(f"order = {order}"), columns, size, NgramScore(total)),
+            order,
+            columns,
+            size,
         )
         for (order, size), total in zip(sizes.items(), totals, strict=True)
     ]
 
 
-def _top_candidates(summed: "DataFrame", columns: Sequence[str], size: int, worth: NgramScore) -> "DataFrame":
+def _top_candidates(
+    summed: "DataFrame", columns: Sequence[str], size: int, worth: NgramScore
+) -> "DataFrame":
     """The n-grams that may be among the `size` first, with what each is worth, exactly: as bytes that sort alike."""
-    roughly = " + ".join(f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True))
+    roughly = " + ".join(
+        f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True)
+    )
     top_k = summed.selectExpr("ngram", *columns, f"{roughly} rough")
-    found = explained(top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect)
+    found = explained(
+        top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect
+    )
     last = float(found[0][0] or 0) * (1 - ROUGHLY)
     schema = ", ".join(["ngram string", *(f"{name} long" for name in columns), "worth binary"])
     top_candidates = top_k.filter(top_k.rough >= last).select("ngram", *columns)
@@ -181,12 +205,16 @@ def _first(
 ) -> tuple[pa.LargeStringArray, Integers]:
     """The first n-grams of one order and their counts (K × V); of equal ones, in byte order token by token."""
     top_k = summed.selectExpr("*", "split(ngram, ' ') tokens")
-    first = top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
+    first = (
+        top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
+    )
     table = explained(first.toArrow)
     if not table.num_rows:
         raise nothing_of(order)
     ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
-    return ngrams, np.stack([table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns])
+    return ngrams, np.stack(
+        [table[name].combine_chunks().to_numpy().astype(np.int64) for name in columns]
+    )
 
 
 def _list_counts(
@@ -203,7 +231,9 @@ def _list_counts(
     counted = union([mapped(text.frame, task(text.read), tasks.COUNT_ROWS) for text in source])
     summed = kept(counted.groupBy("user", "ngram").sum("count").toDF("user", "ngram", "count"))
     try:
-        bad, rows_read = bad_rows(summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip)
+        bad, rows_read = bad_rows(
+            summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip
+        )
         _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)
         table = explained(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
     finally:

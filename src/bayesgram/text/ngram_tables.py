@@ -31,7 +31,10 @@ from bayesgram.text.strings import AHEAD, BATCH_SIZE, Slots, hash_key, with_capa
 
 Cells = Bytes | NDArray[np.uint16]
 
-NARROW, WIDE = 21, 32  # bits of a token number in a key: less while there are less than two million tokens
+NARROW, WIDE = (
+    21,
+    32,
+)  # bits of a token number in a key: less while there are less than two million tokens
 PER_WORD, PER_WORD_WIDE = 64 // NARROW, 64 // WIDE
 SLOTS_AT_ONCE = 1 << 20  # that are looked through for entries
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # an odd number without a pattern: 2⁶⁴ over the golden ratio
@@ -125,7 +128,9 @@ def _moved(window: np.uint64, run: int, token: int, bits: int, order: int) -> tu
 
 
 @inlined
-def _write_key(window: np.uint64, run: int, ids: Ids, end: int, order: int, bits: int, keys: Hashes, row: int) -> None:
+def _write_key(
+    window: np.uint64, run: int, ids: Ids, end: int, order: int, bits: int, keys: Hashes, row: int
+) -> None:
     """Write the key of the window that ends here, if there is one; `window` is its key if that is one number."""
     if keys.shape[1] == 1:  # the usual case
         keys[np.uint64(row), 0] = window
@@ -143,7 +148,9 @@ def _cell(keys: Hashes, row: int, shift: int) -> np.uint64:
 
 
 @kernel
-def _bound_windows(ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, most: int) -> None:
+def _bound_windows(
+    ids: Ids, order: int, bits: int, words: int, cells: Cells, shift: int, most: int
+) -> None:
     """Count every window in its cell, up to `most`. There is no branch to guess, here and in `keys_reaching`."""
     key, window, run = np.zeros((1, words), np.uint64), np.uint64(0), 0
     for end in range(ids.size):
@@ -204,7 +211,9 @@ def _count_keys(keys: Hashes, slots: Slots, part: int, parts: int) -> int:
 
 
 @kernel
-def _add_windows(rows: Ids, counts: Integers, bits: int, slots: Slots, part: int, parts: int) -> int:
+def _add_windows(
+    rows: Ids, counts: Integers, bits: int, slots: Slots, part: int, parts: int
+) -> int:
     """Add the windows of one part that were counted before; how many were new."""
     key = np.empty((1, slots.shape[1] - 1), np.uint64)
     last = np.uint64(slots.shape[0] - 1)
@@ -238,7 +247,9 @@ def _how_often(slots: Slots, most: int) -> Integers:
     """How many windows have each count, up to `most` or more."""
     found = np.zeros(most + 1, np.int64)
     for first in range(0, len(slots), SLOTS_AT_ONCE):
-        counts = np.minimum(slots[first : first + SLOTS_AT_ONCE, -1], np.uint64(most)).astype(np.int64)
+        counts = np.minimum(slots[first : first + SLOTS_AT_ONCE, -1], np.uint64(most)).astype(
+            np.int64
+        )
         found += np.bincount(counts, minlength=most + 1)
     return found
 
@@ -251,17 +262,25 @@ def count_reached_by(parts: Sequence[Slots], size: int) -> int:
 
 
 @kernel
-def _partitioned(slots: Slots, order: int, bits: int, buckets: int) -> tuple[Integers, Ids, Integers]:
+def _partitioned(
+    slots: Slots, order: int, bits: int, buckets: int
+) -> tuple[Integers, Ids, Integers]:
     """All windows and their counts in order of buckets, and where each bucket begins and ends."""
     words = slots.shape[1] - 1
     chosen, edges = np.empty(slots.shape[0], np.uint16), np.zeros(buckets + 1, np.int64)
     for place in range(slots.shape[0]):
         if slots[place, words]:
             hashed = hash_key(slots, place, words)
-            chosen[place] = (hashed >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(buckets) >> np.uint64(16)
+            chosen[place] = (hashed >> np.uint64(32) & np.uint64(0xFFFF)) * np.uint64(
+                buckets
+            ) >> np.uint64(16)
             edges[chosen[place] + 1] += 1
     edges = np.cumsum(edges)
-    rows, counts, fill = np.empty((edges[-1], order), np.int32), np.empty(edges[-1], np.int64), edges.copy()
+    rows, counts, fill = (
+        np.empty((edges[-1], order), np.int32),
+        np.empty(edges[-1], np.int64),
+        edges.copy(),
+    )
     for place in range(slots.shape[0]):
         if slots[place, words]:
             at = fill[chosen[place]]
@@ -278,9 +297,13 @@ class CountMinSketch:
     `most`: 255, or 65535 if it is deep.
     """
 
-    def __init__(self, order: int, *, tokens: int, cells: int, deep: bool = False, cores: int = CORES) -> None:
+    def __init__(
+        self, order: int, *, tokens: int, cells: int, deep: bool = False, cores: int = CORES
+    ) -> None:
         self._order, self._bits = order, bits_of(tokens)
-        self.shift = 64 - max((cells - 1).bit_length(), 1)  # as many cells as upper bits of a hash can number
+        self.shift = 64 - max(
+            (cells - 1).bit_length(), 1
+        )  # as many cells as upper bits of a hash can number
         size = 1 << 64 - self.shift
         self._cells: list[Cells] = [
             np.zeros(size, np.uint16) if deep else np.zeros(size, np.uint8) for _ in range(cores)
@@ -307,7 +330,9 @@ class CountMinSketch:
 
         def count(core: int) -> None:
             for ids in streams[core::cores]:
-                _bound_windows(ids, self._order, self._bits, words, self._cells[core], self.shift, self.most)
+                _bound_windows(
+                    ids, self._order, self._bits, words, self._cells[core], self.shift, self.most
+                )
 
         parallel_map(count, range(cores), cores=cores)
 
@@ -315,7 +340,9 @@ class CountMinSketch:
         """A count that `size` windows very likely reach: what as many cells do, less what others add to a cell."""
         full = _how_full(self.cells, self.most)
         reached = np.cumsum(full[:0:-1])[::-1]
-        others = full @ np.arange(full.size) / self.cells.size  # on average, and give or take its root
+        others = (
+            full @ np.arange(full.size) / self.cells.size
+        )  # on average, and give or take its root
         return max(int(np.count_nonzero(reached >= size) - others - np.sqrt(others)), 1)
 
 
@@ -339,7 +366,9 @@ class WindowTable:
         """Count the windows of streams whose bounds reach a count; what is below 0 interrupts a window."""
         keys_like = self.order, self._bits, words_of(self.order, self._bits)
         asked = bounds.cells, bounds.shift, min(at_least, bounds.most)
-        keys = parallel_map(lambda ids: keys_reaching(ids, *keys_like, *asked), streams, cores=self._cores)
+        keys = parallel_map(
+            lambda ids: keys_reaching(ids, *keys_like, *asked), streams, cores=self._cores
+        )
 
         def count(part: int) -> None:
             for some, _ in keys:
@@ -364,7 +393,9 @@ class WindowTable:
         """The windows with this count or more, and their counts, in any order, some at a time."""
         for slots in self._parts:
             for first in range(0, len(slots), SLOTS_AT_ONCE):
-                yield entries_of(slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least)
+                yield entries_of(
+                    slots[first : first + SLOTS_AT_ONCE], self.order, self._bits, at_least
+                )
 
     def partitioned(self, buckets: int) -> Iterator[tuple[Integers, Ids, Integers]]:
         """All windows and their counts in order of buckets, and the edges of the buckets, a part at a time."""
@@ -439,7 +470,11 @@ class SortedWindows:
 
     def __init__(self, streams: Iterable[Ids], order: int, *, tokens: int) -> None:
         self._order, self._bits = order, bits_of(tokens)
-        keys = np.sort(np.concatenate([np.zeros(0, np.uint64), *(_keys_in(ids, order, self._bits) for ids in streams)]))
+        keys = np.sort(
+            np.concatenate(
+                [np.zeros(0, np.uint64), *(_keys_in(ids, order, self._bits) for ids in streams)]
+            )
+        )
         first = np.flatnonzero(np.concatenate([[True], keys[1:] != keys[:-1]])[: keys.size])
         counts = np.diff(first, append=keys.size)
         self._rows = np.stack([keys[first], counts.astype(np.uint64)], axis=1)
@@ -518,7 +553,9 @@ class WindowNumbers:
         for first in range(0, len(rows), BATCH_SIZE):
             some = slice(first, first + BATCH_SIZE)
             self._slots = with_capacity(self._slots, self._size + len(rows[some]))
-            self._size = _number_rows(rows[some], self._bits, self._slots, self._size, numbers[some])
+            self._size = _number_rows(
+                rows[some], self._bits, self._slots, self._size, numbers[some]
+            )
         return numbers
 
     def rows(self) -> Ids:
@@ -530,7 +567,9 @@ class WindowNumbers:
 
 
 @kernel
-def _find_keys(keys: Hashes, places: Ids, ends: Integers, owners: Ids, listed: Ids, slots: Slots) -> tuple[Ids, Ids]:
+def _find_keys(
+    keys: Hashes, places: Ids, ends: Integers, owners: Ids, listed: Ids, slots: Slots
+) -> tuple[Ids, Ids]:
     """(owner, number) of each key of the list, in order; the stream of text t ends before ends[t]."""
     whose, found = np.empty(places.size, np.int32), np.empty(places.size, np.int32)
     first_slots = np.empty(AHEAD, np.uint64)
@@ -562,7 +601,9 @@ def _mark_keys(keys: Hashes, places: Ids, size: int, slots: Slots) -> Bools:
             first_slots[row] = hash_key(keys, first + row, words) & last
             prefetch(slots, first_slots[row])
         for row in range(rows):
-            marks[places[first + row]] = slots[slot_of(keys, first + row, first_slots[row], slots), words] > 0
+            marks[places[first + row]] = (
+                slots[slot_of(keys, first + row, first_slots[row], slots), words] > 0
+            )
     return marks
 
 
@@ -577,7 +618,9 @@ class WindowIndex:
         self._bits = bits_of(tokens)
         self._slots = with_capacity(no_slots(self.order, self._bits), len(rows))
         self._size = _index_rows(rows, self._bits, self._slots)
-        self._bounds = CountMinSketch(self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1)
+        self._bounds = CountMinSketch(
+            self.order, tokens=tokens, cells=CELLS_PER_ROW * len(rows), cores=1
+        )
         self._bounds.add([np.insert(rows, self.order, -1, axis=1).ravel()])
 
     def __len__(self) -> int:

@@ -113,11 +113,15 @@ class NgramCounter:
         """Take the tokens of these rows: cut on all cores, number new ones on one."""
         self._sorted.clear()
         parts = list(chunks(texts))
-        few = 1 if len(self.tokens) < FEW_TOKENS else 0  # the first chunk has the tokens that most others are made of
+        few = (
+            1 if len(self.tokens) < FEW_TOKENS else 0
+        )  # the first chunk has the tokens that most others are made of
         for some in (parts[:few], parts[few:]):
             for found in parallel_map(self._found, some, cores=self._cores):
                 stream = self._numbered(found)
-                self._streams.add(with_boundaries(stream, *self._marks)[0] if self._marks else stream)
+                self._streams.add(
+                    with_boundaries(stream, *self._marks)[0] if self._marks else stream
+                )
         if self._counted or (self._scratch and self._streams.kept_bytes > self._kept_at_most):
             self._grow()
 
@@ -140,7 +144,11 @@ class NgramCounter:
 
     def _grow(self) -> None:
         """Count the text that is in memory, or move it to disk: decided by the first text there is too much of."""
-        if not self._counted and not self._streams.on_disk and all(map(self._is_repetitive, self._orders)):
+        if (
+            not self._counted
+            and not self._streams.on_disk
+            and all(map(self._is_repetitive, self._orders))
+        ):
             self._counted = {order: self._table(order) for order in self._orders}
         if not self._counted:
             self._streams.to_disk()
@@ -174,7 +182,9 @@ class NgramCounter:
         counts, owner = np.zeros(size, np.int64), np.zeros(1, np.int32)
         for streams in self._streams:
             found = parallel_map(
-                lambda ids: index.find(ids, np.array([ids.size]), owner)[1], streams, cores=self._cores
+                lambda ids: index.find(ids, np.array([ids.size]), owner)[1],
+                streams,
+                cores=self._cores,
             )
             counts += np.bincount(np.concatenate(found), minlength=size)
         return counts
@@ -197,7 +207,9 @@ class NgramCounter:
         cells = min(max(tokens // TOKENS_PER_CELL, min(tokens, CELLS)), most)
         deep = tokens > DEEP * cells
         cells = cells // 2 if deep else cells  # in the same memory
-        bounds = CountMinSketch(order, tokens=len(self.tokens), cells=cells, deep=deep, cores=self._cores)
+        bounds = CountMinSketch(
+            order, tokens=len(self.tokens), cells=cells, deep=deep, cores=self._cores
+        )
         for streams in self._streams:
             bounds.add(streams)
         return bounds
@@ -233,7 +245,9 @@ class NgramCounter:
     def _table(self, order: int) -> WindowTable:
         return WindowTable(order, tokens=len(self.tokens), cores=self._cores)
 
-    def _added(self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int) -> WindowTable:
+    def _added(
+        self, table: WindowTable, streams: Sequence[Ids], bounds: CountMinSketch, at_least: int
+    ) -> WindowTable:
         """The table with the n-grams of more text; or an empty one, if they are on disk now."""
         table = table.with_keys_for(len(self.tokens))
         table.add(streams, bounds, at_least=at_least)
@@ -270,7 +284,9 @@ class NgramMatcher:
     def _list(self, ngrams: pa.LargeStringArray, orders: Integers, order: int) -> WindowIndex:
         """The n-grams of one order."""
         rows = np.flatnonzero(orders == order)
-        tokens = pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
+        tokens = (
+            pc.split_pattern(ngrams.take(pa.array(rows)), " ").flatten().cast(pa.large_binary())
+        )
         ids = self._tokens.add(*buffers(tokens)).reshape(-1, check_order(order))
         return WindowIndex(ids, rows.astype(np.int32), tokens=len(self._tokens))
 
@@ -281,10 +297,18 @@ class NgramMatcher:
 
         `rows` gets the hashes of the rows.
         """
-        parts = ((part, owners[part.offset - texts.offset :]) for texts, owners in batches for part in chunks(texts))
+        parts = (
+            (part, owners[part.offset - texts.offset :])
+            for texts, owners in batches
+            for part in chunks(texts)
+        )
         room = CHUNKS_BEGUN * cores * CHUNK_BYTES
         for found in streamed(
-            partial(self._found, rows=rows), parts, size=lambda part: part[0].nbytes, room=room, cores=cores
+            partial(self._found, rows=rows),
+            parts,
+            size=lambda part: part[0].nbytes,
+            room=room,
+            cores=cores,
         ):
             yield from found
 

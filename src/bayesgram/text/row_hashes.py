@@ -37,7 +37,9 @@ def new_salt() -> int:
 
 
 @kernel
-def hash_long_rows(data: Bytes, offsets: Ids, row_ends: Integers, salt: Hashes, least: int) -> Hashes:
+def hash_long_rows(
+    data: Bytes, offsets: Ids, row_ends: Integers, salt: Hashes, least: int
+) -> Hashes:
     """The hashes of the rows with at least so many tokens (8 or more).
 
     Args:
@@ -116,7 +118,9 @@ class RowSample:
 
     def add_rows(self, data: Bytes, offsets: Ids, row_ends: Integers) -> None:
         """Add the rows of a chunk as `Tokenizer.cut` gives them. Threads may call it side by side."""
-        self.add(hash_long_rows(data, offsets, row_ends, np.array([self.salt], np.uint64), self.least))
+        self.add(
+            hash_long_rows(data, offsets, row_ends, np.array([self.salt], np.uint64), self.least)
+        )
 
     def add(self, hashes: Hashes) -> None:
         """Add rows that were hashed under the same salt."""

@@ -30,7 +30,9 @@ from bayesgram.arrays import Bools, Bytes, Ids, Integers
 from bayesgram.kernels import inlined, kernel
 
 SEPARATOR, WORD, IDEOGRAPH, MARK, JOINER, IGNORED, SPACE, END, BREAK = range(9)
-EMOJI, MODIFIER, REGIONAL, KEYCAP = range(9, 13)  # for messages alone: to the other tokenizers these only separate
+EMOJI, MODIFIER, REGIONAL, KEYCAP = range(
+    9, 13
+)  # for messages alone: to the other tokenizers these only separate
 NORMALISE = 0x80  # added to the class where NFC may change the text
 
 LINE_BREAKS = frozenset([0x0A, 0x0B, 0x0C, 0x0D, 0x85, 0x2028, 0x2029])
@@ -95,7 +97,9 @@ def character_table() -> CharacterTable:
         keep[list(APOSTROPHES)] = ord("'")
         lower = keep.copy()
         lower[runs["upper"]] = runs["lower"]
-        return CharacterTable(classes, lower, keep, str(runs["class_version"]), str(runs["case_version"]))
+        return CharacterTable(
+            classes, lower, keep, str(runs["class_version"]), str(runs["case_version"])
+        )
 
 
 @cache
@@ -137,7 +141,9 @@ def decode(data: Bytes, at: int) -> tuple[int, int]:
     if first < 0xE0:
         return (first & 0x1F) << 6 | int(data[at + 1] & 0x3F), at + 2
     if first < 0xF0:
-        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | int(data[at + 2] & 0x3F), at + 3
+        return (first & 0x0F) << 12 | int(data[at + 1] & 0x3F) << 6 | int(
+            data[at + 2] & 0x3F
+        ), at + 3
     high = (first & 0x07) << 18 | int(data[at + 1] & 0x3F) << 12
     return high | int(data[at + 2] & 0x3F) << 6 | int(data[at + 3] & 0x3F), at + 4
 
@@ -210,8 +216,12 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
         joiner = 0  # an apostrophe that is kept only if a letter follows
         first = tokens
         while at < stop:
-            while at < stop and not joiner:  # most of most text: no branch but the end of this loop, so none is guessed
-                letter = plain[data[np.uint64(at)]]  # unsigned: no check for places counted from the end
+            while (
+                at < stop and not joiner
+            ):  # most of most text: no branch but the end of this loop, so none is guessed
+                letter = plain[
+                    data[np.uint64(at)]
+                ]  # unsigned: no check for places counted from the end
                 if letter == SPECIAL:
                     break
                 is_letter = int(letter != 0)
@@ -256,7 +266,9 @@ def scan_words(  # noqa: C901, PLR0912, PLR0915 - one state machine
 
 
 @kernel
-def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
+def scan_whitespace(
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> Scanned:
     """Whatever stands between white space; a sentence is a line."""
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
@@ -285,7 +297,9 @@ def scan_whitespace(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, o
 
 
 @kernel
-def scan_characters(data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids) -> Scanned:
+def scan_characters(
+    data: Bytes, offsets: Integers, classes: Bytes, fold: Ids, out: Bytes, bounds: Ids
+) -> Scanned:
     """Every character is a token, spaces between two characters are one ▁; a sentence ends after its mark."""
     row_ends, ends = np.empty(offsets.size - 1, np.int64), bounds[1:]
     bounds[0] = 0
@@ -327,7 +341,9 @@ def rows_to_normalise(data: Bytes, offsets: Integers, classes: Bytes) -> Bools:
         largest = np.uint8(0)
         for at in range(start, stop):  # so simple that it runs many bytes at a time
             largest = max(largest, data[at])
-        found[row] = largest >= FIRST_TO_NORMALISE and _may_change(data, offsets[row], offsets[row + 1], classes)
+        found[row] = largest >= FIRST_TO_NORMALISE and _may_change(
+            data, offsets[row], offsets[row + 1], classes
+        )
     return found
 
 
@@ -428,7 +444,9 @@ def _copy_tags(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[
 
 
 @kernel
-def _copy_emoji(data: Bytes, at: int, stop: int, classes: Bytes, out: Bytes, size: int) -> tuple[int, int]:
+def _copy_emoji(
+    data: Bytes, at: int, stop: int, classes: Bytes, out: Bytes, size: int
+) -> tuple[int, int]:
     """Where reading goes on after the emoji that begins here, and writing: where it was if that is half a flag."""
     begun = size
     while True:
@@ -436,7 +454,9 @@ def _copy_emoji(data: Bytes, at: int, stop: int, classes: Bytes, out: Bytes, siz
         kind = classes[code] & CLASS
         if kind == REGIONAL:
             if not _is_kind(data, after, stop, classes, REGIONAL):
-                return (at, size - 3) if size > begun else (after, size)  # the joiner before it goes back
+                return (
+                    (at, size - 3) if size > begun else (after, size)
+                )  # the joiner before it goes back
             size = encode(code, out, size)
             code, after = decode(data, after)
             size = encode(code, out, size)
@@ -542,7 +562,11 @@ def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[in
     size += 1
     ahead = at + 1
     middle = _byte(data, ahead, stop)
-    if middle == ord("_") or (left != ord("-") and middle == ord(".")) or (left == ord("^") and middle == ord("-")):
+    if (
+        middle == ord("_")
+        or (left != ord("-") and middle == ord("."))
+        or (left == ord("^") and middle == ord("-"))
+    ):
         out[size] = middle
         size += 1
         ahead += 1
@@ -560,7 +584,12 @@ def _upright(data: Bytes, at: int, stop: int, out: Bytes, size: int) -> tuple[in
 def _keycap_begins(data: Bytes, used: int, at: int) -> int:
     """Where the digit, # or * stands that a keycap at this place encloses; −1 if nothing like that does."""
     before = at
-    if before - used >= 3 and data[before - 3] == 0xEF and data[before - 2] == 0xB8 and data[before - 1] == 0x8F:
+    if (
+        before - used >= 3
+        and data[before - 3] == 0xEF
+        and data[before - 2] == 0xB8
+        and data[before - 1] == 0x8F
+    ):
         before -= 3
     if before == used:
         return _NOTHING

@@ -137,7 +137,9 @@ def string_key(data: Bytes, start: int, end: int) -> tuple[np.uint64, np.uint64]
         first, second = mix(first ^ eight_bytes(data, end - 8)), LONG
     elif start + 16 <= data.size:
         first = eight_bytes(data, start) & _low_bytes(min(size, 8))
-        second = eight_bytes(data, start + 8) & _low_bytes(max(size - 8, 0)) | np.uint64(size) << np.uint64(56)
+        second = eight_bytes(data, start + 8) & _low_bytes(max(size - 8, 0)) | np.uint64(
+            size
+        ) << np.uint64(56)
     else:
         first, second = np.uint64(0), np.uint64(size) << np.uint64(56)
         for place in range(min(size, 8)):
@@ -154,7 +156,9 @@ def key_hash(first: np.uint64, second: np.uint64) -> np.uint64:
 
 
 @inlined
-def _is_known(data: Bytes, start: int, end: int, found: np.uint64, known: Bytes, ends: Integers) -> bool:
+def _is_known(
+    data: Bytes, start: int, end: int, found: np.uint64, known: Bytes, ends: Integers
+) -> bool:
     """Whether a string is the one with this number less one, byte by byte."""
     number = np.int64(found)
     begun = ends[number - 1]
@@ -195,7 +199,11 @@ def _slot_of_string(
 def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, slots: Slots) -> Ids:
     """The number of each string; UNKNOWN, or EMPTY."""
     numbers = np.empty(offsets.size - 1, np.int32)
-    firsts, seconds, places = np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64), np.empty(AHEAD, np.uint64)
+    firsts, seconds, places = (
+        np.empty(AHEAD, np.uint64),
+        np.empty(AHEAD, np.uint64),
+        np.empty(AHEAD, np.uint64),
+    )
     unsettled = np.empty(AHEAD, np.int64)
     last = np.uint64(slots.shape[0] - 1)
     for begin in range(0, numbers.size, AHEAD):
@@ -206,18 +214,26 @@ def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, s
             firsts[at], seconds[at] = string_key(data, start, end)
             places[at] = key_hash(firsts[at], seconds[at]) & last
             prefetch(slots, places[at])
-        for row in range(rows):  # most are short, and where they are looked for first: no branch, so none is guessed
+        for row in range(
+            rows
+        ):  # most are short, and where they are looked for first: no branch, so none is guessed
             at = np.uint64(row)
             place, second = places[at], seconds[at]
             number = np.int64(slots[place, 2])
-            differs = slots[place, 0] ^ firsts[at] | slots[place, 1] ^ second | np.uint64(second >= LONG)
-            numbers[np.uint64(begin + row)] = EMPTY if second == 0 else number - 1 - int(number == 0)
+            differs = (
+                slots[place, 0] ^ firsts[at] | slots[place, 1] ^ second | np.uint64(second >= LONG)
+            )
+            numbers[np.uint64(begin + row)] = (
+                EMPTY if second == 0 else number - 1 - int(number == 0)
+            )
             unsettled[np.uint64(left)] = row
             left += 1 - (int(number == 0) | int(differs == 0))
         for row in unsettled[:left]:
             start, end = offsets[begin + row], offsets[begin + row + 1]
             if start < end:
-                place = _slot_of_string(firsts[row], seconds[row], places[row], data, start, end, known, ends, slots)
+                place = _slot_of_string(
+                    firsts[row], seconds[row], places[row], data, start, end, known, ends, slots
+                )
                 number = np.int64(slots[place, 2])
                 numbers[begin + row] = number - 1 if number else UNKNOWN
     return numbers
@@ -225,7 +241,13 @@ def _find_strings(data: Bytes, offsets: Offsets, known: Bytes, ends: Integers, s
 
 @kernel
 def _add_strings(
-    data: Bytes, offsets: Offsets, numbers: Ids, known: Bytes, ends: Integers, slots: Slots, size: int
+    data: Bytes,
+    offsets: Offsets,
+    numbers: Ids,
+    known: Bytes,
+    ends: Integers,
+    slots: Slots,
+    size: int,
 ) -> int:
     """Write the number of each string, or EMPTY; new ones get the next, from `size` on. The new size."""
     last = np.uint64(slots.shape[0] - 1)
@@ -241,7 +263,9 @@ def _add_strings(
         if again:
             numbers[row] = numbers[row - 1]  # users often write several texts in a row
             continue
-        place = _slot_of_string(first, second, key_hash(first, second) & last, data, start, end, known, ends, slots)
+        place = _slot_of_string(
+            first, second, key_hash(first, second) & last, data, start, end, known, ends, slots
+        )
         if not slots[place, 2]:
             ends[size + 1] = ends[size] + end - start
             copy_part(data, start, end, known, ends[size])
@@ -251,11 +275,15 @@ def _add_strings(
     return size
 
 
-def _unknown_strings(numbers: Ids, data: Bytes, offsets: Offsets) -> tuple[Integers, Bytes, Integers]:
+def _unknown_strings(
+    numbers: Ids, data: Bytes, offsets: Offsets
+) -> tuple[Integers, Bytes, Integers]:
     """Where strings are UNKNOWN, and a copy of them."""
     places = np.flatnonzero(numbers == UNKNOWN)
     kind = pa.binary() if offsets.dtype == np.int32 else pa.large_binary()
-    strings = pa.Array.from_buffers(kind, numbers.size, [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+    strings = pa.Array.from_buffers(
+        kind, numbers.size, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
     return places, *buffers(strings.take(pa.array(places)).cast(pa.large_binary()))
 
 
@@ -300,7 +328,9 @@ class StringTable:
     def add(self, data: Bytes, offsets: Offsets) -> Ids:
         """The numbers of these strings; unknown ones get the next number, empty ones EMPTY."""
         numbers = np.empty(offsets.size - 1, np.int32)
-        for first in range(0, numbers.size, BATCH_SIZE):  # few at a time: most are known, and need no room
+        for first in range(
+            0, numbers.size, BATCH_SIZE
+        ):  # few at a time: most are known, and need no room
             some = offsets[first : first + BATCH_SIZE + 1]
             self._reserve(some.size - 1, int(some[-1] - some[0]))
             arrays = self._bytes, self._ends, self._slots

@@ -41,7 +41,16 @@ from bayesgram.text.scanners import (
     scan_words,
 )
 
-ESCAPES = {"\\": r"\\", " ": r"\s", "\n": r"\n", "\r": r"\r", "\t": r"\t", "\v": r"\v", "\f": r"\f", "\0": r"\0"}
+ESCAPES = {
+    "\\": r"\\",
+    " ": r"\s",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\f": r"\f",
+    "\0": r"\0",
+}
 EMPTY = r"\e"  # a piece of no characters
 MARKS = {"<s>": r"\<s>", "</s>": r"\</s>"}  # pieces that look like the boundaries of sentences
 _BACK = {escaped: plain for plain, escaped in ESCAPES.items()} | {EMPTY: "", r"\<": "<"}
@@ -72,7 +81,9 @@ def read_definition(path: str | Path) -> tuple[str, str]:
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"tokenizer=file:{path}: no such file; give the path of a tokenizer.json.") from None
+        raise UsageError(
+            f"tokenizer=file:{path}: no such file; give the path of a tokenizer.json."
+        ) from None
     except OSError as error:
         raise unreadable(path, error) from None
     try:
@@ -109,17 +120,23 @@ class Pieces:
         for name, number in names.items():
             tokens[number] = escaped(name).encode()
         self._data: Bytes = np.frombuffer(b"".join(tokens), np.uint8)
-        self._lengths: Integers = np.array([*map(len, tokens), 0], np.int64)  # the last one: where a sentence ends
+        self._lengths: Integers = np.array(
+            [*map(len, tokens), 0], np.int64
+        )  # the last one: where a sentence ends
         self._starts: Integers = np.cumsum(self._lengths) - self._lengths
 
     def cut(self, texts: pa.LargeBinaryArray) -> Scanned:
         """The pieces of rows, as `scan` gives tokens."""
-        rows = [[line for line in _LINES.split(text.decode()) if line] for text in texts.to_pylist()]
+        rows = [
+            [line for line in _LINES.split(text.decode()) if line] for text in texts.to_pylist()
+        ]
         found = self._encoded(list(chain.from_iterable(rows)))
         counts = np.array([len(each) + (len(each) > 0) for each in found], np.int64)
         ends = np.cumsum([0, *counts])
         numbers = np.fromiter(
-            chain.from_iterable(chain(each, (-1,)) for each in found if each), np.int64, int(ends[-1])
+            chain.from_iterable(chain(each, (-1,)) for each in found if each),
+            np.int64,
+            int(ends[-1]),
         )
         lengths = self._lengths[numbers]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
@@ -140,7 +157,10 @@ class Pieces:
 
     def _encoded(self, lines: list[str]) -> list[list[int]]:
         try:
-            return [each.ids for each in self._tokenizer.encode_batch_fast(lines, add_special_tokens=False)]
+            return [
+                each.ids
+                for each in self._tokenizer.encode_batch_fast(lines, add_special_tokens=False)
+            ]
         except Exception:  # noqa: BLE001 - the library raises nothing narrower
             raise BayesgramError(
                 "the tokenizer file can't cut this text: perhaps it has no piece for what it doesn't know (unk_token)."
@@ -190,19 +210,28 @@ class Tokenizer:
     lowercase: bool | None = None  # None: as usual for the kind, that is yes but for whitespace
     boundaries: bool = False  # n-grams may begin with <s> and end with </s>
     digest: str = ""  # SHA-256 of the file, where a file says how
-    definition: str = field(default="", compare=False, repr=False)  # its content; a name alone doesn't bring it
+    definition: str = field(
+        default="", compare=False, repr=False
+    )  # its content; a name alone doesn't bring it
 
     def __post_init__(self) -> None:
-        if self.kind not in set(TokenizerKind) or (self.kind == TokenizerKind.FILE) != bool(self.digest):
+        if self.kind not in set(TokenizerKind) or (self.kind == TokenizerKind.FILE) != bool(
+            self.digest
+        ):
             raise UsageError(
                 f"tokenizer={self.kind!r}: choose one of {', '.join(NAMED)}; or {FILE_PREFIX}PATH, a tokenizer.json."
             )
         object.__setattr__(self, "kind", TokenizerKind(self.kind))
         if self.kind is TokenizerKind.FILE and self.lowercase:
-            raise UsageError("tokenizer=file: the file itself says whether case matters; leave `lowercase` out.")
+            raise UsageError(
+                "tokenizer=file: the file itself says whether case matters; leave `lowercase` out."
+            )
         if self.lowercase is None:
             object.__setattr__(
-                self, "lowercase", self.kind in {TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.CHARACTERS}
+                self,
+                "lowercase",
+                self.kind
+                in {TokenizerKind.WORDS, TokenizerKind.MESSAGES, TokenizerKind.CHARACTERS},
             )
 
     @classmethod
@@ -217,7 +246,9 @@ class Tokenizer:
         if self.kind is TokenizerKind.FILE:
             return f"{self.kind} sha256:{self.digest}" + (BOUNDARIES if self.boundaries else "")
         usual = Tokenizer(self.kind).lowercase
-        case = "" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept"
+        case = (
+            "" if self.lowercase == usual else ", lower case" if self.lowercase else ", case kept"
+        )
         return self.kind + case + (BOUNDARIES if self.boundaries else "")
 
     @classmethod
@@ -260,7 +291,10 @@ class Tokenizer:
         (([['thanks', ':D']], ''), ([[]], "don'"))
         """
         if self.kind is TokenizerKind.FILE:  # what is a word, only the file knows
-            return [*self.sentences(text), *([[]] if not text or ord(text[-1]) in LINE_BREAKS else [])], ""
+            return [
+                *self.sentences(text),
+                *([[]] if not text or ord(text[-1]) in LINE_BREAKS else []),
+            ], ""
         if self.kind is TokenizerKind.CHARACTERS:
             return _without_last(self.sentences(text + _LETTER)), ""
         finished, going_on = self.sentences(f"{text} {_LETTER}"), self.sentences(text + _LETTER)
@@ -301,7 +335,11 @@ class Tokenizer:
 
     def known_by(self, given: "Tokenizer | None") -> "Tokenizer":
         """The same one; with the content of its file, if the other has it."""
-        return replace(self, definition=given.definition) if given and given.digest == self.digest else self
+        return (
+            replace(self, definition=given.definition)
+            if given and given.digest == self.digest
+            else self
+        )
 
     def scan(self, texts: pa.LargeBinaryArray) -> Iterator[Scanned]:
         """Cut rows of valid UTF-8, a chunk of rows at a time; the rows keep their order."""
@@ -317,7 +355,9 @@ class Tokenizer:
             texts = _normalised(texts)
         data, offsets = buffers(texts)
         classes, fold = _tables(self.kind, lowercase=bool(self.lowercase))
-        return SCANNERS[self.kind](data, offsets, classes, fold, *_room(int(offsets[-1] - offsets[0])))
+        return SCANNERS[self.kind](
+            data, offsets, classes, fold, *_room(int(offsets[-1] - offsets[0]))
+        )
 
 
 def _without_last(sentences: list[list[str]]) -> list[list[str]]:
@@ -341,7 +381,9 @@ def _tables(kind: TokenizerKind, *, lowercase: bool) -> tuple[Bytes, Ids]:
         return message_classes(), message_fold(lowercase=lowercase)
     if lowercase:
         return table.classes, table.lower
-    return table.classes, np.arange(0x110000, dtype=np.int32) if kind is TokenizerKind.WHITESPACE else table.keep
+    return table.classes, np.arange(
+        0x110000, dtype=np.int32
+    ) if kind is TokenizerKind.WHITESPACE else table.keep
 
 
 def buffers(array: pa.LargeBinaryArray) -> tuple[Bytes, Integers]:
@@ -365,7 +407,9 @@ def _normalised(texts: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
     if not found.any():
         return texts
     rows = pa.array(found)
-    changed = pc.utf8_normalize(texts.filter(rows).cast(pa.large_string()), form="NFC").cast(pa.large_binary())
+    changed = pc.utf8_normalize(texts.filter(rows).cast(pa.large_string()), form="NFC").cast(
+        pa.large_binary()
+    )
     return pc.replace_with_mask(texts, rows, changed)
 
 

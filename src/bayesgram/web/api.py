@@ -29,7 +29,16 @@ from bayesgram.reports.views import ChangesView
 from bayesgram.text.scanners import APOSTROPHES
 from bayesgram.version import VERSION
 from bayesgram.web import panels
-from bayesgram.web.catalogue import PUBLIC, Catalogue, Item, Kind, OrderTable, Sort, file_name, written
+from bayesgram.web.catalogue import (
+    PUBLIC,
+    Catalogue,
+    Item,
+    Kind,
+    OrderTable,
+    Sort,
+    file_name,
+    written,
+)
 from bayesgram.web.guard import AccessPolicy, Guard, RateLimiter
 from bayesgram.web.panels import suggest
 
@@ -39,12 +48,19 @@ MOST_PAGES = 10_000_000
 KEPT_COMPARISONS = 16
 ONE_APOSTROPHE = (TokenizerKind.WORDS, TokenizerKind.MESSAGES)
 # Newer versions of FastAPI tell OpenTelemetry what was asked, where that is set up; older ones ignore this.
-TELEMETRY: Any = dict.fromkeys(("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False)
+TELEMETRY: Any = dict.fromkeys(
+    ("tracing", "metrics", "logs", "operation_spans", "auto_configure"), False
+)
 SCRIPTS = (
     *("page.js", "dom.js", "address.js", "numbers.js", "charts.js"),
     *("keyboard.js", "browse.js", "changes.js", "privacy.js", "plan.js"),
 )
-TYPES = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+}
 
 Text = Annotated[str, Field(max_length=MOST_TEXT)]
 Searched = Annotated[str, Query(max_length=MOST_SEARCHED)]
@@ -85,7 +101,9 @@ class TableRequest:
 
 def build(catalogue: Catalogue, entry: AccessPolicy, rates: RateLimiter | None = None) -> Guard:
     """The application behind its guard."""
-    app = FastAPI(title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY)
+    app = FastAPI(
+        title="bayesgram", docs_url=None, redoc_url=None, openapi_url=None, telemetry=TELEMETRY
+    )
     _add_page(app)
     _add_releases(app, catalogue)
     _add_changes(app, catalogue)
@@ -122,7 +140,11 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
 
     @app.get("/api/about")
     async def about() -> dict[str, Any]:
-        public = None if catalogue.vocabulary is None else {"name": PUBLIC, "size": len(catalogue.vocabulary)}
+        public = (
+            None
+            if catalogue.vocabulary is None
+            else {"name": PUBLIC, "size": len(catalogue.vocabulary)}
+        )
         brief = [panels.brief(item) for item in catalogue.items]
         return {"version": VERSION, "releases": brief, "ranking": ranking(), "public": public}
 
@@ -147,7 +169,9 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
     one = asyncio.Lock()  # all rows of a release at once take memory
 
     @app.get("/api/download")
-    async def download(wanted: Annotated[TableRequest, Depends()], kind: Kind = Kind.CSV) -> Response:
+    async def download(
+        wanted: Annotated[TableRequest, Depends()], kind: Kind = Kind.CSV
+    ) -> Response:
         async with one:
             content = await run_in_threadpool(_download, catalogue, wanted, kind)
         name = f"{file_name(catalogue.items[wanted.release].view.shown_name)}.{kind}"
@@ -171,9 +195,13 @@ def _table(item: Item, wanted: TableRequest) -> OrderTable:
     """The n-grams that are asked for, if they can be sorted so."""
     order, sort = wanted.order or max(item.tables), wanted.sort
     if order not in item.tables:
-        raise UsageError(f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}.")
+        raise UsageError(
+            f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}."
+        )
     if sort not in item.tables[order].orderings:
-        reason = UNSORTED.get(sort, "needs public text; start the page with `bayesgram serve … --vocab`.")
+        reason = UNSORTED.get(
+            sort, "needs public text; start the page with `bayesgram serve … --vocab`."
+        )
         raise UsageError(f"sort={sort}: {reason}")
     return item.tables[order]
 
@@ -182,7 +210,11 @@ def _searched(item: Item, text: str) -> str:
     """Written as the tokenizer writes words, where it has one way for case and apostrophes."""
     tokenizer = item.model.tokenizer
     plain = _encodable(text).lower() if tokenizer.lowercase else _encodable(text)
-    return plain.translate(dict.fromkeys(APOSTROPHES, "'")) if tokenizer.kind in ONE_APOSTROPHE else plain
+    return (
+        plain.translate(dict.fromkeys(APOSTROPHES, "'"))
+        if tokenizer.kind in ONE_APOSTROPHE
+        else plain
+    )
 
 
 def _rows(catalogue: Catalogue, wanted: TableRequest, first: int, size: int) -> dict[str, Any]:
@@ -194,7 +226,9 @@ def _rows(catalogue: Catalogue, wanted: TableRequest, first: int, size: int) -> 
 
 def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
     """One comparison at a time: it takes a core for a second or so; the last ones are kept."""
-    compared = lru_cache(maxsize=KEPT_COMPARISONS)(lambda first, second: _compared(catalogue, first, second))
+    compared = lru_cache(maxsize=KEPT_COMPARISONS)(
+        lambda first, second: _compared(catalogue, first, second)
+    )
     one = threading.Lock()
 
     @app.get("/api/changes")
@@ -202,7 +236,11 @@ def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
         if _item(catalogue, first) is _item(catalogue, second):
             raise UsageError("From and To are the same release; choose two that differ.")
         if not one.acquire(blocking=False):
-            return _error(503, "another comparison is being made; try again in a moment.", {"retry-after": "1"})
+            return _error(
+                503,
+                "another comparison is being made; try again in a moment.",
+                {"retry-after": "1"},
+            )
         try:
             return JSONResponse(await run_in_threadpool(compared, first, second))
         finally:
@@ -212,29 +250,51 @@ def _add_changes(app: FastAPI, catalogue: Catalogue) -> None:
 def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     """What rose and fell, as the report has it."""
     views = [catalogue.items[at].view for at in (first, second)]
-    view = ChangesView(compare(*(each.release for each in views), names=[each.name for each in views]))
+    view = ChangesView(
+        compare(*(each.release for each in views), names=[each.name for each in views])
+    )
     tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
-    return {"told": view.found.explained, "read": view.found.how_to_read, "notes": view.notes, "tables": tables}
+    return {
+        "told": view.found.explained,
+        "read": view.found.how_to_read,
+        "notes": view.notes,
+        "tables": tables,
+    }
 
 
 def _change(change: Change, ngram: str, _between: str) -> dict[str, Any]:
     before, after = change.shares
-    return {"ngram": ngram, "before": before, "after": after, "change": change.described, "fdr": change.fdr}
+    return {
+        "ngram": ngram,
+        "before": before,
+        "after": after,
+        "change": change.described,
+        "fdr": change.fdr,
+    }
 
 
 def _download(catalogue: Catalogue, wanted: TableRequest, kind: Kind) -> bytes:
     item = _item(catalogue, wanted.release)
     table = _table(item, wanted)
-    return written(table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind)
+    return written(
+        table, table.rows(wanted.sort, _searched(item, wanted.text), reverse=wanted.reverse), kind
+    )
 
 
 def _add_keyboard(app: FastAPI, catalogue: Catalogue) -> None:
     @app.post("/api/predict")
     async def predict(typed: KeyboardRequest) -> Response:
-        items = None if typed.releases is None else [_item(catalogue, at) for at in dict.fromkeys(typed.releases)]
+        items = (
+            None
+            if typed.releases is None
+            else [_item(catalogue, at) for at in dict.fromkeys(typed.releases)]
+        )
         cache = CACHE_WEIGHT if typed.cache else 0.0
         answer = suggest(catalogue, _encodable(typed.text), typed.k, cache=cache, items=items)
-        columns = [{"name": column.name, "words": [vars(word) for word in column.words]} for column in answer.columns]
+        columns = [
+            {"name": column.name, "words": [vars(word) for word in column.words]}
+            for column in answer.columns
+        ]
         return JSONResponse({"typed": answer.typed, "columns": columns})
 
 
@@ -252,19 +312,31 @@ def _add_plan(app: FastAPI, catalogue: Catalogue) -> None:
     async def bounds() -> dict[str, Any]:
         if planner is None:
             return {"possible": False}
-        return {"possible": True, "smallest": planner.smallest, "largest": planner.largest, "draws": MOST_DRAWS}
+        return {
+            "possible": True,
+            "smallest": planner.smallest,
+            "largest": planner.largest,
+            "draws": MOST_DRAWS,
+        }
 
     @app.post("/api/plan")
     async def plan(asked: PlanQuery) -> Response:
         if planner is None:
-            raise UsageError("plan: needs public text; start the page with `bayesgram serve … --vocab`.")
+            raise UsageError(
+                "plan: needs public text; start the page with `bayesgram serve … --vocab`."
+            )
         assumed = Assumed(asked.users, asked.ngrams_a_user, asked.unevenness, asked.difference)
         request = PlanRequest(assumed, Budget(asked.epsilon, asked.delta), asked.size)
         if not one.acquire(blocking=False):
-            return _error(503, "another plan is being made; try again in a moment.", {"retry-after": "5"})
+            return _error(
+                503, "another plan is being made; try again in a moment.", {"retry-after": "5"}
+            )
         try:
             expected = await run_in_threadpool(planner.expect, request, asked.draw)
-            warnings = [str(weakness) for weakness in weaknesses(asked.epsilon, asked.delta, round(asked.users))]
+            warnings = [
+                str(weakness)
+                for weakness in weaknesses(asked.epsilon, asked.delta, round(asked.users))
+            ]
             return JSONResponse({**asdict(expected), "warnings": warnings})
         finally:
             one.release()
@@ -275,11 +347,20 @@ def _add_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        where = {str(part) for found in error.errors() for part in found["loc"][1:2] if isinstance(part, str)}
+        where = {
+            str(part)
+            for found in error.errors()
+            for part in found["loc"][1:2]
+            if isinstance(part, str)
+        }
         known = sorted(
-            name for name in where if name in {*KeyboardRequest.model_fields, *PlanQuery.model_fields, *QUERY}
+            name
+            for name in where
+            if name in {*KeyboardRequest.model_fields, *PlanQuery.model_fields, *QUERY}
         )
-        return _error(422, f"out of range or of the wrong kind: {', '.join(known) or 'the request'}.")
+        return _error(
+            422, f"out of range or of the wrong kind: {', '.join(known) or 'the request'}."
+        )
 
     @app.exception_handler(BayesgramError)
     async def wrong(_request: Request, error: BayesgramError) -> Response:

@@ -84,7 +84,9 @@ class Index:
         return None if place < 0 else int(self.rows[place])
 
     def _containing(self, text: str) -> Integers:
-        places = np.flatnonzero(pc.match_substring(self.ngrams, text).to_numpy(zero_copy_only=False))
+        places = np.flatnonzero(
+            pc.match_substring(self.ngrams, text).to_numpy(zero_copy_only=False)
+        )
         return np.sort(self.rows[places])
 
 
@@ -123,7 +125,9 @@ class OrderTable:
             keys[Sort.PUBLIC] = -self.public[rows]
             found = {sort: np.argsort(key, kind="stable") for sort, key in keys.items()} | found
         if self.release.deviations is not None:
-            doubt = self.release.deviations[rows] / np.maximum(self.release.probabilities[rows], SMALLEST)
+            doubt = self.release.deviations[rows] / np.maximum(
+                self.release.probabilities[rows], SMALLEST
+            )
             found[Sort.SURE] = np.argsort(doubt, kind="stable")
         if self.release.discovered is not None:
             likely = found[Sort.PROBABILITY]
@@ -154,7 +158,13 @@ class OrderTable:
         before = None if self.public is None else float(self.public[row])
         ngram = printable(self.release.ngrams[row].as_py())
         found = self.release.discovered is not None and bool(self.release.discovered[row])
-        return Row(ngram, before, float(self.release.probabilities[row]), interval(self.release, row), found)
+        return Row(
+            ngram,
+            before,
+            float(self.release.probabilities[row]),
+            interval(self.release, row),
+            found,
+        )
 
 
 def _moved(before: Floats, after: Floats) -> Floats:
@@ -174,7 +184,9 @@ class Kind(StrEnum):
     @property
     def media(self) -> str:
         """Its type, for a browser."""
-        return {Kind.CSV: "text/csv", Kind.JSON: "application/json"}.get(self, "application/vnd.apache.parquet")
+        return {Kind.CSV: "text/csv", Kind.JSON: "application/json"}.get(
+            self, "application/vnd.apache.parquet"
+        )
 
 
 def written(table: OrderTable, rows: Ids, kind: Kind) -> bytes:
@@ -244,7 +256,9 @@ class Builder:
 
     step: Step
     vocabulary: Vocabulary | None = None  # what is planned with, and typed with as public text
-    tokenizer: Tokenizer | None = None  # brings the file of releases whose text is cut by a tokenizer.json
+    tokenizer: Tokenizer | None = (
+        None  # brings the file of releases whose text is cut by a tokenizer.json
+    )
     public: PublicModel | None = None  # what releases move, where it is given
     others: Sequence[Vocabulary] = ()  # of releases that were made with another one
     _indices: dict[str, dict[int, Index]] = field(default_factory=dict)  # by vocabulary
@@ -255,15 +269,21 @@ class Builder:
         if self.vocabulary is not None:
             with self.step("Building the model of public text"):
                 public_model = self._tried(self._public(self.vocabulary))
-        return Catalogue([self._item(name, release) for name, release in releases], self.vocabulary, public_model)
+        return Catalogue(
+            [self._item(name, release) for name, release in releases], self.vocabulary, public_model
+        )
 
     def _item(self, name: str, release: Release) -> Item:
         own = next((each for each in self._vocabularies if fits(release, each)), None)
         public = None if own is None else own.prior
         view = ReleaseView(name, release, public)
         with self.step(f"Building the model of {view.shown_name}"):
-            moves = self.public if own is self.vocabulary else None  # one of another vocabulary stays as it is
-            model = LanguageModel.from_release(release) if moves is None else moves.moved_by(release)
+            moves = (
+                self.public if own is self.vocabulary else None
+            )  # one of another vocabulary stays as it is
+            model = (
+                LanguageModel.from_release(release) if moves is None else moves.moved_by(release)
+            )
             model = self._tried(model)
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
             tables = self._tables(release, public)

@@ -122,9 +122,15 @@ class Guard:
     def _refusal(self, scope: Scope) -> Refusal | None:
         wait = self.rates.wait(_client(scope))
         if wait > 0:
-            return Refusal(429, "too many requests; slow down.", {"retry-after": str(max(1, round(wait + 0.5)))})
+            return Refusal(
+                429,
+                "too many requests; slow down.",
+                {"retry-after": str(max(1, round(wait + 0.5)))},
+            )
         if not self.entry.allows_host(_header(scope, b"host")):
-            return Refusal(421, "this address is not one of the page's; use the one that was printed.")
+            return Refusal(
+                421, "this address is not one of the page's; use the one that was printed."
+            )
         if _foreign(scope):
             return Refusal(403, "requests from other sites are refused.")
         query = scope.get("query_string", b"")
@@ -147,7 +153,11 @@ class Guard:
         given = bearer if scheme.lower() == "bearer" else _cookie(_header(scope, b"cookie"))
         if self.entry.knows(given):
             return None
-        return Refusal(401, "a token is needed; open the address that was printed.", {"www-authenticate": "Bearer"})
+        return Refusal(
+            401,
+            "a token is needed; open the address that was printed.",
+            {"www-authenticate": "Bearer"},
+        )
 
 
 async def _body(receive: Receive) -> bytes | Refusal:
@@ -181,7 +191,10 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            message = {**message, "headers": [*message.get("headers", []), *_encoded(HEADERS.items())]}
+            message = {
+                **message,
+                "headers": [*message.get("headers", []), *_encoded(HEADERS.items())],
+            }
         await send(message)
 
     return sending
@@ -189,7 +202,9 @@ def _with_headers(send: Send) -> Send:
 
 async def _refuse(send: Send, refusal: Refusal) -> None:
     body = json.dumps({"error": refusal.reason}).encode()
-    await _answer(send, refusal.status, {"content-type": "application/json", **refusal.headers}, body)
+    await _answer(
+        send, refusal.status, {"content-type": "application/json", **refusal.headers}, body
+    )
 
 
 async def _come_in(send: Send, token: str) -> None:
@@ -211,11 +226,15 @@ def _encoded(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
 def _refused_query(query: bytes) -> Refusal:
     if not query.isascii():
         return Refusal(400, "the address holds bytes that no address has; percent-encode them.")
-    return Refusal(414, f"the address is too long; at most {MOST_QUERY} bytes may follow the question mark.")
+    return Refusal(
+        414, f"the address is too long; at most {MOST_QUERY} bytes may follow the question mark."
+    )
 
 
 def _too_large() -> Refusal:
-    return Refusal(413, f"the request is too large; at most {MOST_BODY} bytes.", {"connection": "close"})
+    return Refusal(
+        413, f"the request is too large; at most {MOST_BODY} bytes.", {"connection": "close"}
+    )
 
 
 def _reads(scope: Scope) -> bool:

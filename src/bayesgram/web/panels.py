@@ -36,7 +36,13 @@ def ranking(items: Sequence[Item]) -> list[int]:
 def _worth(view: ReleaseView) -> tuple[int, int, bool, float, float]:
     card, known = view.card, view.orders[-1].known
     mass = sum(each.mass for each in known)  # within any of the factors
-    return LABELS.index(card.guarantee), GRADES.index(card.grade), not known, -mass, -(card.epsilon or 0.0)
+    return (
+        LABELS.index(card.guarantee),
+        GRADES.index(card.grade),
+        not known,
+        -mass,
+        -(card.epsilon or 0.0),
+    )
 
 
 def brief(item: Item) -> dict[str, Any]:
@@ -102,7 +108,10 @@ def trade(item: Item) -> dict[str, Any]:
         "claim": view.card.claim,
         "epsilon": view.card.epsilon,
         "order": longest.order,
-        "known": [{"factor": known.factor, "ngrams": known.ngrams, "mass": known.mass} for known in longest.known],
+        "known": [
+            {"factor": known.factor, "ngrams": known.ngrams, "mass": known.mass}
+            for known in longest.known
+        ],
         "learnt": _learnt(view),
     }
 
@@ -184,14 +193,22 @@ class Answer:
 
 
 def suggest(
-    catalogue: Catalogue, text: str, how_many: int, *, cache: float = 0.0, items: Sequence[Item] | None = None
+    catalogue: Catalogue,
+    text: str,
+    how_many: int,
+    *,
+    cache: float = 0.0,
+    items: Sequence[Item] | None = None,
 ) -> Answer:
     """Public text first, then the releases asked for, or all; `cache` is how much the text's own words count."""
     cut: dict[Tokenizer, tuple[list[list[str]], str]] = {}
     columns, typed = [], ""
     asked = catalogue.items if items is None else items
     models = [] if catalogue.public_model is None else [(PUBLIC, catalogue.public_model, None)]
-    for name, model, item in [*models, *((item.view.shown_name, item.model, item) for item in asked)]:
+    for name, model, item in [
+        *models,
+        *((item.view.shown_name, item.model, item) for item in asked),
+    ]:
         if model.tokenizer not in cut:
             cut[model.tokenizer] = model.tokenizer.unfinished(text)
         sentences, typed = cut[model.tokenizer]
@@ -201,7 +218,10 @@ def suggest(
         sure = [_sure(surely, sentences[-1], *each) for each in found]
         adds = [model.tokenizer.added(sentences[-1], each.word) for each in found]
         rows = zip(written, sure, adds, strict=True)
-        words = [Suggestion(printable(word), likely, low, high, new) for (word, likely), (low, high), new in rows]
+        words = [
+            Suggestion(printable(word), likely, low, high, new)
+            for (word, likely), (low, high), new in rows
+        ]
         columns.append(Column(name, words))
     return Answer(printable(typed), columns)
 

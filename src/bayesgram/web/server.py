@@ -43,15 +43,23 @@ class Address:
 
 def open_address(host: str, port: int, token: str | None) -> Address:
     """Take the port, before any slow work; an address beyond this machine gets a token if none was given."""
-    if token is not None and not (SHORTEST_TOKEN <= len(token) <= 200 and token.isascii() and _plain(token)):
-        raise UsageError(f"token: give {SHORTEST_TOKEN} to 200 letters, digits, - or _; leave it out to have one made.")
+    if token is not None and not (
+        SHORTEST_TOKEN <= len(token) <= 200 and token.isascii() and _plain(token)
+    ):
+        raise UsageError(
+            f"token: give {SHORTEST_TOKEN} to 200 letters, digits, - or _; leave it out to have one made."
+        )
     listening = _listen(host, port)
     address = Address(listening, host, AccessPolicy(token=token))
     if address.loopback:
         names = LOOPBACK_NAMES | {_bracketed(host).lower()}
         return Address(listening, host, AccessPolicy(names, any_address=False, token=token))
     names = LOOPBACK_NAMES | {_bracketed(host).lower(), socket.gethostname().lower()}
-    return Address(listening, host, AccessPolicy(names, any_address=True, token=token or secrets.token_urlsafe(24)))
+    return Address(
+        listening,
+        host,
+        AccessPolicy(names, any_address=True, token=token or secrets.token_urlsafe(24)),
+    )
 
 
 def _plain(token: str) -> bool:
@@ -66,21 +74,29 @@ def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
         raise UsageError(f"port={port}: give a number from 1 to 65535, or 0 for any free one.")
     try:
-        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        family, _, _, _, where = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
         return socket.create_server(where[:2], family=family, backlog=256)
     except (socket.gaierror, UnicodeError):
-        raise UsageError(f"host={host!r}: no such address; give 127.0.0.1, or an address of this machine.") from None
+        raise UsageError(
+            f"host={host!r}: no such address; give 127.0.0.1, or an address of this machine."
+        ) from None
     except OSError as error:
         raise _why(error, host, port) from None
 
 
 def _why(error: OSError, host: str, port: int) -> BayesgramError:
     if error.errno == EADDRINUSE:
-        return BayesgramError(f"port={port}: something else uses it; give another `port`, or 0 for any free one.")
+        return BayesgramError(
+            f"port={port}: something else uses it; give another `port`, or 0 for any free one."
+        )
     if error.errno == EACCES:
         return UsageError(f"port={port}: not allowed; give a `port` from 1024 to 65535.")
     if error.errno == EADDRNOTAVAIL:
-        return UsageError(f"host={host!r}: not an address of this machine; give 127.0.0.1, or one of its own.")
+        return UsageError(
+            f"host={host!r}: not an address of this machine; give 127.0.0.1, or one of its own."
+        )
     return BayesgramError(f"host={host!r}, port={port}: {error.strerror}.")
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-import reference
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.k_anonymity import KAnonymity
@@ -16,6 +15,7 @@ from bayesgram.reports.drawings import Trace
 from bayesgram.reports.report import Attacks, PrivatePart, Score
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
+from helpers import reference_paper
 
 HOSTILE = [
     "<script>document.title='stolen'</script>",
@@ -29,8 +29,8 @@ HOSTILE = [
 def release_of(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
     rng = np.random.default_rng(3)
     size = len(ngrams) if ngrams else 40
-    counts = reference.user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
-    vocabulary = reference.vocabulary(1000 // (1 + np.arange(size)[::-1]))
+    counts = reference_paper.user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
+    vocabulary = reference_paper.vocabulary(1000 // (1 + np.arange(size)[::-1]))
     if ngrams:
         words = pa.array(ngrams, pa.large_string())
         order = max(ngram.count(" ") for ngram in ngrams) + 1
@@ -82,7 +82,15 @@ WARNING = "from private data"
 
 def everything_private():
     attacks = Attacks(
-        "audit", "paper", "EMPIRICAL", 1.0, 1e-6, "NOT private", True, [], [Trace("x", [0, 1], [1, 0], "bad")]
+        "audit",
+        "paper",
+        "EMPIRICAL",
+        1.0,
+        1e-6,
+        "NOT private",
+        True,
+        [],
+        [Trace("x", [0, 1], [1, 0], "bad")],
     )
     scores = [Score("public text alone", "no private data", "PROVED", 0.0, 0.0, 1, 1.2345)]
     scores += [Score(f"out-{e}", "posterior", "PROVED", e, 1e-6, 1, 0.9876 / e) for e in (1.0, 2.0)]

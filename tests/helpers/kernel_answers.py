@@ -1,6 +1,6 @@
 """What kernels answer on small inputs, one after the other, as text: to compare them compiled and as Python.
 
-python tests/kernel_answers.py prints it. Whole numbers are exact; floats that went through exp or log have 9 digits.
+PYTHONPATH=tests python -m helpers.kernel_answers prints it. Whole numbers are exact; floats that went through exp or log have 9 digits.
 """
 
 import hashlib
@@ -14,10 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-import reference
 from bayesgram.audit.evaluation import text_quality
-from bayesgram.demo.crowd import Crowd
-from bayesgram.demo.population import Population
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
@@ -28,8 +25,11 @@ from bayesgram.private.counts import count
 from bayesgram.private.norm_histogram import Bins, amounts
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.crowd import Crowd
+from bayesgram.synthetic.population import Population
 from bayesgram.text.tokenizer import Tokenizer
-from language_models import release_of
+from helpers import reference_paper
+from helpers.reference_language_models import release_of
 
 HOSTILE = [
     "Don't stop! ",
@@ -42,12 +42,22 @@ HOSTILE = [
     "👍🏽❤️ 🇩🇪🇫 1️⃣ #⃣ 🏴\U000e0067\U000e007f x\u200d 👍\u200d🇩",
     "ok:-))) :’( >:/ :p <33 </3 ^__^ -_- >.< http://a 10:30 a:D don`t",
 ]
-TABLE = {("a",): 9.0, ("b",): 5.0, ("é",): 3.0, ("abc",): 2.0, ("a", "b"): 3.0, ("b", "abc"): 1.0, ("a", "b", "é"): 1.0}
+TABLE = {
+    ("a",): 9.0,
+    ("b",): 5.0,
+    ("é",): 3.0,
+    ("abc",): 2.0,
+    ("a", "b"): 3.0,
+    ("b", "abc"): 1.0,
+    ("a", "b", "é"): 1.0,
+}
 
 
 def digest(*arrays):
     """All bits of these arrays."""
-    return hashlib.sha256(b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)).hexdigest()
+    return hashlib.sha256(
+        b"".join(np.ascontiguousarray(array).tobytes() for array in arrays)
+    ).hexdigest()
 
 
 def rounded(values):
@@ -56,7 +66,9 @@ def rounded(values):
 
 def tokens():
     cutters = [
-        Tokenizer(kind, lowercase) for kind in ("words", "messages", "whitespace", "characters") for lowercase in (0, 1)
+        Tokenizer(kind, lowercase)
+        for kind in ("words", "messages", "whitespace", "characters")
+        for lowercase in (0, 1)
     ]
     return [[cutter.sentences(text) for text in HOSTILE] for cutter in cutters]
 
@@ -65,7 +77,9 @@ def made():
     """Made-up people, the n-grams of public text, and who wrote which."""
     population = Population(users=12, seed=5)
     public = pa.Table.from_batches(population.public_text(60))
-    vocabulary = Vocabulary.from_public(public, order=[1, 3, 6], size=40, tokenizer=Tokenizer(boundaries=True))
+    vocabulary = Vocabulary.from_public(
+        public, order=[1, 3, 6], size=40, tokenizer=Tokenizer(boundaries=True)
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "messages.csv")
         pyarrow.csv.write_csv(pa.Table.from_batches(population.messages()), path)
@@ -77,17 +91,41 @@ def clipping(vocabulary, counts):
     shape = np.geomspace(0.5, 2, len(vocabulary) + 5)
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
-    lost = [LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm) for norm in (0.1, 1e6)]
-    kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(np.int32)
-    groups, first_words = np.array([0, 1, 1, 2], np.int32), (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32)
-    bins = Bins(np.array([1.0, 3.0, 10.0]), np.array([1.0, 4.0, 40.0, 7e3]), kinds, 0, groups, first_words, 4)
+    lost = [
+        LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
+        for norm in (0.1, 1e6)
+    ]
+    kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
+        np.int32
+    )
+    groups, first_words = (
+        np.array([0, 1, 1, 2], np.int32),
+        (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32),
+    )
+    bins = Bins(
+        np.array([1.0, 3.0, 10.0]),
+        np.array([1.0, 4.0, 40.0, 7e3]),
+        kinds,
+        0,
+        groups,
+        first_words,
+        4,
+    )
     few = clip(counts, max_count=2, max_total=5, key=7)
-    heavy = reference.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
+    heavy = reference_paper.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
     return [
         digest(few.starts, few.ngrams, few.counts),
-        [digest(clipped_sum(each, measured, clip_norm=norm)) for norm in (0.7, 1e6) for each in (counts, heavy)],
+        [
+            digest(clipped_sum(each, measured, clip_norm=norm))
+            for norm in (0.7, 1e6)
+            for each in (counts, heavy)
+        ],
         [amounts(counts, measured, replace(bins, kind_total=kinds)).tolist() for kinds in (0, 3)],
-        [digest(lost_sum(each, measured, asked, clip_norm=0.7)) for asked in lost for each in (counts, heavy)],
+        [
+            digest(lost_sum(each, measured, asked, clip_norm=0.7))
+            for asked in lost
+            for each in (counts, heavy)
+        ],
         rounded(Statistics(few).user_shifts(0.1)),
     ]
 
@@ -105,7 +143,12 @@ def language_model():
     quality = text_quality(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
     other = LanguageModel.from_release(release_of({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
-    mixed = rounded([each.log10 for each in interpolate([model, other], [2, 1]).score_words(["a", "b", "c", "abc"])])
+    mixed = rounded(
+        [
+            each.log10
+            for each in interpolate([model, other], [2, 1]).score_words(["a", "b", "c", "abc"])
+        ]
+    )
     return [
         best,
         mixed,
@@ -118,7 +161,9 @@ def language_model():
 def public_model():
     table = pa.table({"text": HOSTILE * 2 + ["a b a b a", "b a", "the end", "the stop"]})
     vocabulary = Vocabulary.from_public(table, order=[1, 2], size=12)
-    models = [PublicModel.from_public(vocabulary, table, size=size)["public"] for size in (None, 24)]
+    models = [
+        PublicModel.from_public(vocabulary, table, size=size)["public"] for size in (None, 24)
+    ]
     return [[rounded([model.score(text)]) for text in HOSTILE] + [model.sizes] for model in models]
 
 

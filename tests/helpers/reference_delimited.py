@@ -38,7 +38,9 @@ def slow_reader(data, delimiter=","):
         ends = re.compile("[\r\n]*").match(text, at)
         if number == 0:
             returns_alone = re.match("\r(?!\n)", ends[0]) is not None
-        allowed = "\r*" if returns_alone else "(\n|\r\n)*" + ("\r?" if ends.end() == len(text) else "")
+        allowed = (
+            "\r*" if returns_alone else "(\n|\r\n)*" + ("\r?" if ends.end() == len(text) else "")
+        )
         if not re.fullmatch(allowed, ends[0]):
             return rows[1:], refused(number, LINE_END)
         at = ends.end()

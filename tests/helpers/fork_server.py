@@ -21,11 +21,38 @@ from functools import cache
 from pathlib import Path
 
 LIBRARIES = (
-    *("numpy", "numba", "pyarrow.parquet", "pyarrow.compute", "pyarrow.dataset", "pyarrow.csv", "pyarrow.json"),
-    *("scipy.special", "scipy.stats", "scipy.optimize", "scipy.sparse.linalg", "dp_accounting", "opendp.prelude"),
+    *(
+        "numpy",
+        "numba",
+        "pyarrow.parquet",
+        "pyarrow.compute",
+        "pyarrow.dataset",
+        "pyarrow.csv",
+        "pyarrow.json",
+    ),
+    *(
+        "scipy.special",
+        "scipy.stats",
+        "scipy.optimize",
+        "scipy.sparse.linalg",
+        "dp_accounting",
+        "opendp.prelude",
+    ),
     *("typer.rich_utils", "rich.console", "rich.table", "rich.progress", "fractions", "sqlite3"),
 )
-LOOKED_AT = ("PYTHON", "NUMBA", "OPENBLAS", "OMP", "MKL", "ARROW", "COVERAGE", "LD_", "MALLOC", "LC_", "LANG")
+LOOKED_AT = (
+    "PYTHON",
+    "NUMBA",
+    "OPENBLAS",
+    "OMP",
+    "MKL",
+    "ARROW",
+    "COVERAGE",
+    "LD_",
+    "MALLOC",
+    "LC_",
+    "LANG",
+)
 LONGEST = 600  # seconds: a busy machine compiles kernels for minutes
 
 
@@ -35,10 +62,18 @@ def run(program, *arguments, cwd, **env):
     if looked_at(environment) != AS_LOADED:
         words = [sys.executable, *words]
         return subprocess.run(
-            words, cwd=cwd, env=environment, capture_output=True, text=True, timeout=LONGEST, check=False
+            words,
+            cwd=cwd,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
         )
     with tempfile.TemporaryDirectory() as said:
-        code = ask(helper(), {"words": words, "cwd": str(cwd), "environment": environment, "said": said})
+        code = ask(
+            helper(), {"words": words, "cwd": str(cwd), "environment": environment, "said": said}
+        )
         told = [Path(said, name).read_text(encoding="utf-8") for name in ("stdout", "stderr")]
     return subprocess.CompletedProcess(words, code, *told)
 
@@ -65,7 +100,12 @@ def helper():
     command = [sys.executable, Path(__file__)]
     environment = {**os.environ, **AS_LOADED}
     started = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, text=True, start_new_session=True
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+        start_new_session=True,
     )
     atexit.register(started.communicate)
     return started

@@ -63,7 +63,12 @@ def sentences(text: str, kind: str, lowercase: bool) -> list[list[str]]:
     >>> sentences("Don’t stop! 'Tis 3.14", "words", True)
     [["don't", 'stop'], ['tis', '3'], ['14']]
     """
-    cut = {"words": _words, "messages": _messages, "whitespace": _whitespace, "characters": _characters}[kind]
+    cut = {
+        "words": _words,
+        "messages": _messages,
+        "whitespace": _whitespace,
+        "characters": _characters,
+    }[kind]
     return [sentence for sentence in cut(text, lowercase) if sentence]
 
 
@@ -123,7 +128,9 @@ def _emoji(text: str) -> tuple[str, int]:
         if re.match(f"{FLAG_HALF}{{2}}", text[end:]):
             end += 2
         elif end < len(text) and message_class_of(text[end]) == "EMOJI":
-            end += re.match(f".{STYLE}*{TONE}?{STYLE}*({TAG}+\U000e007f)?", text[end:], re.DOTALL).end()
+            end += re.match(
+                f".{STYLE}*{TONE}?{STYLE}*({TAG}+\U000e007f)?", text[end:], re.DOTALL
+            ).end()
         elif end < len(text) and message_class_of(text[end]) == "TONE":
             end += re.match(f".{STYLE}*", text[end:], re.DOTALL).end()
         if end == at:
@@ -140,7 +147,10 @@ def _emoticon(text: str, follows_letter: bool) -> tuple[str, int]:
     heart = re.match(r"</?(?P<mouth>3)3*", text)
     upright = re.match(r"\^(_+|[-.])?\^|-_+-|>(_+|\.)<", text)
     found = sideways or heart or upright
-    if not found or message_class_of(text[found.end() : found.end() + 1] or " ") in ("WORD", "MARK"):
+    if not found or message_class_of(text[found.end() : found.end() + 1] or " ") in (
+        "WORD",
+        "MARK",
+    ):
         return "", 0
     if found is upright:
         return re.sub("_+", "_", found[0]), found.end()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from scipy.stats import chi2
 
-from bayesgram.demo import population
-from bayesgram.demo.grammar import (
+from bayesgram.errors import UsageError
+from bayesgram.synthetic import population
+from bayesgram.synthetic.grammar import (
     OWN,
     OWN_STREAM,
     TEXT,
@@ -23,7 +24,6 @@ from bayesgram.demo.grammar import (
     unit,
     write_rows,
 )
-from bayesgram.errors import UsageError
 
 MINIATURE = """
 # A miniature.
@@ -67,17 +67,26 @@ class Literal:
 
     def expand(self, name, u, draws, owner, topic):
         choices = self.rules[name]
-        weights = [c.weight * (math.exp(self.tilt * _z(c.ranked_as)) if c.ranked_as else 1) for c in choices]
+        weights = [
+            c.weight * (math.exp(self.tilt * _z(c.ranked_as)) if c.ranked_as else 1)
+            for c in choices
+        ]
         sums = list(itertools.accumulate(weights))
-        chosen = next((c for c, s in zip(choices, sums, strict=True) if u < s / sums[-1]), choices[-1])
-        return "".join(self.symbol(kind, value, draws, owner, topic) for kind, value in chosen.symbols)
+        chosen = next(
+            (c for c, s in zip(choices, sums, strict=True) if u < s / sums[-1]), choices[-1]
+        )
+        return "".join(
+            self.symbol(kind, value, draws, owner, topic) for kind, value in chosen.symbols
+        )
 
     def symbol(self, kind, value, draws, owner, topic):
         if kind == TEXT:
             return value
         if kind == OWN:
             number = np.uint64(list(self.rules).index(value))
-            return self.expand(value, float(unit(derive(owner, OWN_STREAM + number))), draws, owner, topic)
+            return self.expand(
+                value, float(unit(derive(owner, OWN_STREAM + number))), draws, owner, topic
+            )
         name = f"{topics(self.rules)[topic]}.{value}" if kind == TOPIC else value
         return self.expand(name, next(draws), draws, owner, topic)
 
@@ -96,7 +105,11 @@ def compiled(rules, tilt, root, rows, seed=0):
     tables, number = compile_rules(rules, tilt=tilt)
     keys = derive(np.uint64(seed), np.arange(rows, dtype=np.uint64))
     owners = derive(keys >> np.uint64(61), np.uint64(9))
-    times, topic, plain = 1 + np.arange(rows) % 3, np.arange(rows) % len(topics(rules)), np.arange(rows) % 4 == 0
+    times, topic, plain = (
+        1 + np.arange(rows) % 3,
+        np.arange(rows) % len(topics(rules)),
+        np.arange(rows) % 4 == 0,
+    )
     text, ends = write_rows(tables, keys, owners, np.full(rows, number[root]), times, topic, plain)
     fast = [text[a:b].tobytes() for a, b in itertools.pairwise(ends)]
     slow = [
@@ -143,15 +156,33 @@ def test_a_tilt_moves_all_forms_of_a_word_alike(parse):
     ("text", "message"),
     [
         ("root: a\n\nroot: b\n", "mine.txt:3: rule 'root' is defined twice; rename or remove one"),
-        ("# nothing\n    a | b\n", "mine.txt:2: choices before the first rule; start the line with 'name:'"),
-        ("root: a\nno rule here\n", "mine.txt:2: expected 'name: choices' or 'name ~ choices'; indent to go on"),
+        (
+            "# nothing\n    a | b\n",
+            "mine.txt:2: choices before the first rule; start the line with 'name:'",
+        ),
+        (
+            "root: a\nno rule here\n",
+            "mine.txt:2: expected 'name: choices' or 'name ~ choices'; indent to go on",
+        ),
         ("root: a | (b|c\n", "mine.txt:1: '(' has no partner in its choice; close or remove it"),
         ("root:\n    a {b\n", "mine.txt:2: '{' has no partner in its choice; close or remove it"),
-        ("root: a || b\n", "mine.txt:1: an empty choice of 'root'; write () where nothing is meant"),
-        ("go/goes/went ~ see/sees\n", "mine.txt:1: 'see/sees' needs 3 forms, one for each name of its rule"),
+        (
+            "root: a || b\n",
+            "mine.txt:1: an empty choice of 'root'; write () where nothing is meant",
+        ),
+        (
+            "go/goes/went ~ see/sees\n",
+            "mine.txt:1: 'see/sees' needs 3 forms, one for each name of its rule",
+        ),
         ("root:\n  a\n  {gone}\n", "mine.txt:3: rule 'gone' has no choices; define or rename it"),
-        ("topic: x | y\nx.do: a\nroot: {topic.do}\n", "mine.txt:3: rule 'y.do' has no choices; define or rename it"),
-        ("root: {other}\nother: b | {root}\n", "mine.txt:2: rule 'root' reaches itself; break the circle"),
+        (
+            "topic: x | y\nx.do: a\nroot: {topic.do}\n",
+            "mine.txt:3: rule 'y.do' has no choices; define or rename it",
+        ),
+        (
+            "root: {other}\nother: b | {root}\n",
+            "mine.txt:2: rule 'root' reaches itself; break the circle",
+        ),
     ],
 )
 def test_a_mistake_is_reported_with_its_file_and_line(parse, text, message):
@@ -164,11 +195,20 @@ def test_every_rule_can_be_reached_from_messages_or_articles():
     for name, (root, _) in REGISTERS.items():
         rules = register(name)
         everything |= rules.keys()
-        waiting = [root, "topic", *(rule for rule in rules if rule == "new" or rule.startswith("secret."))]
+        waiting = [
+            root,
+            "topic",
+            *(rule for rule in rules if rule == "new" or rule.startswith("secret.")),
+        ]
         while waiting:
             rule = waiting.pop()
             if rule not in reached or rule in (root, "topic"):
                 reached.add(rule)
-                found = {t for choice in rules[rule] for symbol in choice.symbols for t in targets(rules, symbol)}
+                found = {
+                    t
+                    for choice in rules[rule]
+                    for symbol in choice.symbols
+                    for t in targets(rules, symbol)
+                }
                 waiting += found - reached
     assert everything - reached == set()

@@ -23,7 +23,10 @@ class Elsewhere(PrivateCounts):
         edges = [0, *self.cuts, len(self.inner.users)]
         rows = [
             Rows(
-                self.inner.starts[first : last + 1], self.inner.ngrams, self.inner.counts, self.inner.users[first:last]
+                self.inner.starts[first : last + 1],
+                self.inner.ngrams,
+                self.inner.counts,
+                self.inner.users[first:last],
             )
             for first, last in pairwise(edges)
         ]

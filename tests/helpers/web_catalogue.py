@@ -20,7 +20,20 @@ from bayesgram.web.guard import AccessPolicy
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "<img/src=x/onerror=alert(1)>"
 TURNED = "ab\u202ecd"
-WORDS = ["thank", "you", "very", "much", "so", "for", "all", SCRIPT, IMAGE, TURNED, "café", "'quoted'"]
+WORDS = [
+    "thank",
+    "you",
+    "very",
+    "much",
+    "so",
+    "for",
+    "all",
+    SCRIPT,
+    IMAGE,
+    TURNED,
+    "café",
+    "'quoted'",
+]
 
 
 def vocabulary():
@@ -36,9 +49,13 @@ def vocabulary():
     return Vocabulary(pa.array(ngrams, pa.large_string()), counts, 3, Tokenizer())
 
 
-def release(words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guarantee.PROVED, name="made"):
+def release(
+    words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guarantee.PROVED, name="made"
+):
     """Public text, shaken; hostile n-grams are lifted."""
-    shaken = words.prior * np.exp(np.random.default_rng(int(10 * (epsilon or 0))).normal(0, 0.3, len(words)))
+    shaken = words.prior * np.exp(
+        np.random.default_rng(int(10 * (epsilon or 0))).normal(0, 0.3, len(words))
+    )
     hostile = np.array(["<" in ngram for ngram in words.ngrams.to_pylist()])
     theta = np.where(hostile, 20 * shaken, shaken)
     orders = np.array([ngram.count(" ") for ngram in words.ngrams.to_pylist()])
@@ -70,38 +87,64 @@ SOURCES = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)
 
 def weights(sources):
     """As a card has them."""
-    return {name: {"weight": weight, "deviation": deviation} for name, (weight, deviation) in sources.items()}
+    return {
+        name: {"weight": weight, "deviation": deviation}
+        for name, (weight, deviation) in sources.items()
+    }
 
 
 def with_sources(made, by_order):
     """The same release, with learnt weights of sources."""
-    details = {**made.card.details, "source_weights": {order: weights(found) for order, found in by_order.items()}}
+    details = {
+        **made.card.details,
+        "source_weights": {order: weights(found) for order, found in by_order.items()},
+    }
     return replace(made, card=replace(made.card, details=details))
 
 
 def releases_of_sources(words):
     """One that knows its sources, one that does not, and one with a single source."""
     unsure = {"wiki": (0.5, 0.35), "talk": (0.5, 0.35)}
-    by_order = {"1": {"talk": (0.5, 0.003), "reviews": (0.48, 0.003), "wiki": (0.02, 0.001)}, "3": SOURCES}
+    by_order = {
+        "1": {"talk": (0.5, 0.003), "reviews": (0.48, 0.003), "wiki": (0.02, 0.001)},
+        "3": SOURCES,
+    }
     known, hidden = release(words, 1.0), release(words, 0.1)
-    named = [("known", with_sources(known, by_order)), ("hidden", with_sources(hidden, {"3": unsure}))]
+    named = [
+        ("known", with_sources(known, by_order)),
+        ("hidden", with_sources(hidden, {"3": unsure})),
+    ]
     return [*named, ("one", known)]
 
 
 def releases(words):
     """Two that say how sure they are, and one that doesn't."""
     unsure = release(words, None, sure=None, mechanism="k-anonymity", guarantee=Guarantee.NONE)
-    return [("eps-0.1", release(words, 0.1)), ("eps-1", release(words, 1.0)), (f"k {SCRIPT}", unsure)]
+    return [
+        ("eps-0.1", release(words, 0.1)),
+        ("eps-1", release(words, 1.0)),
+        (f"k {SCRIPT}", unsure),
+    ]
 
 
 def weak_releases(words):
     """Promises that hold and protect little, and a usual one."""
-    return [("eps-5", release(words, 5.0)), ("eps-100", release(words, 100.0)), ("eps-1", release(words, 1.0))]
+    return [
+        ("eps-5", release(words, 5.0)),
+        ("eps-100", release(words, 100.0)),
+        ("eps-1", release(words, 1.0)),
+    ]
 
 
 def many_releases(words):
     """Fourteen, with names of all lengths, at two ε; two of them promise nothing."""
-    kinds = ["posterior", "gaussian", "laplace-max_total-10", "laplace-max_total-100", "laplace-public-max_total-10"]
+    kinds = [
+        "posterior",
+        "gaussian",
+        "laplace-max_total-10",
+        "laplace-max_total-100",
+        "laplace-public-max_total-10",
+    ]
     made = [
         (
             f"{kind}-epsilon-{epsilon:g}",
@@ -127,7 +170,9 @@ def asker(*, public=True, entry=None, rates=None, made=releases):
     """A function that asks the page without a network."""
     guard = build(catalogue(public=public, made=made), entry or AccessPolicy(), rates)
 
-    def ask(path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"):
+    def ask(
+        path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"
+    ):
         async def once():
             way = httpx.ASGITransport(guard, raise_app_exceptions=False)
             async with httpx.AsyncClient(transport=way, base_url=base) as client:
@@ -145,7 +190,9 @@ DISCOVERY = {"epsilon": 1.0, "delta": 1e-7, "guarantee": "PROVED", "ledger": Non
 def grown_releases(words):
     """One whose vocabulary has grown by a discovery, and one of public text alone."""
     made = release(words, 1.0)
-    found = np.array([ngram in {"so", f"thank {SCRIPT}", "thank you very"} for ngram in words.ngrams.to_pylist()])
+    found = np.array(
+        [ngram in {"so", f"thank {SCRIPT}", "thank you very"} for ngram in words.ngrams.to_pylist()]
+    )
     about = {**made.card.vocabulary, "discovered": int(found.sum()), "discoveries": [DISCOVERY]}
     grown = replace(made, discovered=found, card=replace(made.card, vocabulary=about))
     return [("grown", grown), ("plain", made)]

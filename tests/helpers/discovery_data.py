@@ -17,7 +17,21 @@ MEMORY = 1 << 28
 
 def vocabulary():
     """Words and a few phrases."""
-    words = ["the", "red", "fish", "swims", "in", "cold", "water", "and", "people", "like", "it", "very", "much"]
+    words = [
+        "the",
+        "red",
+        "fish",
+        "swims",
+        "in",
+        "cold",
+        "water",
+        "and",
+        "people",
+        "like",
+        "it",
+        "very",
+        "much",
+    ]
     ngrams = pa.array([*words, "the red", "red fish", "in cold", "the red fish"], pa.large_string())
     return Vocabulary(ngrams, np.arange(len(ngrams), 0, -1) * 100, 3, Tokenizer())
 
@@ -51,7 +65,9 @@ def nothing():
 
 def measured(the_mechanism, said, noise, reserve=nothing):
     """What comes through the door: n-grams and their noisy weights."""
-    ngrams, weights = the_mechanism.measure(LocalText(records(said), MEMORY), PUBLIC, noise, reserve)
+    ngrams, weights = the_mechanism.measure(
+        LocalText(records(said), MEMORY), PUBLIC, noise, reserve
+    )
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))
 
 
@@ -77,4 +93,6 @@ def sums_of(lists, weights):
     return np.concatenate(list(Rounds(lists).sums(blocks)))
 
 
-MANY = people(400, "people like zog", "the red zog. very much zog") + people(60, "blip it", name="other")
+MANY = people(400, "people like zog", "the red zog. very much zog") + people(
+    60, "blip it", name="other"
+)

@@ -4,4 +4,9 @@ PUBLIC = "the red fish swims. the blue fish sleeps.\nthe red fish eats the blue 
 
 
 def phrases(secret):
-    return ["The red fish!", "the blue fish sleeps", "red fish eats the blue", f"my {secret} is the red fish"]
+    return [
+        "The red fish!",
+        "the blue fish sleeps",
+        "red fish eats the blue",
+        f"my {secret} is the red fish",
+    ]

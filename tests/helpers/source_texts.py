@@ -18,22 +18,27 @@ def table(sentences):
 
 def windows(sentences, order, *, boundaries):
     marked = [["<s>", *sentence, "</s>"] for sentence in sentences] if boundaries else sentences
-    found = Counter(tuple(words[at : at + order]) for words in marked for at in range(len(words) - order + 1))
+    found = Counter(
+        tuple(words[at : at + order]) for words in marked for at in range(len(words) - order + 1)
+    )
     del found["<s>",]
     return found
 
 
 def mean_frequency(ngram, sources):
     there = [source for source in sources if source.total()]
-    return sum((Fraction(source[ngram], source.total()) for source in there), Fraction(0)) / len(there)
+    return sum((Fraction(source[ngram], source.total()) for source in there), Fraction(0)) / len(
+        there
+    )
 
 
 def chosen(sources, size):
     """The definition: all n-grams, by their mean relative frequency, then in byte order token by token."""
     everything = set().union(*sources)
-    return sorted(everything, key=lambda ngram: (-mean_frequency(ngram, sources), [token.encode() for token in ngram]))[
-        :size
-    ]
+    return sorted(
+        everything,
+        key=lambda ngram: (-mean_frequency(ngram, sources), [token.encode() for token in ngram]),
+    )[:size]
 
 
 def mixed(counts):

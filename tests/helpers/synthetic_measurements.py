@@ -17,7 +17,17 @@ def noisy(counts, noise, *words, total=None, total_noise=None):
     return Measured(counts, noise, float(counts.sum()) if total is None else total, doubt, *words)
 
 
-def world(*, size=4000, order=3, words=600, word_effect=0.7, own_effect=0.5, noise=40.0, useless=False, seed=0):
+def world(
+    *,
+    size=4000,
+    order=3,
+    words=600,
+    word_effect=0.7,
+    own_effect=0.5,
+    noise=40.0,
+    useless=False,
+    seed=0,
+):
     """Zipfian n-grams whose private frequencies stray from the public ones by word, and each on its own."""
     chance = np.random.default_rng(seed)
     likely = 1 / np.arange(1, words + 1) ** 0.9

@@ -21,8 +21,16 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from bayesgram.demo.grammar import Keys, Tables, compile_rules, derive, read_rules, unit, write_rows
 from bayesgram.errors import UsageError
+from bayesgram.synthetic.grammar import (
+    Keys,
+    Tables,
+    compile_rules,
+    derive,
+    read_rules,
+    unit,
+    write_rows,
+)
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 
@@ -31,13 +39,15 @@ SPREAD = 1.4  # standard deviation of log messages: 1 user in 600 writes more th
 MOST_MESSAGES = 5_000
 TOPICS_PER_USER = 3  # topics a user likes, perhaps one of them twice
 TOPIC_PERSISTENCE = 0.65  # of the messages are on a favourite topic
-TOPIC_CONCENTRATION = (
-    0.35  # the more people write, the more they lean to the later topics: by this, for a standard deviation more
-)
+TOPIC_CONCENTRATION = 0.35  # the more people write, the more they lean to the later topics: by this, for a standard deviation more
 NEW = 0.03  # of the messages say something that public text lacks: a product, slang
 PLAIN = 0.05  # of the users type without capitals and without a final full stop
-ARTICLE_TILT = 0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
-CHAT_TILT = -0.7  # the same of public chat: words that articles like are rarer there than in messages
+ARTICLE_TILT = (
+    0.6  # a word of a ranked list is exp(0.6 · N(0, 1)) times as likely in articles as in chat
+)
+CHAT_TILT = (
+    -0.7
+)  # the same of public chat: words that articles like are rarer there than in messages
 SHORTEST, LONGEST = 3, 7  # sentences in a paragraph
 MOST_USERS, MOST_SENTENCES = 10_000_000, 1_000_000_000
 PARAGRAPHS = 20_000  # in a batch of articles
@@ -60,9 +70,22 @@ SECRETS = (
 )
 
 # The streams that a seed, a user, a message or a paragraph branches into.
-_USER, _PARAGRAPH, _NAME, _COUNT, _STYLE, _ORDER, _MESSAGE, _LIKES, _LOYAL, _TOPIC, _WORDS, _SECRET, _POST, _NEW = (
-    np.arange(14, dtype=np.uint64)
-)
+(
+    _USER,
+    _PARAGRAPH,
+    _NAME,
+    _COUNT,
+    _STYLE,
+    _ORDER,
+    _MESSAGE,
+    _LIKES,
+    _LOYAL,
+    _TOPIC,
+    _WORDS,
+    _SECRET,
+    _POST,
+    _NEW,
+) = np.arange(14, dtype=np.uint64)
 
 Index = NDArray[np.int64]
 Progress = Callable[[int], None]
@@ -112,12 +135,16 @@ class Population:
         while sentences:
             paragraphs = np.arange(first, first := first + PARAGRAPHS, dtype=np.uint64)
             keys = derive(derive(np.uint64(self.seed), _PARAGRAPH), paragraphs)
-            times = SHORTEST + (unit(derive(keys, _COUNT)) * (LONGEST - SHORTEST + 1)).astype(np.int64)
+            times = SHORTEST + (unit(derive(keys, _COUNT)) * (LONGEST - SHORTEST + 1)).astype(
+                np.int64
+            )
             times = np.clip(sentences - (np.cumsum(times) - times), 0, times)
             keys, times = keys[times > 0], times[times > 0]
             roots = np.full(len(keys), articles.rule["sentence"])
             topics = articles.topic(unit(derive(keys, _TOPIC)))
-            yield pa.record_batch({"text": articles.write(derive(keys, _WORDS), keys, roots, topics, times=times)})
+            yield pa.record_batch(
+                {"text": articles.write(derive(keys, _WORDS), keys, roots, topics, times=times)}
+            )
             sentences -= int(times.sum())
 
     def public_chat(self, posts: int = 100_000) -> Iterator[pa.RecordBatch]:
@@ -127,7 +154,10 @@ class Population:
         for first in range(0, posts, POSTS):
             numbers = np.arange(first, min(first + POSTS, posts), dtype=np.uint64)
             keys = derive(derive(np.uint64(self.seed), _POST), numbers)
-            roots, topics = np.full(len(keys), chat.rule["message"]), chat.topic(unit(derive(keys, _TOPIC)))
+            roots, topics = (
+                np.full(len(keys), chat.rule["message"]),
+                chat.topic(unit(derive(keys, _TOPIC))),
+            )
             yield pa.record_batch({"text": chat.write(derive(keys, _WORDS), keys, roots, topics)})
 
     @property
@@ -138,7 +168,9 @@ class Population:
             keys = self._user_keys(np.array([user]))
             plain = unit(derive(keys, _STYLE)) < PLAIN
             root = np.array([_chat().rule[rule]])
-            text = _chat().write(derive(keys, _SECRET), keys, root, np.zeros(1, np.int64), plain=plain)
+            text = _chat().write(
+                derive(keys, _SECRET), keys, root, np.zeros(1, np.int64), plain=plain
+            )
             found.append(Secret(user_names(keys)[0].as_py(), text[0].as_py(), rule.split(".")[1]))
         return found
 
@@ -151,13 +183,20 @@ def with_countries(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The messages with a column `country`: a user's own, mostly. People write alike wherever they are."""
     homes = hash_rows(*buffers(batch["user"].cast(pa.large_binary())))
     messages = derive(homes, hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
-    keys = np.where(unit(derive(messages, _LOYAL)) < ABROAD, derive(messages, _TOPIC), derive(homes, _TOPIC))
+    keys = np.where(
+        unit(derive(messages, _LOYAL)) < ABROAD, derive(messages, _TOPIC), derive(homes, _TOPIC)
+    )
     places = np.searchsorted(np.cumsum([*COUNTRIES.values()])[:-1], unit(keys), side="right")
     return batch.append_column("country", pa.array([*COUNTRIES]).take(pa.array(places)))
 
 
 def write_messages(
-    path: Path, population: Population, *, files: int = 2, progress: Progress | None = None, countries: bool = False
+    path: Path,
+    population: Population,
+    *,
+    files: int = 2,
+    progress: Progress | None = None,
+    countries: bool = False,
 ) -> list[Path]:
     """Write the messages to path/part-0.parquet, ...; a user's rows are spread over all of the files."""
     _check("files", files, 1, 1_000)
@@ -165,7 +204,9 @@ def write_messages(
         raise UsageError(f"path={path}: exists already; give a new or empty folder")
     path.mkdir(parents=True, exist_ok=True)
     paths = [path / f"part-{i}.parquet" for i in range(files)]
-    schema = pa.schema({name: pa.string() for name in ("user", "text", *(["country"] if countries else []))})
+    schema = pa.schema(
+        {name: pa.string() for name in ("user", "text", *(["country"] if countries else []))}
+    )
     done = 0
     with ExitStack() as stack:
         writers = [stack.enter_context(pq.ParquetWriter(part, schema)) for part in paths]
@@ -181,7 +222,11 @@ def write_messages(
 
 
 def write_public_text(
-    path: Path, population: Population, *, sentences: int = 300_000, progress: Progress | None = None
+    path: Path,
+    population: Population,
+    *,
+    sentences: int = 300_000,
+    progress: Progress | None = None,
 ) -> None:
     """Write the articles as gzipped lines, a paragraph each; the same settings give the same bytes."""
     _write_lines(path, population.public_text(sentences), progress)
@@ -198,7 +243,10 @@ def _write_lines(path: Path, batches: Iterator[pa.RecordBatch], progress: Progre
     if path.exists():
         raise UsageError(f"path={path}: exists already; give a new name or remove it")
     done = 0
-    with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as out:
+    with (
+        path.open("wb") as raw,
+        gzip.GzipFile("", "wb", compresslevel=5, fileobj=raw, mtime=0) as out,
+    ):
         for batch in batches:
             out.write("".join(f"{text}\n" for text in batch["text"].to_pylist()).encode())
             done += batch.num_rows
@@ -237,7 +285,9 @@ class Register:
         times = np.ones(len(keys), np.int64) if times is None else times
         plain = np.zeros(len(keys), np.bool_) if plain is None else plain
         text, ends = write_rows(self.tables, keys, owners, roots, times, topics, plain)
-        return pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends.data), pa.py_buffer(text.data))
+        return pa.StringArray.from_buffers(
+            len(keys), pa.py_buffer(ends.data), pa.py_buffer(text.data)
+        )
 
 
 def chat_messages(keys: Keys, owners: Keys, topics: Index) -> pa.StringArray:
@@ -257,12 +307,16 @@ def _chat() -> Register:
 
 @cache
 def _articles() -> Register:
-    return Register(*compile_rules(read_rules(_file("lexicon.txt"), _file("articles.txt")), tilt=ARTICLE_TILT))
+    return Register(
+        *compile_rules(read_rules(_file("lexicon.txt"), _file("articles.txt")), tilt=ARTICLE_TILT)
+    )
 
 
 @cache
 def _public_chat() -> Register:
-    return Register(*compile_rules(read_rules(_file("lexicon.txt"), _file("chat.txt")), tilt=CHAT_TILT))
+    return Register(
+        *compile_rules(read_rules(_file("lexicon.txt"), _file("chat.txt")), tilt=CHAT_TILT)
+    )
 
 
 def _file(name: str) -> Path:
@@ -299,7 +353,9 @@ def amounts(u: NDArray[np.float64]) -> tuple[Index, NDArray[np.float64]]:
     """
     above = ndtri(u)  # standard deviations above the median
     messages = MEDIAN_MESSAGES * np.exp(SPREAD * above)
-    return np.clip(messages, 1, MOST_MESSAGES).astype(np.int64), np.exp(-TOPIC_CONCENTRATION * above)
+    return np.clip(messages, 1, MOST_MESSAGES).astype(np.int64), np.exp(
+        -TOPIC_CONCENTRATION * above
+    )
 
 
 def _nth_of_its_user(who: Index) -> Keys:
@@ -323,7 +379,9 @@ def user_names(keys: Keys) -> pa.StringArray:
     octets = derive(keys, _NAME).astype(">u8").view(np.uint8).reshape(-1, 1)
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)[np.hstack([octets >> 4, octets & 15])]
     ends = np.arange(0, 16 * len(keys) + 1, 16, dtype=np.int32)
-    return pa.StringArray.from_buffers(len(keys), pa.py_buffer(ends.data), pa.py_buffer(digits.data))
+    return pa.StringArray.from_buffers(
+        len(keys), pa.py_buffer(ends.data), pa.py_buffer(digits.data)
+    )
 
 
 def _check(name: str, value: object, low: int, high: int) -> None:

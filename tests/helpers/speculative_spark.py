@@ -39,10 +39,16 @@ def daemon(stack, log, kind, *arguments):
     """A part of the cluster, which ends with the block; the log that it writes."""
     import pyspark
 
-    command = [f"{pyspark.__path__[0]}/bin/spark-class", f"org.apache.spark.deploy.{kind}", *arguments]
+    command = [
+        f"{pyspark.__path__[0]}/bin/spark-class",
+        f"org.apache.spark.deploy.{kind}",
+        *arguments,
+    ]
     environment = os.environ | {"SPARK_DAEMON_JAVA_OPTS": QUICK, "SPARK_DAEMON_MEMORY": "256m"}
     with log.open("w") as file:
-        started = subprocess.Popen(command, env=environment, stdout=file, stderr=file, start_new_session=True)
+        started = subprocess.Popen(
+            command, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
     stack.callback(os.killpg, started.pid, signal.SIGKILL)
     return log
 

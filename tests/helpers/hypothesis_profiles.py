@@ -28,7 +28,9 @@ def explored_examples() -> int | None:
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or not LEAST <= int(text) <= MOST:
-        raise ValueError(f"{VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000")
+        raise ValueError(
+            f"{VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000"
+        )
     return int(text)
 
 

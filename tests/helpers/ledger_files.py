@@ -30,7 +30,8 @@ def tamper(path, *statements):
     names = [line.split()[2] for line in ledger_io.TRIGGERS]
     connection = sqlite3.connect(path)
     connection.executescript(
-        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_io.TRIGGERS]) + ";"
+        ";".join([*(f"DROP TRIGGER {name}" for name in names), *statements, *ledger_io.TRIGGERS])
+        + ";"
     )
     connection.close()
 
@@ -49,7 +50,9 @@ def as_format(version, path):
     for row in rows:
         assert row.pop("failure") in {None, "0.0"}
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_io.hash_of({k: v for k, v in row.items() if k != "hash"})
+        row["hash"] = header["last_hash"] = ledger_io.hash_of(
+            {k: v for k, v in row.items() if k != "hash"}
+        )
     path.unlink()
     with closing(ledger_io.new_database(version)) as made:
         ledger_io.insert(made, "header", header)

@@ -20,8 +20,12 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers
 from bayesgram.cores import parallel_map
-from bayesgram.demo.grammar import derive, unit
-from bayesgram.demo.population import (
+from bayesgram.errors import whole_number
+from bayesgram.kernels import kernel
+from bayesgram.private.counts import UserCounts
+from bayesgram.public.vocabulary import Vocabulary
+from bayesgram.synthetic.grammar import derive, unit
+from bayesgram.synthetic.population import (
     BELOW_1,
     TOPIC_PERSISTENCE,
     TOPICS_PER_USER,
@@ -31,10 +35,6 @@ from bayesgram.demo.population import (
     chat_topics,
     user_names,
 )
-from bayesgram.errors import whole_number
-from bayesgram.kernels import kernel
-from bayesgram.private.counts import UserCounts
-from bayesgram.public.vocabulary import Vocabulary
 
 ORDER = 3
 REPEATS = 0.05  # of a user's messages are stock messages
@@ -43,9 +43,20 @@ BATCH_SIZE = 1 << 16  # users that a thread makes in one go
 ROWS = 1 << 17  # library messages that are written in one go
 
 # The streams that the seed, a user and a message branch into.
-_USER, _PERSONA, _LIBRARY, _COUNT, _WHO, _LIKES, _MESSAGE, _LOYAL, _TOPIC, _PLACE, _AGAIN, _WHICH = np.arange(
-    20, 32, dtype=np.uint64
-)
+(
+    _USER,
+    _PERSONA,
+    _LIBRARY,
+    _COUNT,
+    _WHO,
+    _LIKES,
+    _MESSAGE,
+    _LOYAL,
+    _TOPIC,
+    _PLACE,
+    _AGAIN,
+    _WHICH,
+) = np.arange(20, 32, dtype=np.uint64)
 
 
 @dataclass(frozen=True)
@@ -73,20 +84,26 @@ class Crowd:
         """Everybody who has an n-gram of the vocabulary."""
         library, chances = self._sentences(), chat_topics()
         keys = derive(derive(np.uint64(self.seed), _USER), np.arange(self.users, dtype=np.uint64))
-        write = partial(_write, library=library, chances=chances, personas=self.personas, pool=self.pool)
+        write = partial(
+            _write, library=library, chances=chances, personas=self.personas, pool=self.pool
+        )
         parts = [keys[first : first + BATCH_SIZE] for first in range(0, self.users, BATCH_SIZE)]
         written = parallel_map(lambda part: write(part, amounts(unit(derive(part, _COUNT)))), parts)
         sizes, ngrams, counts = (np.concatenate(column) for column in zip(*written, strict=True))
         present = sizes > 0
         names = user_names(keys[present]).cast(pa.large_string()).cast(pa.large_binary())
         starts = np.concatenate([[0], np.cumsum(sizes[present])])
-        return UserCounts(names, starts, ngrams, counts, len(self.vocabulary), self.vocabulary.fingerprint)
+        return UserCounts(
+            names, starts, ngrams, counts, len(self.vocabulary), self.vocabulary.fingerprint
+        )
 
     def _sentences(self) -> tuple[Integers, Ids]:
         """The n-grams of every message: message m has ngrams[starts[m] : starts[m + 1]]; persona, topic, pool."""
         parts = list(self._pools())
         sizes = np.concatenate([size for size, _ in parts])
-        return np.concatenate([[0], np.cumsum(sizes)]), np.concatenate([ngrams for _, ngrams in parts])
+        return np.concatenate([[0], np.cumsum(sizes)]), np.concatenate(
+            [ngrams for _, ngrams in parts]
+        )
 
     def _pools(self) -> Iterator[tuple[Integers, Ids]]:
         topics = len(chat_topics())
@@ -95,8 +112,12 @@ class Crowd:
             keys = derive(derive(np.uint64(self.seed), _LIBRARY), places.astype(np.uint64))
             personas = (places // (topics * self.pool)).astype(np.uint64)
             owners = derive(derive(np.uint64(self.seed), _PERSONA), personas)
-            texts = chat_messages(keys, owners, places // self.pool % topics).cast(pa.large_string())
-            found = list(self.vocabulary.matcher.match([(texts, np.arange(len(texts), dtype=np.int32))]))
+            texts = chat_messages(keys, owners, places // self.pool % topics).cast(
+                pa.large_string()
+            )
+            found = list(
+                self.vocabulary.matcher.match([(texts, np.arange(len(texts), dtype=np.int32))])
+            )
             rows, ngrams = (np.concatenate(column) for column in zip(*found, strict=True))
             yield np.bincount(rows, minlength=places.size), ngrams.astype(np.int32)
 
@@ -135,7 +156,9 @@ def _write(
             if unit(derive(key, _AGAIN)) < REPEATS:
                 key = derive(messages, np.uint64(unit(derive(key, _WHICH)) * POOL_SIZE))
             place = int(unit(derive(key, _PLACE)) * pool)
-            message = (persona * chances.size + _topic(key, likes, chances, leanings[user])) * pool + place
+            message = (
+                persona * chances.size + _topic(key, likes, chances, leanings[user])
+            ) * pool + place
             for i in range(first[message], first[message + 1]):
                 if filled == row.size:
                     row = np.concatenate((row, np.empty_like(row)))

@@ -4,13 +4,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-import reference
 from bayesgram.audit.findings import Target
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
+from helpers import reference_paper
 
 CLAIM = Budget(0.1, 1e-6)
 
@@ -29,7 +29,9 @@ def zipf(users=2000, size=600, seed=3):
 def target(mechanism, matrix=None, budget=CLAIM):
     matrix = zipf() if matrix is None else matrix
     public = 10_000 // np.arange(1, matrix.shape[1] + 1)
-    return Target(mechanism, reference.user_counts(matrix), reference.vocabulary(public), budget)
+    return Target(
+        mechanism, reference_paper.user_counts(matrix), reference_paper.vocabulary(public), budget
+    )
 
 
 class Weaker(NoiseSource):
@@ -51,7 +53,9 @@ class QuietGaussian(Gaussian):
     """Noise too small by 20%."""
 
     def distribution(self, counts, vocabulary, budget, chance):
-        return super().distribution(counts, vocabulary, budget, Randomness(Weaker(chance.noise, 0.8), chance.key))
+        return super().distribution(
+            counts, vocabulary, budget, Randomness(Weaker(chance.noise, 0.8), chance.key)
+        )
 
 
 class UnclippedGaussian(Gaussian):
@@ -67,7 +71,9 @@ class SeededGaussian(Gaussian):
     """Uses the same noise every time."""
 
     def distribution(self, counts, vocabulary, budget, chance):
-        return super().distribution(counts, vocabulary, budget, Randomness(SeededNoise(7), chance.key))
+        return super().distribution(
+            counts, vocabulary, budget, Randomness(SeededNoise(7), chance.key)
+        )
 
 
 class QuietAt(Weaker):
@@ -97,6 +103,10 @@ def write(folder, *, users, size, names):
     """A zipf's counts and vocabulary as files; users' ids begin with `names`."""
     matrix = zipf(users=users, size=size)
     owners, ngrams = matrix.nonzero()
-    table = {"user": [f"{names}-{user}" for user in owners], "ngram": ngrams, "count": matrix[owners, ngrams]}
+    table = {
+        "user": [f"{names}-{user}" for user in owners],
+        "ngram": ngrams,
+        "count": matrix[owners, ngrams],
+    }
     pq.write_table(pa.table(table), folder / "counts.parquet")
-    reference.vocabulary(10_000 // np.arange(1, size + 1)).save(folder / "vocab.parquet")
+    reference_paper.vocabulary(10_000 // np.arange(1, size + 1)).save(folder / "vocab.parquet")

@@ -24,11 +24,21 @@ def release_of(table, *, tokenizer="whitespace", totals=True):
         sums[len(ngram)] = sums.get(len(ngram), 0.0) + count
     orders = sorted(sums)
     rows = sorted(table, key=lambda ngram: (len(ngram), ngram))
-    vocabulary = {"size": len(rows), "order": orders[-1], "orders": orders, "tokenizer": tokenizer, "fingerprint": "0"}
+    vocabulary = {
+        "size": len(rows),
+        "order": orders[-1],
+        "orders": orders,
+        "tokenizer": tokenizer,
+        "fingerprint": "0",
+    }
     details = {"expected_counts": {str(order): sums[order] for order in orders}} if totals else {}
-    card = Card("posterior", Guarantee.PROVED, "by hand", 1.0, 1e-7, {}, details, vocabulary, seeded=False)
+    card = Card(
+        "posterior", Guarantee.PROVED, "by hand", 1.0, 1e-7, {}, details, vocabulary, seeded=False
+    )
     probabilities = np.array([table[ngram] / sums[len(ngram)] for ngram in rows])
-    return Release(pa.array([" ".join(ngram) for ngram in rows], pa.large_string()), probabilities, card)
+    return Release(
+        pa.array([" ".join(ngram) for ngram in rows], pa.large_string()), probabilities, card
+    )
 
 
 @st.composite
@@ -62,8 +72,15 @@ def save_format_1(model, folder):
     folder.mkdir()
     for name, array in plain_arrays(model).items():
         np.save(folder / f"{name}.npy", array)
-    about = {"format": 1, "order": model.order, "ngrams": model.sizes, "tokenizer": model.tokenizer.name}
-    (folder / "model.json").write_text(json.dumps({**about, "about": model.about, "written_by": "bayesgram 0.1.0"}))
+    about = {
+        "format": 1,
+        "order": model.order,
+        "ngrams": model.sizes,
+        "tokenizer": model.tokenizer.name,
+    }
+    (folder / "model.json").write_text(
+        json.dumps({**about, "about": model.about, "written_by": "bayesgram 0.1.0"})
+    )
 
 
 class Literal:
@@ -72,7 +89,9 @@ class Literal:
     def __init__(self, table):
         self.order = max(map(len, table))
         measured = {len(ngram) for ngram in table}
-        self.words = sorted({word for ngram in table for word in ngram} | {START, END, UNKNOWN}, key=str.encode)
+        self.words = sorted(
+            {word for ngram in table for word in ngram} | {START, END, UNKNOWN}, key=str.encode
+        )
         self.expected = expected = {(word,): 0.0 for word in self.words} | dict(table)
         for order in range(self.order - 1, 0, -1):
             longer = [ngram for ngram in expected if len(ngram) == order + 1]
@@ -89,7 +108,9 @@ class Literal:
             self._set_order(order)
 
     def _lost(self, order, measured):
-        counts = [count for ngram, count in self.expected.items() if len(ngram) == order and count > 0]
+        counts = [
+            count for ngram, count in self.expected.items() if len(ngram) == order and count > 0
+        ]
         kappa = LOST_BESIDE_MEASURED if order == 1 or order - 1 in measured else LOST
         return kappa * (sum(map(math.sqrt, counts)) / len(counts)) ** 2
 
@@ -104,7 +125,9 @@ class Literal:
     def _set_words(self):
         counts = {word: self.unexplained((word,)) for word in self.words if word != START}
         known = sum(counts.values())
-        counts[UNKNOWN] = max(self.lost[1] * sum(count > 0 for count in counts.values()), LEAST * known)
+        counts[UNKNOWN] = max(
+            self.lost[1] * sum(count > 0 for count in counts.values()), LEAST * known
+        )
         total = sum(counts.values())
         has_end = counts[END] > 0
         for word, count in counts.items():
@@ -129,7 +152,9 @@ class Literal:
     def probability(self, word, context):
         """P(w|h): the longest n-gram there is, times the back-off weights of the longer contexts."""
         word = word if (word,) in self.p else UNKNOWN
-        context = tuple(each if (each,) in self.p else UNKNOWN for each in context)[-(self.order - 1) :]
+        context = tuple(each if (each,) in self.p else UNKNOWN for each in context)[
+            -(self.order - 1) :
+        ]
         factor = 1.0
         while context and (*context, word) not in self.p:
             factor *= self.bow.get(context, 1.0)
@@ -139,7 +164,10 @@ class Literal:
     def score(self, words):
         """log10 of a sentence."""
         sentence = [START, *words, END]
-        return sum(math.log10(self.probability(sentence[at], sentence[:at])) for at in range(1, len(sentence)))
+        return sum(
+            math.log10(self.probability(sentence[at], sentence[:at]))
+            for at in range(1, len(sentence))
+        )
 
 
 def everything(model):
@@ -150,9 +178,14 @@ def everything(model):
         found, factor = {}, 0.0
         node = trie.state(np.array(context, np.int32))
         while True:
-            first, last = (1, 1 + len(trie.words)) if node == 0 else trie.first_child[node : node + 2]
+            first, last = (
+                (1, 1 + len(trie.words)) if node == 0 else trie.first_child[node : node + 2]
+            )
             for child in range(first, last):
-                found.setdefault(int(trie.word[child]), float(10 ** (factor + float(trie.log_probability[child]))))
+                found.setdefault(
+                    int(trie.word[child]),
+                    float(10 ** (factor + float(trie.log_probability[child]))),
+                )
             if node == 0:
                 del found[trie.special[0]]
                 return found

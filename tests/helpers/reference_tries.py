@@ -60,7 +60,9 @@ def closed(rows, words):
     levels = [rows]
     for order in range(rows.shape[1] - 1, 0, -1):
         above = levels[0]
-        parts = [above[:, :-1], above[:, 1:]] + ([np.arange(words, dtype=np.int32)[:, None]] if order == 1 else [])
+        parts = [above[:, :-1], above[:, 1:]] + (
+            [np.arange(words, dtype=np.int32)[:, None]] if order == 1 else []
+        )
         levels.insert(0, np.unique(np.concatenate(parts), axis=0).astype(np.int32))
     return levels
 
@@ -69,13 +71,24 @@ def model_of(seed, order, size, ngrams):
     """A trie with any values, and the same in dictionaries."""
     rng = np.random.default_rng(seed)
     words = vocabulary(size)
-    skewed = (len(words) * rng.random((ngrams, order)) ** 3).astype(np.int32)  # some contexts have many children
+    skewed = (len(words) * rng.random((ngrams, order)) ** 3).astype(
+        np.int32
+    )  # some contexts have many children
     levels = closed(np.unique(skewed, axis=0), len(words))
-    logs = [np.round(-3 * rng.random(len(rows)), 1).astype(np.float32).astype(float) for rows in levels]  # with ties
-    backoffs = [np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float) for rows in levels[:-1]]
+    logs = [
+        np.round(-3 * rng.random(len(rows)), 1).astype(np.float32).astype(float) for rows in levels
+    ]  # with ties
+    backoffs = [
+        np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float)
+        for rows in levels[:-1]
+    ]
     return connect(levels, words, logs, backoffs), Plain(levels, logs, backoffs), levels
 
 
 models = st.builds(
-    model_of, st.integers(0, 10**6), st.integers(2, 6), st.sampled_from([2, 20, 300]), st.sampled_from([1, 40, 600])
+    model_of,
+    st.integers(0, 10**6),
+    st.integers(2, 6),
+    st.sampled_from([2, 20, 300]),
+    st.sampled_from([1, 40, 600]),
 )

@@ -10,6 +10,6 @@ def matrices(draw, *, users=(0, 6), ngrams=(1, 6), largest=4):
     rows = draw(st.integers(*users))
     columns = draw(st.integers(*ngrams))
     entry = st.sampled_from([0, 0, 0, 1, 1, 2, largest])
-    return np.array(draw(st.lists(entry, min_size=rows * columns, max_size=rows * columns)), np.int64).reshape(
-        rows, columns
-    )
+    return np.array(
+        draw(st.lists(entry, min_size=rows * columns, max_size=rows * columns)), np.int64
+    ).reshape(rows, columns)

@@ -29,10 +29,14 @@ from numpy.typing import NDArray
 from bayesgram.errors import UsageError
 from bayesgram.kernels import kernel, longest_row, mix, on_arrays
 
-TEXT, RULE, TOPIC, OWN = range(4)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
+TEXT, RULE, TOPIC, OWN = range(
+    4
+)  # what a symbol is: bytes, a rule, a rule of the row's topic, the owner's choice
 RANK_SHIFT = 2.7  # Mandelbrot's constant: flattens the first few ranks of Zipf's law
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # splitmix64 walks through 64-bit integers in steps of this
-OWN_STREAM = np.uint64(1 << 32)  # where the owner's choices start: far from other uses of the owner's key
+OWN_STREAM = np.uint64(
+    1 << 32
+)  # where the owner's choices start: far from other uses of the owner's key
 SPACE = np.array([32, 32, 32], np.uint8)
 
 _HEAD = re.compile(r"([\w./?]+)\s*([:~])(?:\s+|$)")
@@ -80,15 +84,21 @@ def read_rules(*paths: Path) -> Rules:
             if line and not line[0].isspace():
                 head = _HEAD.match(line)
                 if not head:
-                    raise UsageError(f"{where}: expected 'name: choices' or 'name ~ choices'; indent to go on")
+                    raise UsageError(
+                        f"{where}: expected 'name: choices' or 'name ~ choices'; indent to go on"
+                    )
                 prefix, dot, last = head[1].rpartition(".")
                 names = [f"{prefix}{dot}{name}" for name in last.split("/")]
                 ranked, line = head[2] == "~", line[head.end() :]
                 if twice := [name for name in names if name in rules]:
-                    raise UsageError(f"{where}: rule {twice[0]!r} is defined twice; rename or remove one")
+                    raise UsageError(
+                        f"{where}: rule {twice[0]!r} is defined twice; rename or remove one"
+                    )
                 rules.update({name: [] for name in names})
             if line.strip() and not names:
-                raise UsageError(f"{where}: choices before the first rule; start the line with 'name:'")
+                raise UsageError(
+                    f"{where}: choices before the first rule; start the line with 'name:'"
+                )
             for form, name in enumerate(names if line.strip() else []):
                 text = _FORMS.sub(lambda word: _form(word[0], form, len(names), where), line)  # noqa: B023
                 _add_line(rules, name, text, rules[names[0]] if ranked else None, where)
@@ -114,11 +124,15 @@ def _add_line(rules: Rules, name: str, line: str, ranking: list[Choice] | None, 
     for part in line.split("|"):
         choice = _choice(part, where)
         if not choice.symbols:
-            raise UsageError(f"{where}: an empty choice of {name!r}; write () where nothing is meant")
+            raise UsageError(
+                f"{where}: an empty choice of {name!r}; write () where nothing is meant"
+            )
         if ranking is not None:
             rank = len(rules[name])
             words = part.strip() if ranking is rules[name] else ranking[rank].ranked_as
-            choice = replace(choice, weight=choice.weight / (rank + 1 + RANK_SHIFT), ranked_as=words)
+            choice = replace(
+                choice, weight=choice.weight / (rank + 1 + RANK_SHIFT), ranked_as=words
+            )
         rules[name].append(choice)
 
 
@@ -133,7 +147,9 @@ def _choice(part: str, where: str) -> Choice:
             kind = {"topic": TOPIC, "own": OWN}.get(before, RULE)
             symbols.append((kind, piece if kind == RULE else suffix))
         elif stray := re.search(r"[{}()]", piece):
-            raise UsageError(f"{where}: {stray[0]!r} has no partner in its choice; close or remove it")
+            raise UsageError(
+                f"{where}: {stray[0]!r} has no partner in its choice; close or remove it"
+            )
         elif piece:
             symbols.append((TEXT, piece))
     return Choice(float(weight[1]) if weight else 1.0, symbols, where)
@@ -147,7 +163,13 @@ def topics(rules: Rules) -> list[str]:
 def targets(rules: Rules, symbol: tuple[int, str]) -> list[str]:
     """The rules that a symbol can become: none, one, or one for each topic."""
     kind, value = symbol
-    return [] if kind == TEXT else [f"{t}.{value}" for t in topics(rules)] if kind == TOPIC else [value]
+    return (
+        []
+        if kind == TEXT
+        else [f"{t}.{value}" for t in topics(rules)]
+        if kind == TOPIC
+        else [value]
+    )
 
 
 def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[Tables, dict[str, int]]:
@@ -161,10 +183,15 @@ def compile_rules(rules: Rules, *, tilt: float = 0.0) -> tuple[Tables, dict[str,
         _check(rules, name, (), "a rule file", sound)
     choices = [choice for name in rules for choice in rules[name]]
     symbols = [symbol for choice in choices for symbol in choice.symbols]
-    code = {kind: {v: i for i, v in enumerate(sorted({v for k, v in symbols if k == kind}))} for kind in (TEXT, TOPIC)}
+    code = {
+        kind: {v: i for i, v in enumerate(sorted({v for k, v in symbols if k == kind}))}
+        for kind in (TEXT, TOPIC)
+    }
     code[RULE] = code[OWN] = {name: i for i, name in enumerate(rules)}
     pool = [text.encode() for text in code[TEXT]]
-    by_topic = [[code[RULE][rule] for rule in targets(rules, (TOPIC, suffix))] for suffix in code[TOPIC]]
+    by_topic = [
+        [code[RULE][rule] for rule in targets(rules, (TOPIC, suffix))] for suffix in code[TOPIC]
+    ]
     return Tables(
         first_choice=_starts([len(of_rule) for of_rule in rules.values()]),
         chance=np.concatenate([_cumulative(of_rule, tilt) for of_rule in rules.values()]),
@@ -182,7 +209,9 @@ def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
 
 
 def _cumulative(choices: list[Choice], tilt: float) -> NDArray[np.float64]:
-    weights = np.array([c.weight * (math.exp(tilt * _z(c.ranked_as)) if c.ranked_as else 1.0) for c in choices])
+    weights = np.array(
+        [c.weight * (math.exp(tilt * _z(c.ranked_as)) if c.ranked_as else 1.0) for c in choices]
+    )
     total = np.cumsum(weights)
     return np.append(total[:-1] / total[-1], 1.0)
 
@@ -235,7 +264,9 @@ def _push(tables: Tables, stack: NDArray[np.int64], top: int, rule: int, u: floa
 
 
 @kernel
-def _type(text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], row: int, at: int) -> int:
+def _type(
+    text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], row: int, at: int
+) -> int:
     """Append byte i of a text as a typist would; a row starts at `row` and reaches `at`.
 
     Single spaces and none before a stop; "an" before a vowel sound; a capital at the start of a sentence or
@@ -250,12 +281,22 @@ def _type(text: NDArray[np.uint8], i: int, plain: bool, out: NDArray[np.uint8], 
         if at > row and byte in (33, 44, 46, 63):  # ! , . ?
             out[at - 1] = byte
             return at
-    end = at - 3 if at - row > 2 and out[at - 2] == 34 else at - 2  # a stop may hide behind a closing quote
+    end = (
+        at - 3 if at - row > 2 and out[at - 2] == 34 else at - 2
+    )  # a stop may hide behind a closing quote
     sentence = at == row or before == 34 or (before == 32 and out[end] in (33, 46, 63))
     vowel = small in (97, 101, 105, 111) or (
-        small == 117 and text[i + 1] != 115 and not (text[i + 1] == 110 and text[i + 2] == 105)  # not us, uni
+        small == 117
+        and text[i + 1] != 115
+        and not (text[i + 1] == 110 and text[i + 2] == 105)  # not us, uni
     )
-    if vowel and before == 32 and at > row and out[at - 2] | 32 == 97 and (at == row + 2 or out[at - 3] == 32):
+    if (
+        vowel
+        and before == 32
+        and at > row
+        and out[at - 2] | 32 == 97
+        and (at == row + 2 or out[at - 3] == 32)
+    ):
         out[at - 1], out[at] = 110, 32
         at += 1
     if plain:
@@ -283,7 +324,9 @@ def write_rows(
     out = np.empty(1 << 20, np.uint8)
     ends = np.zeros(len(keys) + 1, np.int32)
     widest = longest_row(tables.first_symbol)
-    stack = np.empty(len(tables.first_choice) * widest, np.int64)  # enough: no rule waits for itself
+    stack = np.empty(
+        len(tables.first_choice) * widest, np.int64
+    )  # enough: no rule waits for itself
     at = 0
     for row in range(len(keys)):
         start, drawn = at, np.uint64(0)
@@ -296,7 +339,9 @@ def write_rows(
                 kind, value = tables.kind[stack[top]], tables.value[stack[top]]
                 if kind == TEXT:
                     first, last = tables.first_byte[value], tables.first_byte[value + 1]
-                    if at + 2 * (last - first) + 1 > len(out):  # room for a space, and an n after each a
+                    if at + 2 * (last - first) + 1 > len(
+                        out
+                    ):  # room for a space, and an n after each a
                         out = np.concatenate((out, np.empty_like(out)))
                     for i in range(first, last):
                         at = _type(tables.text, i, plain[row], out, start, at)

@@ -61,7 +61,9 @@ def main():
     from bayesgram.mechanisms import base
 
     mode, file, *arguments = sys.argv[1:]
-    source = WrittenDown() if mode == "record" else GivenAgain(pickle.loads(Path(file).read_bytes()))
+    source = (
+        WrittenDown() if mode == "record" else GivenAgain(pickle.loads(Path(file).read_bytes()))
+    )
     base.ExactNoise = lambda: source
     sys.argv = ["bayesgram", *arguments]
     try:

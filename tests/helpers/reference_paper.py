@@ -36,7 +36,10 @@ def weighted(matrix, slope, max_count):
 def shift(matrix, user, slope, max_count):
     """‖w⊙x̂ − w₋ₙ⊙x̂₋ₙ‖₂ by deleting the user for real."""
     return float(
-        np.linalg.norm(weighted(matrix, slope, max_count) - weighted(np.delete(matrix, user, axis=0), slope, max_count))
+        np.linalg.norm(
+            weighted(matrix, slope, max_count)
+            - weighted(np.delete(matrix, user, axis=0), slope, max_count)
+        )
     )
 
 
@@ -48,10 +51,13 @@ def published_bound(matrix, slope, max_count):
     inverse = [1 / n if n else 0.0 for n in users]
     terms = []
     for i in range(size):
-        lipschitz = (1 - 1 / size) * inverse[i] + sum(inverse[j] for j in range(size) if j != i) / size
+        lipschitz = (1 - 1 / size) * inverse[i] + sum(
+            inverse[j] for j in range(size) if j != i
+        ) / size
         indicator = users[i] <= max_count / slope
         terms.append(
-            weight(users[i], slope, max_count) * lipschitz * max_count + slope / max_count * abs(x_hat[i]) * indicator
+            weight(users[i], slope, max_count) * lipschitz * max_count
+            + slope / max_count * abs(x_hat[i]) * indicator
         )
     return math.sqrt(sum(term**2 for term in terms))
 
@@ -128,7 +134,9 @@ def amounts(matrix, measured, bins):
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
     first_words = [[0] * bins.first_word_total for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, expanded(matrix, measured), strict=True):
-        squares = sum((Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True))
+        squares = sum(
+            (Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True)
+        )
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
         text = [
             (int(n), kind, opening)
@@ -140,16 +148,22 @@ def amounts(matrix, measured, bins):
         users[place] += USER_UNITS
         totals[place] += math.floor(TOTAL_UNITS * part)
         for kind in range(bins.kind_total):  # the quotients are rounded as floats are
-            kinds[kind] += int(KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1)))
+            kinds[kind] += int(
+                KIND_UNITS * (sum(n for n, of, _ in text if of == kind) / max(written, 1))
+            )
         for opening in range(bins.first_word_total):
             own = sum(n for n, _, of in text if of == opening)
-            first_words[bins.groups[place]][opening] += int(FIRST_WORD_UNITS * (own / max(written, 1)))
+            first_words[bins.groups[place]][opening] += int(
+                FIRST_WORD_UNITS * (own / max(written, 1))
+            )
     return users + totals + kinds + [own for group in first_words for own in group]
 
 
 def length(counts, shape):
     """‖counts/shape‖₂ to fifty digits."""
-    return sum((Decimal(int(n)) / Decimal(float(s))) ** 2 for n, s in zip(counts, shape, strict=True)).sqrt()
+    return sum(
+        (Decimal(int(n)) / Decimal(float(s))) ** 2 for n, s in zip(counts, shape, strict=True)
+    ).sqrt()
 
 
 def lost(row, measured, words, clip_norm):
@@ -159,7 +173,10 @@ def lost(row, measured, words, clip_norm):
         part = 1 - Decimal(clip_norm) / norm if norm > Decimal(clip_norm) else Decimal(0)
         said = spoken(row[None], words.words, words.shape.size)[0]
         scale = UNITS * part / max(part * length(said, words.shape), Decimal(words.clip_norm))
-        return [Decimal(int(n)) / Decimal(float(s)) * scale for n, s in zip(said, words.shape, strict=True)], part
+        return [
+            Decimal(int(n)) / Decimal(float(s)) * scale
+            for n, s in zip(said, words.shape, strict=True)
+        ], part
 
 
 def vocabulary(counts):

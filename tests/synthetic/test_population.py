@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.demo.population import (
+from bayesgram.errors import UsageError
+from bayesgram.synthetic.population import (
     CANARY_COPIES,
     COUNTRIES,
     Population,
@@ -19,7 +20,6 @@ from bayesgram.demo.population import (
     write_public_chat,
     write_public_text,
 )
-from bayesgram.errors import UsageError
 
 
 def by_user(population):
@@ -32,7 +32,9 @@ def by_user(population):
 
 
 def paragraphs(population, sentences):
-    return [text for batch in population.public_text(sentences) for text in batch["text"].to_pylist()]
+    return [
+        text for batch in population.public_text(sentences) for text in batch["text"].to_pylist()
+    ]
 
 
 def posts(population, number):
@@ -44,7 +46,9 @@ def words(text):
 
 
 def test_the_same_seed_gives_the_same_batches():
-    first, second = (pa.Table.from_batches(Population(users=50, seed=3).messages()) for _ in range(2))
+    first, second = (
+        pa.Table.from_batches(Population(users=50, seed=3).messages()) for _ in range(2)
+    )
     assert first.equals(second)
     assert paragraphs(Population(seed=3), 100) == paragraphs(Population(seed=3), 100)
 
@@ -74,7 +78,7 @@ def test_the_start_of_the_public_text_does_not_depend_on_its_length():
 
 @pytest.mark.parametrize("sentences", [1, 4, 1_000])
 def test_public_text_has_the_sentences_asked_for(sentences, monkeypatch):
-    monkeypatch.setattr("bayesgram.demo.population.PARAGRAPHS", 60)  # several batches
+    monkeypatch.setattr("bayesgram.synthetic.population.PARAGRAPHS", 60)  # several batches
     whole = paragraphs(Population(), 2_000)
     part = paragraphs(Population(), sentences)
     assert part[:-1] == whole[: len(part) - 1]
@@ -83,7 +87,9 @@ def test_public_text_has_the_sentences_asked_for(sentences, monkeypatch):
 
 
 def test_a_few_users_write_a_great_deal():
-    counts = np.concatenate([batch["user"].value_counts().field("counts") for batch in Population(20_000).messages()])
+    counts = np.concatenate(
+        [batch["user"].value_counts().field("counts") for batch in Population(20_000).messages()]
+    )
     assert 4 <= np.median(counts) <= 6
     assert counts.min() == 1
     assert counts.max() > 800
@@ -110,12 +116,20 @@ def test_text_is_valid_utf8_with_capitals_and_some_of_it_is_not_ascii():
 
 def test_about_one_user_in_twenty_types_without_capitals_and_full_stops():
     people = by_user(Population(users=4_000)).values()
-    plain = np.mean([all(t == t.lower() and not t.endswith(".") for t in texts) for texts in people if len(texts) > 9])
+    plain = np.mean(
+        [
+            all(t == t.lower() and not t.endswith(".") for t in texts)
+            for texts in people
+            if len(texts) > 9
+        ]
+    )
     assert 0.035 < plain < 0.065
 
 
 def test_messages_are_varied_and_share_their_language_with_articles():
-    private = Counter(words(" ".join(t for texts in by_user(Population(users=2_000)).values() for t in texts)))
+    private = Counter(
+        words(" ".join(t for texts in by_user(Population(users=2_000)).values() for t in texts))
+    )
     public = Counter(words(" ".join(paragraphs(Population(), 10_000))))
     assert len(private) > 1_500
     assert len(public) > 1_500
@@ -124,14 +138,16 @@ def test_messages_are_varied_and_share_their_language_with_articles():
 
 def test_public_chat_is_the_same_from_the_same_seed_whatever_its_length(monkeypatch):
     whole = posts(Population(seed=3), 500)
-    monkeypatch.setattr("bayesgram.demo.population.POSTS", 60)  # several batches
+    monkeypatch.setattr("bayesgram.synthetic.population.POSTS", 60)  # several batches
     assert posts(Population(seed=3), 200) == whole[:200]
     assert len(posts(Population(seed=3), 121)) == 121
     assert not set(posts(Population(seed=4), 500)) >= set(whole)
 
 
 def test_people_write_more_like_public_chat_than_like_articles_and_not_quite_like_either():
-    private = Counter(words(" ".join(t for texts in by_user(Population(users=2_000)).values() for t in texts)))
+    private = Counter(
+        words(" ".join(t for texts in by_user(Population(users=2_000)).values() for t in texts))
+    )
     articles = Counter(words(" ".join(paragraphs(Population(), 10_000))))
     chat = Counter(words(" ".join(posts(Population(), 10_000))))
     assert likeness(private, articles) < likeness(private, chat) < 0.98
@@ -155,7 +171,12 @@ def test_secrets_are_in_the_messages_of_their_users_and_nowhere_in_public():
     population = Population(users=100, seed=11)
     people, public = by_user(population), "\n".join(paragraphs(population, 30_000)).lower()
     public_words = set(words(public))
-    assert [secret.kind for secret in population.secrets[:4]] == ["card", "canary", "password", "address"]
+    assert [secret.kind for secret in population.secrets[:4]] == [
+        "card",
+        "canary",
+        "password",
+        "address",
+    ]
     for secret in population.secrets:
         writers = {user for user, texts in people.items() if secret.text in texts}
         assert writers == {secret.user}
@@ -167,7 +188,9 @@ def test_secrets_are_in_the_messages_of_their_users_and_nowhere_in_public():
             assert copies == 1
             own = set(words(secret.text)) - public_words
             assert own, secret.kind  # words or numbers that no article has
-    assert not re.search(r"49\d\d|\d{5}", public)  # numbers of cards, phones and alarms cannot be spelt there
+    assert not re.search(
+        r"49\d\d|\d{5}", public
+    )  # numbers of cards, phones and alarms cannot be spelt there
 
 
 def test_a_smaller_population_keeps_its_part_of_the_secrets():
@@ -192,7 +215,9 @@ def test_people_have_a_country_and_some_write_in_two(tmp_path):
     paths = write_messages(tmp_path / "messages", Population(users=2000), countries=True)
     written = pl.concat([pl.read_parquet(path) for path in paths])
     assert written.columns == ["user", "text", "country"]
-    shares = dict(written.group_by("country").len().with_columns(pl.col("len") / len(written)).iter_rows())
+    shares = dict(
+        written.group_by("country").len().with_columns(pl.col("len") / len(written)).iter_rows()
+    )
     assert shares == pytest.approx(COUNTRIES, abs=0.1)
     several = written.group_by("user").agg(pl.col("country").n_unique())["country"] > 1
     assert 0.1 < several.mean() < 0.9
@@ -207,7 +232,9 @@ def test_public_files_are_the_same_byte_for_byte(tmp_path):
     assert lines == paragraphs(Population(), 500)
     assert done == [len(lines)]
     write_public_chat(tmp_path / "chat.txt.gz", Population(), posts=50)
-    assert gzip.decompress((tmp_path / "chat.txt.gz").read_bytes()).decode().splitlines() == posts(Population(), 50)
+    assert gzip.decompress((tmp_path / "chat.txt.gz").read_bytes()).decode().splitlines() == posts(
+        Population(), 50
+    )
 
 
 def test_nothing_is_overwritten(tmp_path):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
-from bayesgram.demo import crowd as module
-from bayesgram.demo.crowd import Crowd
-from bayesgram.demo.population import Population
 from bayesgram.errors import UsageError
 from bayesgram.private.counts import count
-from exploring import examples
+from bayesgram.synthetic import crowd as module
+from bayesgram.synthetic.crowd import Crowd
+from bayesgram.synthetic.population import Population
+from helpers.hypothesis_profiles import examples
 
 SMALL = {"size": 400, "sentences": 20_000, "personas": 16, "pool": 8}
 
@@ -36,7 +36,8 @@ def rows(counts):
     names = counts.users.to_pylist()
     cuts = [slice(*counts.starts[at : at + 2]) for at in range(len(names))]
     return {
-        name: (counts.ngrams[cut].tolist(), counts.counts[cut].tolist()) for name, cut in zip(names, cuts, strict=True)
+        name: (counts.ngrams[cut].tolist(), counts.counts[cut].tolist())
+        for name, cut in zip(names, cuts, strict=True)
     }
 
 
@@ -70,7 +71,9 @@ def test_everybody_s_speech_is_close_to_that_of_the_population_with_text():
     """Same grammar: far closer to the population's own n-grams than public text is."""
     crowd = Crowd(users=5_000, size=400, sentences=20_000, personas=64, pool=32)
     counts = crowd.counts()
-    spoken = count(pa.Table.from_batches(Population(users=5_000, seed=1).messages()), crowd.vocabulary)
+    spoken = count(
+        pa.Table.from_batches(Population(users=5_000, seed=1).messages()), crowd.vocabulary
+    )
     theta = (counts.totals + 1) / (counts.totals + 1).sum()
     public = (crowd.vocabulary.counts + 1) / (crowd.vocabulary.counts + 1).sum()
     assert kl_divergence(spoken.totals, theta) < 0.1 * kl_divergence(spoken.totals, public)
@@ -79,7 +82,10 @@ def test_everybody_s_speech_is_close_to_that_of_the_population_with_text():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"users": 0}, "users=0: the number of made-up users is a whole number from 1 to 10,000,000."),
+        (
+            {"users": 0},
+            "users=0: the number of made-up users is a whole number from 1 to 10,000,000.",
+        ),
         (
             {"users": 10, "size": 1},
             "size=1: the number of n-grams in the vocabulary is a whole number from 2 to 200,000.",

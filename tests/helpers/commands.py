@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-import starting
 from bayesgram.cli.app import command_line
 from bayesgram.cli.console import as_options
 from bayesgram.errors import BayesgramError
+from helpers import fork_server
 
 ENTRY = Path(sys.executable).parent / "bayesgram"
 
 
 def bayesgram(*arguments, cwd, **env):
     """Run a command to its end."""
-    return starting.run(ENTRY, *arguments, cwd=cwd, **{"COLUMNS": "200", **env})
+    return fork_server.run(ENTRY, *arguments, cwd=cwd, **{"COLUMNS": "200", **env})
 
 
 def succeed(*arguments, cwd):

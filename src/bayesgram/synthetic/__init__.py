@@ -1,0 +1,1 @@
+"""Generated people and public text, for the demo, the paper's experiments and tests."""
