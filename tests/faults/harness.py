@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.io.atomic import REPLACED, found_in
+from bayesgram.io.atomic import REPLACED, find_temporary_folders
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.releases.release import Release
 from faults.scenarios import LEDGER, SCENARIOS, make_inputs
@@ -335,12 +335,18 @@ def below(all_contents, name):
 
 def set_aside(work):
     """What a kill between two renames left of an old output: the next run puts it back."""
-    found = [each.path / REPLACED for each in found_in(work) if (each.path / REPLACED).exists()]
+    found = [
+        each.path / REPLACED
+        for each in find_temporary_folders(work)
+        if (each.path / REPLACED).exists()
+    ]
     return contents(found[0]) if found else {}
 
 
 def hidden(root):
     """Names of what is left that only a running process should have."""
     return sorted(
-        found.path.name for folder in (root / "work", root / "tmp") for found in found_in(folder)
+        found.path.name
+        for folder in (root / "work", root / "tmp")
+        for found in find_temporary_folders(folder)
     )

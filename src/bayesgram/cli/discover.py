@@ -414,7 +414,7 @@ def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option=Argument("file")) as aside,
+        write_file_atomically(file, parameter=Argument("file")) as aside,
         aside.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

@@ -281,22 +281,22 @@ def _save(
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
-    from bayesgram.io.atomic import published, write_folder_atomically
+    from bayesgram.io.atomic import write_folder_atomically, written_paths
     from bayesgram.public.public_model import CONTENTS
 
-    before = len(published)
+    before = len(written_paths)
     try:
         with ExitStack() as places:
             places.enter_context(made.staged(output, force=force))
             modelled.write(
                 places.enter_context(
                     write_folder_atomically(
-                        model_output, contents=CONTENTS, force=force, option=Argument("model")
+                        model_output, contents=CONTENTS, force=force, parameter=Argument("model")
                     )
                 )
             )
     except BayesgramError as error:
-        if len(published) > before and published[-1].resolve() != output.resolve():
+        if len(written_paths) > before and written_paths[-1].resolve() != output.resolve():
             raise type(error)(
                 f"{error} The public model {model_output} is there, without its vocabulary."
             ) from error

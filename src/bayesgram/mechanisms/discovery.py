@@ -25,7 +25,7 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     Randomness,
@@ -432,7 +432,7 @@ def discover_in(
             ", the folder to save it in.",
         )
     entries: list[int] = []
-    saved_before = len(published)
+    saved_before = len(written_paths)
 
     def reserve() -> None:
         if output is not None:
@@ -460,7 +460,7 @@ def discover_in(
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
-            saved = len(published) > saved_before
+            saved = len(written_paths) > saved_before
             error.add_note(
                 failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
             )

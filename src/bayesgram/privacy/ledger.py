@@ -308,7 +308,7 @@ def _write_new(path: Path, data: bytes) -> None:
         )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path, option="place") as aside:
+    with write_file_atomically(path, parameter="place") as aside:
         aside.touch(mode=0o600)
         aside.write_bytes(data)
 

@@ -43,7 +43,7 @@ import pyarrow as pa
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
 from bayesgram.cores import CORES, streamed
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
     Answering,
     ArrayBlocks,
@@ -108,7 +108,7 @@ def collect_candidates(
     cores: int = CORES,
 ) -> Iterator[UserCandidates]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         tokens, cut = public.numbered(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
         yield UserCandidates(
@@ -589,7 +589,7 @@ def list_candidates(
         most: How many candidates a user has at the most.
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         yield _read(records, public, orders, most, scratch, memory).numbered(memory)
 
 

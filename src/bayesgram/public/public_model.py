@@ -26,7 +26,7 @@ from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
+from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
 from bayesgram.lm.estimate import FORBIDDEN, words_of
@@ -167,7 +167,7 @@ class PublicModel:
         check_size(size, len(words))
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
-            with scratch_folder() as scratch:
+            with spill_folder() as scratch:
                 counts = count_ngrams(
                     records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
                 )
@@ -303,7 +303,7 @@ def is_public_model(path: Path) -> bool:
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
     target = check_writable(
-        path, force=force, contents=CONTENTS, inputs=inputs, option=Argument("model")
+        path, force=force, contents=CONTENTS, inputs=inputs, parameter=Argument("model")
     )
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (

@@ -45,7 +45,7 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import RecordReader, Records, read_records
-from bayesgram.io.atomic import scratch_folder, write_file_atomically
+from bayesgram.io.atomic import spill_folder, write_file_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import UNNAMED, Source, alike, by_name, check_names, mixture
@@ -590,7 +590,7 @@ class Vocabulary(Tabular):
         sizes = sizes_by_order(order, size)
         orders = list(sizes)
         rows = _rows_of(sources, tokenizer)
-        with scratch_folder() as scratch:
+        with spill_folder() as scratch:
             tokens = StringTable()
             make = partial(
                 NgramCounter,
