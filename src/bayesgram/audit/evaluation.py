@@ -48,7 +48,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.charts import LINES, spread_out
 from bayesgram.errors import Argument, BayesgramError, UsageError
@@ -63,7 +63,7 @@ from bayesgram.releases.release import Release
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
 
 
-@checked
+@check_arguments
 def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     """KL(p ‖ θ) = Σ p log(p/θ), p = the unclipped private counts, normalised; infinite where θ = 0 < p.
 
@@ -237,7 +237,7 @@ def _plain(parts: Sequence[Part]) -> list[dict[str, Any]]:
     return [asdict(part) for part in parts]
 
 
-@checked
+@check_arguments
 def evaluate_text(
     models: Mapping[str, LanguageModel | str | Path],
     texts: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or several of them with names

@@ -157,7 +157,7 @@ def discover(
         found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, refuse_nothing=True, **rows)
+            records = bar.records(private, require_rows=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
     console.done()
     if plot is not None:

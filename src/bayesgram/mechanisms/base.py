@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 import numpy as np
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import check_writable, written_paths
@@ -233,7 +233,7 @@ def release(
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
-@checked
+@check_arguments
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,

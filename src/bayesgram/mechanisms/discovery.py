@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
@@ -311,7 +311,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
     return rows
 
 
-@checked
+@check_arguments
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,

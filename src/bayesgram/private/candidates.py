@@ -24,7 +24,7 @@ what people wrote. Candidates have the same numbers, order and sums there, to th
   text. Equal windows meet in one file, where they are compared token by token, and files follow
   one another in the order of hashes. So candidates are numbered file by file.
 - In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
-  ask the blocks for weights, and bring them units, through files (`looked_up` and `combined` in
+  ask the blocks for weights, and bring them units, through files (`partitioned_lookup` and `partitioned_reduce` in
   `files.scratch`).
 
 Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
@@ -41,7 +41,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
-from bayesgram.cores import CORES, streamed
+from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
 from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
@@ -51,8 +51,8 @@ from bayesgram.io.spill import (
     Column,
     SpillBuckets,
     combined,
-    in_asked_order,
-    looked_up,
+    partitioned_lookup,
+    restore_order,
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
@@ -129,11 +129,11 @@ def _kept(
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(
+    return parallel_imap(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        room=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE * cores,
         cores=cores,
     )
 
@@ -566,7 +566,7 @@ class Rounds:
         kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
         asked = (candidates for _, candidates in self._users)
         for (sizes, candidates), own in zip(
-            self._users, looked_up(asked, edges, opened, lists.scratch), strict=True
+            self._users, partitioned_lookup(asked, edges, opened, lists.scratch), strict=True
         ):
             left_sizes, left, left_weights = without_dropped(sizes, candidates, own)
             kept.add([left_sizes, left])
@@ -742,7 +742,7 @@ class WindowLists:
             log_weights.add(weights)
         users = Chunks(self._scratch / "users", columns=2)
         asked = (parts for _, parts in self._parts)
-        found = in_asked_order(asked, answers, np.zeros(0, np.int64))
+        found = restore_order(asked, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
             users.add([sizes, candidates])
         self._parts.remove()

@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
@@ -119,7 +119,7 @@ class PublicModel:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
     @classmethod
-    @checked
+    @check_arguments
     def from_public(
         cls,
         vocabulary: Vocabulary,
@@ -183,7 +183,7 @@ class PublicModel:
                 )
         return cls(models, vocabulary)
 
-    @checked
+    @check_arguments
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
@@ -208,7 +208,7 @@ class PublicModel:
             [source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts]
         )
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
         check_place(path, force=force)
@@ -233,7 +233,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved model into memory."""
         folder = Path(path)

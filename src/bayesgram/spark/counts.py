@@ -100,7 +100,7 @@ def vocabulary(
 
     Several sources have names: {"wiki": one DataFrame, "talk": another}.
     """
-    columns = Columns(text_column, None, warn_of_users=True)
+    columns = Columns(text_column, None, warn_about_users=True)
     sources = {name: [of_columns(given, columns)] for name, given in by_name(df).items()}
     return vocabulary_of(
         sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows

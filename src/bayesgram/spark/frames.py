@@ -90,9 +90,9 @@ def of_columns(df: "DataFrame", columns: Columns, name: str = "the DataFrame") -
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    columns.require(name, df.columns)
+    columns.check_present(name, df.columns)
     chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.require_types(
+    columns.check_types(
         name, explained(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
     )
     texts = df.select(
@@ -147,7 +147,7 @@ def _tables(spark: "SparkSession", tables: Sequence[Source], columns: Columns) -
             raise BayesgramError(
                 f"{source.name}: can't be read as parquet; the file is damaged or cut short."
             ) from None
-        columns.require_types(source.name, schema)
+        columns.check_types(source.name, schema)
         alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
     for group in alike.values():
         frame = read_parquet(
