@@ -39,7 +39,7 @@ class Segments:
         _check_names(self.names)
 
     @classmethod
-    def of(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
+    def from_names(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
         """Of a list, which is not one text."""
         if isinstance(names, str):
             raise UsageError.for_argument(
