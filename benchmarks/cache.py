@@ -1,5 +1,6 @@
-"""How much should the words of a text count while it is being written? `python benchmarks/cache.py`
-measures it.
+"""How much should the words of a text count while it is being written?
+
+`python benchmarks/cache.py` measures it.
 
 A model of public chat predicts every next word of the messages of made-up people, whose messages
 come one after the other as one text. Printed, for each share of the cache: how often the word was

@@ -1,5 +1,6 @@
-"""Whether a constant of `discover` wants to be another, one at a time, on text that is treated as
-if it were private.
+"""Whether a constant of `discover` wants to be another, one at a time.
+
+On text that is treated as if it were private.
 
     python benchmarks/discovery_constants.py VOCAB TEXT [TEXT ...] [--model public.model] [--epsilons 1,3] [--runs 3]
 

@@ -100,8 +100,9 @@ def as_numbers(words: list[str], tokenizer: Any, texts: list[str]) -> tuple[Arra
 def as_moves(
     words: list[str], given: argparse.Namespace, number: int, held: list[str]
 ) -> tuple[str, Array, Array]:
-    """The claim of a release, β log θ/π of every word, and what its n-gram model says of the
-    held-out posts.
+    """Return the claim of a release and β log θ/π of every word.
+
+    Also what its n-gram model says of the held-out posts.
     """
     import bayesgram as bg  # noqa: PLC0415
     from bayesgram.lm.adaptation import STRENGTH, WordLifts  # noqa: PLC0415
@@ -112,8 +113,9 @@ def as_moves(
 
 
 def model_says(path: Path, held: list[str]) -> Array:
-    """The probability of every word and sentence end of the held-out posts by an n-gram model of
-    the same words.
+    """Return the probability of every word and sentence end of the held-out posts.
+
+    By an n-gram model of the same words.
     """
     import pyarrow as pa  # noqa: PLC0415
 

@@ -1,5 +1,6 @@
-"""How fast a language model of two million n-grams loads, scores and predicts, and its size, beside
-KenLM in one run.
+"""How fast a language model of two million n-grams loads, scores and predicts.
+
+Also its size, beside KenLM in one run.
 
     python benchmarks/language_model.py [--ngrams 1000000] [--build-binary kenlm/build/bin/build_binary]
 
@@ -87,8 +88,9 @@ print(json.dumps(found))
 
 
 def make_model(ngrams: int, rng: np.random.Generator) -> LanguageModel:
-    """A model whose longest n-grams are this many distinct trigrams, with Zipf-like words and
-    counts.
+    """Return a model of this many distinct trigrams.
+
+    Words and counts are Zipf-like.
     """
     rank = np.arange(1, WORDS + 1)
     chosen = rng.choice(WORDS, size=(2 * ngrams, 3), p=(1 / rank) / (1 / rank).sum())
@@ -121,7 +123,7 @@ def measure(kind: str, path: Path, text: Path) -> dict[str, float] | None:
 def kenlm_trie_size(model: LanguageModel) -> int:
     """The bytes of KenLM's trie with 8 bits a probability and a back-off weight.
 
-    Lm/trie.cc, lm/vocab.cc.
+    lm/trie.cc, lm/vocab.cc.
 
     Without its file's copy of the words' letters. An n-gram takes the bits of the largest word
     number, its codes and, if it may be a context, the bits of the largest place of the next order;

@@ -163,8 +163,9 @@ PEERS: dict[str, Callable[[Lists, CountMinSketch, np.random.Generator], Integers
 
 @kernel
 def descent(starts: Integers, candidates: Ids, order: Integers, size: int, most: float) -> Floats:
-    """One user after the other moves the sums of the own candidates toward `most`, by a vector of
-    length 1 or less.
+    """Let one user after the other move the sums of their candidates toward `most`.
+
+    Each moves them by a vector of length 1 or less.
     """
     sums = np.zeros(size)
     for user in order:

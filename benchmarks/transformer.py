@@ -85,8 +85,9 @@ class Transformer(nn.Module):
         return logits
 
     def _seen(self, targets: Tensor, sentences: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What stands before each target, at which place of its sentence, and what it may not look
-        at.
+        """Return what stands before each target.
+
+        Also its place in the sentence, and what it may not look at.
         """
         same = sentences[:, :, None] == sentences[:, None, :]
         earlier = torch.ones(
@@ -172,8 +173,9 @@ class Learner:
         clip: float,
         chunk: int,
     ) -> None:
-        """DP-SGD: Poisson sampling, a clipped gradient for each row, Gaussian noise on their sum;
-        then momentum.
+        """Train with DP-SGD.
+
+        Poisson sampling, a clipped gradient for each row, Gaussian noise on their sum; then momentum.
 
         The sum is divided by the number of rows that are expected, which is public. Learning slows
         down to 0.
@@ -223,8 +225,9 @@ class Learner:
         sentences: Tensor,
         clip: float,
     ) -> None:
-        """Add the gradient of each row to the total, scaled down to the norm `clip` where it is
-        above.
+        """Add the clipped gradient of each row to the total.
+
+        A gradient is scaled down to the norm `clip` where it is above.
         """
 
         def loss(own: dict[str, Tensor], row: Tensor, inside: Tensor) -> Tensor:
