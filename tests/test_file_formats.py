@@ -41,7 +41,7 @@ COMMANDS = (
     "generate --users 60 --sentences 300 --countries --seed 7 -o data",
     "vocab articles=data/articles.txt.gz --order 2 --size 30 -o vocab.parquet --model public-model",
     "count data/messages --vocab vocab.parquet -o counts",
-    "count data/messages --vocab vocab.parquet --by country --segments de,fr,it --other -o counts-by",
+    "count data/messages --vocab vocab.parquet --by country --segments de,fr --other -o counts-by",
     "ledger create --population everybody --epsilon 4 --delta 1e-5 app.ledger",
     "discover data/messages --vocab vocab.parquet --epsilon 1 --delta 1e-6 -o discovery",
     "release counts --vocab vocab.parquet --epsilon 1 --ledger app.ledger -o release",
@@ -56,7 +56,7 @@ def written(tmp_path_factory):
     """A folder with a file of every kind."""
     folder = tmp_path_factory.mktemp("formats")
     for command in COMMANDS:
-        run_in_process(*command.split(), cwd=folder)
+        run(command)(folder)
     return folder
 
 
@@ -135,22 +135,16 @@ class Kind:
     load: object  # from the folder that holds all files
 
 
-def load_public_rows(folder):
-    run_in_process(
-        *"count data/messages --vocab vocab.parquet -o again --force".split(), cwd=folder
-    )
+def run(command):
+    """Return a loader that runs a command, which reads the file."""
+    return lambda folder: run_in_process(*command.split(), cwd=folder)
 
 
-def load_audit(folder):
-    run_in_process(*"report release --audit audit -o page.html --force".split(), cwd=folder)
-
-
-def load_counts_by_segment(folder):
-    run_in_process(
-        *"release counts-by --vocab vocab.parquet --epsilon 1 --seed 1 -o again --force".split(),
-        cwd=folder,
-    )
-
+load_public_rows = run("count data/messages --vocab vocab.parquet -o again --force")
+load_audit = run("report release --audit audit -o page.html --force")
+load_counts_by_segment = run(
+    "release counts-by --vocab vocab.parquet --epsilon 1 --seed 1 -o again --force"
+)
 
 KINDS = {
     "vocabulary": Kind(
