@@ -3,11 +3,12 @@
     python benchmarks/discovery.py VOCAB PRIVATE [--model public.model] [--epsilons 1,3] [--runs 5] [--orders 1,2,3]
         [--user-column user] [--contestants all] [--most 300] [--json]
 
-VOCAB: vocab.parquet. PRIVATE: a file with users and text; without --user-column a Parquet file whose rows are users.
-Candidates are all n-grams of these orders that the vocabulary lacks, as `discover` sees them. Of each contestant the
-median over runs with fresh (seeded) noise: how many were found, of each order, and their mass, the share of all
-occurrences of candidates. Ours keeps back n-grams with words that are neither public nor found, the peers
-(`partition_selection.py`) don't. --most is Δ₀, the most candidates of a user that the peers take.
+VOCAB: vocab.parquet. PRIVATE: a file with users and text; without --user-column a Parquet file
+whose rows are users. Candidates are all n-grams of these orders that the vocabulary lacks, as
+`discover` sees them. Of each contestant the median over runs with fresh (seeded) noise: how many
+were found, of each order, and their mass, the share of all occurrences of candidates. Ours keeps
+back n-grams with words that are neither public nor found, the peers (`partition_selection.py`)
+don't. --most is Δ₀, the most candidates of a user that the peers take.
 """
 
 import argparse
@@ -196,7 +197,10 @@ def words_of(vocabulary: Vocabulary) -> Vocabulary:
 def ours(
     people: People, known: Vocabulary, budget: Budget, rounds: int, listed: Listed | None = None
 ) -> Callable[[int], Integers]:
-    """`discover` with so many rounds: from a seed to what comes out. `known` are the words of public text."""
+    """`discover` with so many rounds: from a seed to what comes out.
+
+    `known` are the words of public text.
+    """
     settings = Settings(tuple(np.unique(people.orders).tolist()), rounds=rounds)
     door = DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     own = listed or people.heaviest(people.weights(), mechanism.MOST)

@@ -277,9 +277,7 @@ def load_attacks(path: Path) -> Attacks:
         )
     try:
         document = read_json(file)
-        check_format(
-            path, "an audit", document.get("format", 1), FORMAT
-        )  # version 0.1 wrote no number
+        check_format(path, "an audit", document["format"], FORMAT)
         return Attacks(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),

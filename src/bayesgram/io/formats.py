@@ -1,7 +1,7 @@
 """What files of ours have in common: JSON that is an object, tables, and a number that says which format it is.
 
-An old program refuses a new file instead of misreading it, and any program refuses a damaged one. Does not convert
-anything: a loader that reads several formats does (docs/versioning.md has the table).
+Each kind of file has one current format number (docs/versioning.md has the table). A file of any other format is
+refused instead of being misread, and so is a damaged one. Nothing is converted.
 """
 
 import json
@@ -68,16 +68,27 @@ def explain_damage(file: Path, kind: str) -> Iterator[None]:
         raise BayesgramError(f"{file}: the {kind} is damaged. {GET_A_COPY}") from None
 
 
-def check_format(path: str | Path, kind: str, found: object, newest: int) -> int:
-    """The number that a file says, if this version knows it. A newer one is refused; what is no number is damaged.
+def check_format(path: str | Path, kind: str, found: object, current: int) -> int:
+    """Return the format number that a file states, if it is the current one of its kind.
 
-    >>> check_format("counts", "a counts folder", 1, newest=1)
+    Args:
+        path: The file or folder, for the message.
+        kind: What it is, with an article.
+        found: The number that it states.
+        current: The number of the only format that this version reads.
+
+    Raises:
+        ValueError: If the file states no whole number from 1: it is damaged.
+        UsageError: If it states another number; the message says what to do.
+
+    >>> check_format("counts", "a counts folder", 1, current=1)
     1
     """
     if type(found) is not int or found < 1:  # True is none
         raise ValueError(f"format={found!r}: a format is a whole number from 1")
-    if found > newest:
+    if found != current:
+        step = "Use a newer one." if found > current else "Make it anew with this version."
         raise UsageError(
-            f"{path}: is {kind} of format {found}; this bayesgram reads {newest}. Use a newer one."
+            f"{path}: is {kind} of format {found}; this bayesgram reads {current}. {step}"
         )
     return found

@@ -217,9 +217,7 @@ class Release(Tabular):
         _check_folder(folder)
         with explain_damage(folder / CARD, KIND):
             values = read_json(folder / CARD)
-            check_format(
-                path, "a release", values.get("format", 1), FORMAT
-            )  # version 0.1 wrote no number
+            check_format(path, "a release", values["format"], FORMAT)
             check_values(values)
             card = Card.from_json(values)
             linked = card.chain is None or Chain.from_json(card.chain).holds(
