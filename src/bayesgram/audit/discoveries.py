@@ -22,7 +22,7 @@ from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 
 USER, TEXT = "user", "text"
 MEMORY = 1 << 28
@@ -45,7 +45,7 @@ class Canary:
 
 def attack(
     mechanism: DiscoveryMechanism,
-    public: PublicText,
+    public: PublicTextModel,
     people: pa.Table,
     canary: Canary,
     rng: np.random.Generator,
@@ -85,7 +85,7 @@ def attack(
 
 def _scores(
     mechanism: DiscoveryMechanism,
-    public: PublicText,
+    public: PublicTextModel,
     table: pa.Table,
     canary: Canary,
     rng: np.random.Generator | None,
@@ -105,7 +105,7 @@ def _noise(rng: np.random.Generator | None) -> NoiseSource:
 
 
 def _discovered(
-    mechanism: DiscoveryMechanism, public: PublicText, table: pa.Table, noise: NoiseSource
+    mechanism: DiscoveryMechanism, public: PublicTextModel, table: pa.Table, noise: NoiseSource
 ) -> dict[str, float]:
     records = read_records(table, user_column=USER, text_column=TEXT)
     ngrams, weights = mechanism.measure(LocalText(records, MEMORY), public, noise, lambda: None)

@@ -57,7 +57,7 @@ from bayesgram.io.segments import ALL
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.search import NEVER, SENTENCE_END, rank_words
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
-from bayesgram.public.mixture import by_name
+from bayesgram.public.mixture import inputs_by_source
 from bayesgram.releases.release import Release
 
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
@@ -120,7 +120,7 @@ def comparison_row(name: str, release: Release | None, kl: float) -> dict[str, A
         "mechanism": card.mechanism if card else "no private data",
         "guarantee": card.guarantee.name if card else "PROVED",
         "grade": card.grade if card else None,
-        "unit": None if card is None or card.is_person else card.unit_shown,
+        "unit": None if card is None or card.is_person else card.unit_text,
         "epsilon": card.epsilon if card else 0.0,
         "delta": card.delta if card else 0.0,
         "kl": kl if kl < float("inf") else None,
@@ -262,7 +262,7 @@ def evaluate_text(
         name: [
             batch.text for batch in read_records(given, text_column=text_column, user_column=None)
         ]
-        for name, given in by_name(texts).items()
+        for name, given in inputs_by_source(texts).items()
     }
     found: dict[str, TextQuality] = {}
     bands: FrequencyQuantiles | None = None
