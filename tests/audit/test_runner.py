@@ -75,7 +75,7 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
-    found = runner.run_audit(attack_targets.target(Paper(max_total=600)), LAWS, seed=1)
+    found = runner.run_audit(attack_targets.make_target(Paper(max_total=600)), LAWS, seed=1)
     assert found.caught
     assert found.verdict.startswith(
         "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
@@ -94,7 +94,9 @@ def test_an_audit_of_the_paper_and_its_folder(tmp_path):
 
 
 def test_a_seed_repeats_an_audit():
-    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.make_target(
+        Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
+    )
     assert runner.run_audit(target, LAWS, seed=1) == runner.run_audit(target, LAWS, seed=1)
     assert runner.run_audit(target, LAWS, seed=1) != runner.run_audit(target, LAWS, seed=2)
 
@@ -113,7 +115,9 @@ def test_every_attack_runs_and_steps_are_told():
         def __exit__(self, *_):
             return None
 
-    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.make_target(
+        Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
+    )
     found = runner.run_audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
     assert not found.caught
     assert {item.attack for item in found.findings} == set(Attack)
@@ -122,9 +126,9 @@ def test_every_attack_runs_and_steps_are_told():
 
 
 def test_k_anonymity_claims_nothing_but_can_expose():
-    matrix = attack_targets.zipf(users=60, size=80)
+    matrix = attack_targets.zipf_counts(users=60, size=80)
     matrix[:, 40:] = 0
-    target = attack_targets.target(KAnonymity(1), matrix, None)
+    target = attack_targets.make_target(KAnonymity(1), matrix, None)
     assert runner.run_audit(target, (Attack.EXPOSURE,), seed=1).verdict.startswith(
         "k-anonymity claims no ε (NONE)"
     )
@@ -159,7 +163,7 @@ def test_what_the_claim_allows():
 def test_neighbours_are_called_by_what_makes_them_special():
     matrix = np.array([[1, 1, 0, 0], [9, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
     found = choose_neighbours(
-        attack_targets.target(Gaussian(), matrix),
+        attack_targets.make_target(Gaussian(), matrix),
         random_users=4,
         key=1,
         rng=np.random.default_rng(1),
@@ -176,7 +180,7 @@ def test_neighbours_are_called_by_what_makes_them_special():
     ]
     assert [item.row[0].tolist() for item in added] == [[0, 1, 2, 3], [3], [0]]
     nobody = choose_neighbours(
-        attack_targets.target(Gaussian(), np.zeros((0, 3), int)),
+        attack_targets.make_target(Gaussian(), np.zeros((0, 3), int)),
         random_users=4,
         key=1,
         rng=np.random.default_rng(1),

@@ -42,7 +42,7 @@ from bayesgram.audit.likelihood_ratio import (
     replay_transcript,
 )
 from bayesgram.choices import Attack
-from bayesgram.errors import BayesgramError, whole_number
+from bayesgram.errors import BayesgramError, check_int
 from bayesgram.inference.design import Choice
 from bayesgram.io import read_records
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
@@ -54,7 +54,7 @@ from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.clipping import UNITS, clip, clipped_sum
-from bayesgram.private.counts import PrivateCounts, UserCounts, with_users, without_user
+from bayesgram.private.counts import PrivateCounts, UserCounts, add_users, remove_user
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
 
@@ -144,7 +144,7 @@ def win_rates(
         seed: Of the noise and of the subsampling.
         error: The probability that an interval is wrong.
     """
-    whole_number("pairs", pairs, 1, 10**7, "pairs of outputs")
+    check_int("pairs", pairs, 1, 10**7, "pairs of outputs")
     user = user_with_most_counts(counts)
     rows = slice(counts.starts[user], counts.starts[user + 1])
     user_counts = np.zeros(counts.vocabulary_size, np.int64)
@@ -155,7 +155,7 @@ def win_rates(
     noise = SeededNoise(noise_seed)
     samplers = [
         make_sampler(mechanism, dataset, vocabulary, key)
-        for dataset in (counts, without_user(counts, user))
+        for dataset in (counts, remove_user(counts, user))
     ]
     return [
         _win_rate(
@@ -308,7 +308,7 @@ def black_box_attack(
         seeded: Whether the noise is seeded; else it is real.
         neighbour: The second dataset; by default without the most influential user.
     """
-    whole_number("releases", releases, 8, 10**6, "releases of each dataset")
+    check_int("releases", releases, 8, 10**6, "releases of each dataset")
     attacked = neighbour or choose_neighbours(target, random_users=0, key=0, rng=rng)[0]
     noise_rng = rng if seeded else None
     logs = [
@@ -445,7 +445,7 @@ def one_run_attack(
         (rarest[at : at + 1], np.array([CANARY_COUNT], np.int32)) for at in np.flatnonzero(is_in)
     ]
     key = int(rng.integers(2**63))
-    dataset = with_users(target.counts, canary_rows)
+    dataset = add_users(target.counts, canary_rows)
     transcript = record_transcript(
         target, dataset, noise or SeededNoise(int(rng.integers(2**63))), key
     )
@@ -614,7 +614,7 @@ def measure_exposures(
         rows = [(np.array([ngram], np.int32), np.array([count], np.int32)) for ngram in secrets]
         seed = int(rng.integers(2**62)) if seeded else None
         release = target.mechanism.release(
-            with_users(target.counts, rows), target.vocabulary, target.budget, seed=seed
+            add_users(target.counts, rows), target.vocabulary, target.budget, seed=seed
         )
         lifts = release.probabilities / public_distribution(target.vocabulary.counts)
         ranks = _ranks(lifts[secrets], lifts[comparable], rng)
@@ -768,7 +768,7 @@ def compare_times(
     if target.counts.starts.size == 1:
         return []
     user = user_with_most_counts(target.counts)
-    datasets = target.counts, without_user(target.counts, user)
+    datasets = target.counts, remove_user(target.counts, user)
     times: tuple[list[float], list[float]] = ([], [])
     begin = perf_counter()
     while len(times[0]) < MIN_TIMED_RUNS or (
@@ -855,8 +855,8 @@ def discovery_attack(
         runs: How many discoveries of each world.
         seeded: Whether the noise is seeded; else it is real.
     """
-    whole_number("writers", canary.writers, 1, 10**6, "people who write the phrase")
-    whole_number("runs", runs, 8, 10**6, "discoveries of each dataset")
+    check_int("writers", canary.writers, 1, 10**6, "people who write the phrase")
+    check_int("runs", runs, 8, 10**6, "discoveries of each dataset")
     noise_rng = rng if seeded else None
     inside, outside = (
         _discovery_scores(

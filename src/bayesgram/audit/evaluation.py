@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.segments import ALL
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.releases.release import Release
@@ -119,7 +119,9 @@ def kl_by_order(
     present = [order for order in distinct_orders(orders) if all_totals[orders == order].any()]
     if not present:
         raise BayesgramError(
-            "the private counts are empty: there is nothing to compare with; leave `against` out."
+            "the private counts are empty: there is nothing to compare with; leave ",
+            Argument("against"),
+            " out.",
         )
     scores: list[Score] = []
     for order in present:

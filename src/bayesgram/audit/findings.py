@@ -39,7 +39,9 @@ class AuditTarget:
     def __post_init__(self) -> None:
         self.mechanism.check_budget(self.budget)
         if self.mechanism.audit_refusal is not None:
-            raise UsageError(f"mechanism={self.mechanism.name}: {self.mechanism.audit_refusal}")
+            raise UsageError.for_argument(
+                "mechanism", self.mechanism.name, self.mechanism.audit_refusal
+            )
         self.counts.check_vocabulary(len(self.vocabulary), self.vocabulary.fingerprint)
 
     @property
@@ -56,8 +58,8 @@ def claimed_budget(mechanism: Mechanism, budget: Budget | None) -> Budget:
     """
     epsilon, delta = mechanism.check_budget(budget)
     if epsilon is None or delta is None:
-        raise UsageError(
-            f"mechanism={mechanism.name}: claims no ε, so no attack can refute it; try exposure."
+        raise UsageError.for_argument(
+            "mechanism", mechanism.name, "claims no ε, so no attack can refute it; try exposure."
         )
     return Budget(epsilon, delta)
 
@@ -72,8 +74,8 @@ def check_confidence(confidence: float) -> float:
         UsageError: If it is not from 0.5 to below 1.
     """
     if not 0.5 <= confidence < 1:
-        raise UsageError(
-            f"confidence={confidence}: give a number from 0.5 to below 1; 0.99 is usual."
+        raise UsageError.for_argument(
+            "confidence", confidence, "give a number from 0.5 to below 1; 0.99 is usual."
         )
     return confidence
 

@@ -49,7 +49,7 @@ from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.accounting import gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.counts import UserCounts, with_users, without_user
+from bayesgram.private.counts import UserCounts, add_users, remove_user
 
 Values = NDArray[np.int64] | Floats
 Array = TypeVar("Array", Integers, Floats)
@@ -173,8 +173,8 @@ class Neighbour:
     def apply(self, counts: UserCounts) -> UserCounts:
         """Return the neighbour of these counts."""
         if self.row is not None:
-            return with_users(counts, [self.row])
-        return counts if self.user is None else without_user(counts, self.user)
+            return add_users(counts, [self.row])
+        return counts if self.user is None else remove_user(counts, self.user)
 
     def user_row(self, counts: UserCounts) -> tuple[Ids, Ids]:
         """Return the n-grams and counts of the user in question."""

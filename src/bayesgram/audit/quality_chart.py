@@ -13,7 +13,7 @@ from typing import Any
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.audit.text_evaluation import EvaluatedModel, ModelFamily, group_families
 from bayesgram.charts import LINES, spread_out
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 WIDTH = 270  # of a panel, in pixels
 HEIGHT = 280
@@ -73,7 +73,8 @@ def draw_quality_over_epsilon(models: Sequence[EvaluatedModel], *, same_words: b
     families = group_families(models)
     if not families:
         raise UsageError(
-            "`plot`: none of these models says an ε; give a release, or a model folder made of one."
+            Argument("plot"),
+            ": none of these models says an ε; give a release, or a model folder made of one.",
         )
     notes = [
         _words_note(models, same_words=same_words),

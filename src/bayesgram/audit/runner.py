@@ -33,7 +33,7 @@ from bayesgram.audit.likelihood_ratio import likelihood_ratio_attack
 from bayesgram.charts import COLOURS
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.mechanisms.base import Mechanism
@@ -106,7 +106,7 @@ def check_audit(
 ) -> None:
     """Refuse arguments with which nothing can be audited, before any data is read."""
     check_confidence(confidence)
-    whole_number("runs", runs, 8, 10**6, "the number of outputs of each dataset")
+    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
     if set(attacks) - {Attack.EXPOSURE}:
         claimed_budget(mechanism, budget)
 
@@ -142,8 +142,8 @@ def parse_attacks(text: str | None) -> tuple[Attack, ...]:
     names = [part.strip() for part in text.split(",")]
     for name in names:
         if name not in set(Attack):
-            raise UsageError(
-                f"attacks={name!r}: choose from {', '.join(Attack)}, separated by commas."
+            raise UsageError.for_argument(
+                "attacks", repr(name), f"choose from {', '.join(Attack)}, separated by commas."
             )
     return tuple(dict.fromkeys(Attack(name) for name in names))
 

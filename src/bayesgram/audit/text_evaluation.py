@@ -131,8 +131,8 @@ def evaluate_text(
     0.692
     """
     if not models:
-        raise UsageError(
-            "models={}: nothing to judge; give one or more, such as {'ours': 'model.arpa'}."
+        raise UsageError.for_argument(
+            "models", "{}", "nothing to judge; give one or more, such as {'ours': 'model.arpa'}."
         )
     rows = {
         name: [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, named_inputs, options
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bayesgram.text.tokenizer import Tokenizer
 
 PICTURES = (".svg", ".png")
-PLOT = "`plot`"  # where a picture is asked for
+PLOT = Argument("plot")  # where a picture is asked for
 UNKNOWN = "unknown"  # the band of words that a model lacks
 COLUMNS = ("perplexity", "unknown", "top 1", "top 3", "keys saved")
 BY_FREQUENCY = {
@@ -339,7 +339,7 @@ def _counts(
     path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "PrivateCounts | SegmentedCounts":
     """The private counts of the one vocabulary that everything has."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -351,7 +351,7 @@ def _counts(
             "the releases have vocabularies of different sizes; evaluate those of one vocabulary together."
         )
     with console.step("Reading counts"):
-        return open_by_segment(path, vocabulary_size=sizes.pop())
+        return open_any_counts(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(
