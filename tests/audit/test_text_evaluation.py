@@ -175,7 +175,7 @@ def fifth(counts, count):
 def test_a_word_that_only_another_tokenizer_finds_is_rare():
     bands = FrequencyBands.from_texts(MODEL, {"": rows(["red red red the"])})
     data = np.frombuffer(b"redthefishzoo", np.uint8)
-    assert bands.find(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [
+    assert bands.band_of_tokens(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [
         0,
         1,
         1,
