@@ -6,7 +6,8 @@ import pytest
 
 from helpers.hypothesis_profiles import load_profile
 
-# What takes longest comes first: of two processes, none is left with it while the other has nothing to do.
+# What takes longest comes first: of two processes, none is left with it while the other has nothing
+# to do.
 FIRST = (
     "tests/spark/test_spark.py",
     "tests/cli/test_commands.py",
@@ -15,7 +16,8 @@ FIRST = (
     "tests/faults/",
 )
 
-# As the command line does: two test processes share two cores. It is read when NumPy is loaded, so nothing here loads it before.
+# As the command line does: two test processes share two cores. It is read when NumPy is loaded, so
+# nothing here loads it before.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # The same examples every time, or thousands of random ones: make explore.

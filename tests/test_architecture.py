@@ -1,4 +1,6 @@
-"""docs/architecture.md says what the sources do: every room, every import, and what is taken through it."""
+"""docs/architecture.md says what the sources do: every room, every import, and what is taken
+through it.
+"""
 
 import re
 from pathlib import Path

@@ -2,9 +2,10 @@
 
     python tools/draw_architecture.py
 
-In:  src/bayesgram, where a folder is a room and its docstring says what is in it.   Out: docs/images/architecture.svg
-and the rooms of docs/architecture.md. An arrow is an import; those that other arrows lead to anyway are left out, but
-for those that have a label. Where a room stands is said here; what leads where is read.
+In:  src/bayesgram, where a folder is a room and its docstring says what is in it.   Out:
+docs/images/architecture.svg and the rooms of docs/architecture.md. An arrow is an import; those
+that other arrows lead to anyway are left out, but for those that have a label. Where a room stands
+is said here; what leads where is read.
 """
 
 import ast
@@ -112,7 +113,10 @@ def rooms() -> dict[str, str]:
 
 @cache
 def imports() -> dict[Edge, set[str]]:
-    """What each folder imports from each other one, by name; also what is imported inside a function."""
+    """What each folder imports from each other one, by name.
+
+    Also what is imported inside a function.
+    """
     found: dict[Edge, set[str]] = {}
     for room in rooms():
         for path in (SRC / room).rglob("*.py"):
@@ -130,7 +134,10 @@ def imports() -> dict[Edge, set[str]]:
 
 
 def needed(edges: set[Edge]) -> set[Edge]:
-    """Without those that a longer way leads along. Two rooms that import each other would be an error."""
+    """Without those that a longer way leads along.
+
+    Two rooms that import each other would be an error.
+    """
     return {
         (a, b)
         for a, b in edges

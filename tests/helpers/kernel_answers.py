@@ -1,6 +1,8 @@
-"""What kernels answer on small inputs, one after the other, as text: to compare them compiled and as Python.
+"""What kernels answer on small inputs, one after the other, as text: to compare them compiled and
+as Python.
 
-PYTHONPATH=tests python -m helpers.kernel_answers prints it. Whole numbers are exact; floats that went through exp or log have 9 digits.
+PYTHONPATH=tests python -m helpers.kernel_answers prints it. Whole numbers are exact; floats that
+went through exp or log have 9 digits.
 """
 
 import hashlib
@@ -87,7 +89,9 @@ def made():
 
 
 def clipping(vocabulary, counts):
-    """Every bound: C and W, the L2 norm of n-grams and words together, amounts, and what clipping takes away."""
+    """Every bound: C and W, the L2 norm of n-grams and words together, amounts, and what clipping
+    takes away.
+    """
     shape = np.geomspace(0.5, 2, len(vocabulary) + 5)
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.segments import ALL
@@ -23,7 +23,7 @@ from bayesgram.text.ngrams import distinct_orders
 DISCLOSURE = "computed from private data without noise: not covered by any ε, not for publication"
 
 
-@checked
+@check_arguments
 def kl_divergence(private_counts: NDArray[np.integer], theta: Floats) -> float:
     """Return KL(p ‖ θ) = Σ p log(p/θ), in nats; infinite where θ = 0 < p.
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
@@ -99,7 +99,7 @@ class TextQuality:
 # --- Evaluating models ---
 
 
-@checked
+@check_arguments
 def evaluate_text(
     models: Mapping[str, LanguageModel | str | Path],
     texts: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or several of them with names

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
@@ -38,7 +38,7 @@ from bayesgram.text.strings import StringTable
 from bayesgram.text.tokenizer import buffers
 from bayesgram.version import VERSION
 
-FORMAT, WITHOUT_SEGMENTS = 2, 1
+FORMAT = 2
 META, COUNTS = "meta.json", "counts.parquet"
 CONTENTS = (META, COUNTS)
 PARQUET = b"PAR1"  # as its files begin
@@ -63,7 +63,7 @@ MEANING = {
 }
 
 
-@checked
+@check_arguments
 def save_counts(
     counts: UserCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -109,7 +109,7 @@ def stage_counts_folder(
 ) -> Iterator[Path]:
     """Where to write counts.parquet, a file or a folder of several; the counts folder appears when the block ends."""
     meta = {
-        "format": WITHOUT_SEGMENTS if segments is None else FORMAT,
+        "format": FORMAT,
         "software": f"bayesgram {VERSION}",
         "vocabulary": {
             "fingerprint": vocabulary.fingerprint,
@@ -142,7 +142,7 @@ class Batch(NamedTuple):
     counts: Ids
 
 
-@checked
+@check_arguments
 def load_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> UserCounts | SegmentedCounts:
@@ -298,9 +298,9 @@ def _stated(vocabulary: dict[str, Any]) -> tuple[int, str]:
 
 
 def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
-    """Segments are named, and well, in their own format and only there."""
-    if (meta["format"] == FORMAT) != (read_segments(folder) is not None):
-        raise ValueError("a format without its segments")
+    """Segments, where there are any, are named well."""
+    if ("segments" in meta) != (read_segments(folder) is not None):
+        raise ValueError("segments that are not named well")
 
 
 def _rows_in(file: Path) -> int:
