@@ -28,7 +28,7 @@ test: $(KENLM) $(SPARK) ## linters, types, then all tests; about 12 minutes on t
 # Twice: all tests, where kernels are compiled anew as that is Python too; then, with kernels as Python, tests of what has
 # kernels that are small enough for it. Every process writes a file, and the report puts them together.
 AS_PYTHON := tests/text tests/private tests/io/test_delimited.py \
-  tests/paper/test_sensitivity.py tests/audit/test_text.py tests/synthetic/test_grammar.py
+  tests/paper/test_sensitivity.py tests/audit/test_text_evaluation.py tests/synthetic/test_grammar.py
 coverage: export COVERAGE_FILE = $(COVERED)/.coverage
 coverage: $(KENLM) $(SPARK) ## which lines and branches tests run, part by part; about 12 minutes
 	rm -rf $(COVERED) && mkdir -p $(COVERED)/kernels

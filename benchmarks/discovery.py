@@ -27,7 +27,7 @@ from partition_selection import PEERS, CountMinSketch, Lists
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers, Singles
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import Chunks, Column
 from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
@@ -128,7 +128,7 @@ def read_people(
     private: str | pa.Table, public: PublicText, orders: Sequence[int], user_column: str | None
 ) -> People:
     """All candidates of all users, as `discover` cuts text and tells what is new."""
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         tokens = public.numbered()
         records = read_users(private, user_column)
         text = read_user_text(records, public.vocabulary.tokenizer, tokens, scratch, memory=MEMORY)

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from discovery import read_users
 from from_text import bayesgram
 
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.private.streaming import read_user_text
 from bayesgram.public.candidate_weights import PublicText, Spelling, window_sums
@@ -43,7 +43,7 @@ def coverage(vocabulary: Vocabulary, held_out: Path) -> list[float]:
     """The share of n-grams of each order, from 1 on, that are listed."""
     public, orders = PublicText.of(vocabulary), [part.order for _, part in vocabulary.parts]
     windows, new = np.zeros(len(orders)), np.zeros(len(orders))
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         tokens, records = public.numbered(), read_users(held_out, None)
         text = read_user_text(records, vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
         novelty = public.novelty(tokens, orders)

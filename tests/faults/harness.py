@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bayesgram.errors import BayesgramError
-from bayesgram.io.atomic import REPLACED, found_in
+from bayesgram.io.atomic import REPLACED, find_temporary_folders
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.releases.release import Release
 from faults.run_command import COUNTS_BYTES, read_counts
@@ -350,7 +350,7 @@ def find_set_aside(work):
     """Return what a kill between two renames left of an old output: the next run puts it back."""
     replaced = [
         leftover.path / REPLACED
-        for leftover in found_in(work)
+        for leftover in find_temporary_folders(work)
         if (leftover.path / REPLACED).exists()
     ]
     return read_contents(replaced[0]) if replaced else {}
@@ -361,5 +361,5 @@ def find_leftovers(root):
     return sorted(
         leftover.path.name
         for folder in (root / "work", root / "tmp")
-        for leftover in found_in(folder)
+        for leftover in find_temporary_folders(folder)
     )

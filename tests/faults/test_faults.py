@@ -35,7 +35,7 @@ def _check_that_a_broken_promise_is_noticed(lab):
     export = next(scenario for scenario in SCENARIOS if scenario.name == "export tsv")
     untidy = replace(export, settings={"bayesgram.io.atomic._remove": "lambda folder: None"})
     assert "left behind" in str(lab.attempt(untidy, Fault("fsync", 2)).problems)
-    hasty = {"bayesgram.io.atomic._new": "lambda aside, target: aside.parent / target.name"}
+    hasty = {"bayesgram.io.atomic._new_path": "lambda aside, target: aside.parent / target.name"}
     assert "not whole" in str(
         lab.attempt(replace(export, settings=hasty), Fault("write", 3, stays=True)).problems
     )

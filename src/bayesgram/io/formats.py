@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from bayesgram.errors import BayesgramError, UsageError, unreadable
 
 MOST_LEVELS = 20  # of objects in objects: ours have five, and a thousand would end Python's stack
-NOT_AGAIN = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
+GET_A_COPY = "Get a copy of it from where it is kept or was published: to make it again would spend budget again."
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _levels_exceed(value: object, most: int) -> bool:
     return bool(level)
 
 
-def read_whole(path: Path) -> pa.Table:
+def read_parquet_table(path: Path) -> pa.Table:
     """The table of a Parquet file; an exception of Arrow's where two columns have the same name.
 
     That is what pq.read_table does, which also takes folders like x=1 for columns, and loads pyarrow.dataset and, where
@@ -56,7 +56,7 @@ def read_whole(path: Path) -> pa.Table:
 
 
 @contextmanager
-def damage_named(file: Path, kind: str) -> Iterator[None]:
+def explain_damage(file: Path, kind: str) -> Iterator[None]:
     """Say which file of something published can't be what was written, and what to do about it."""
     try:
         yield
@@ -65,7 +65,7 @@ def damage_named(file: Path, kind: str) -> Iterator[None]:
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(file, error) from None
-        raise BayesgramError(f"{file}: the {kind} is damaged. {NOT_AGAIN}") from None
+        raise BayesgramError(f"{file}: the {kind} is damaged. {GET_A_COPY}") from None
 
 
 def check_format(path: str | Path, kind: str, found: object, current: int) -> int:

@@ -23,7 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     ASIDE,
@@ -168,7 +168,7 @@ class Ledger:
     budget: Budget
 
     @classmethod
-    @checked
+    @check_arguments
     def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
         """A new file, readable by its owner only; never over something that exists."""
         check_population(population)
@@ -178,7 +178,7 @@ class Ledger:
         return cls.open(path)
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path) -> "Ledger":
         """An existing ledger, verified from its first byte to its last entry."""
         contents = read_ledger(path)
@@ -308,7 +308,7 @@ def _write_new(path: Path, data: bytes) -> None:
         )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path, option="place") as aside:
+    with write_file_atomically(path, parameter="place") as aside:
         aside.touch(mode=0o600)
         aside.write_bytes(data)
 

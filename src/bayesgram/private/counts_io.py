@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
@@ -63,7 +63,7 @@ MEANING = {
 }
 
 
-@checked
+@check_arguments
 def save_counts(
     counts: UserCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -142,7 +142,7 @@ class Batch(NamedTuple):
     counts: Ids
 
 
-@checked
+@check_arguments
 def load_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> UserCounts | SegmentedCounts:

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Hashes, Ids, Integers
-from bayesgram.cores import CORES, read_ahead, streamed
+from bayesgram.cores import CORES, parallel_imap, read_ahead
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import (
@@ -73,11 +73,11 @@ class CountsOnDisk(PrivateCounts):
         """Block by block on all cores, as they are read."""
         size = self.vocabulary_size
         merged: Array | None = None
-        for answer in streamed(
+        for answer in parallel_imap(
             lambda block: measure(merge_rows(block, size)),
             read_ahead(self.blocks()),
             size=lambda block: block.ngrams.size,
-            room=(BLOCKS - 1) * BLOCK_ROWS,
+            max_pending=(BLOCKS - 1) * BLOCK_ROWS,
         ):
             merged = answer if merged is None else merge(merged, answer)
         self._check_unchanged()
@@ -99,7 +99,7 @@ class CountsOnDisk(PrivateCounts):
         )
 
 
-@checked
+@check_arguments
 def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts:
     """Counts that are read when they are asked about, or that are in memory where a user's rows are not together.
 

@@ -35,7 +35,7 @@ def test_a_place_is_tried_and_nothing_is_left_there(tmp_path, monkeypatch):
     assert names(tmp_path) == []
     asked = []
     monkeypatch.setattr(os, "posix_fallocate", lambda *arguments: asked.append(arguments[2]))
-    check_writable(tmp_path / "out", force=False, room=12345)
+    check_writable(tmp_path / "out", force=False, required_bytes=12345)
     assert asked == [12345]
 
 

@@ -13,12 +13,12 @@ import pytest
 from bayesgram.errors import BayesgramError
 from bayesgram.io import atomic
 from bayesgram.io.atomic import (
-    State,
+    FolderState,
     TemporaryFolder,
-    claimed,
-    found_in,
+    claim,
+    find_temporary_folders,
     remove_abandoned,
-    scratch_folder,
+    spill_folder,
     unfinished_folder,
     write_file_atomically,
 )
@@ -26,8 +26,8 @@ from bayesgram.io.atomic import (
 HOLDER = """
 import sys, time
 from pathlib import Path
-from bayesgram.io.atomic import scratch_folder, unfinished_folder
-with scratch_folder(Path(sys.argv[1])) as scratch, unfinished_folder(Path(sys.argv[1], "out")) as aside:
+from bayesgram.io.atomic import spill_folder, unfinished_folder
+with spill_folder(Path(sys.argv[1])) as scratch, unfinished_folder(Path(sys.argv[1], "out")) as aside:
     (scratch / "words").write_text("private")
     print(flush=True)
     time.sleep(600)
@@ -47,20 +47,20 @@ def holder(tmp_path):
 
 def states(folder):
     found = []
-    for each in found_in(folder):
-        with claimed(each) as state:
+    for each in find_temporary_folders(folder):
+        with claim(each) as state:
             found.append(state)
     return found
 
 
 def test_what_a_live_process_uses_stays_and_what_a_killed_one_left_goes(tmp_path, holder):
-    assert states(tmp_path) == [State.IN_USE] * 2
+    assert states(tmp_path) == [FolderState.IN_USE] * 2
     remove_abandoned(tmp_path)
-    assert states(tmp_path) == [State.IN_USE] * 2
+    assert states(tmp_path) == [FolderState.IN_USE] * 2
     holder.send_signal(signal.SIGKILL)
     holder.wait()
-    assert states(tmp_path) == [State.LEFT] * 2
-    with scratch_folder(tmp_path) as scratch:
+    assert states(tmp_path) == [FolderState.ABANDONED] * 2
+    with spill_folder(tmp_path) as scratch:
         assert [path.name for path in tmp_path.iterdir()] == [scratch.name]
     assert list(tmp_path.iterdir()) == []
 
@@ -95,7 +95,7 @@ def test_a_name_that_can_not_be_put_back_is_kept_and_told(tmp_path, monkeypatch)
     with pytest.raises(
         BayesgramError, match=r"what was there is kept in .*replaced, as it can't be moved back"
     ):
-        TemporaryFolder.named(kept.parent).discard()
+        TemporaryFolder.from_path(kept.parent).discard()
     assert kept.read_text() == "old"
 
 
@@ -119,7 +119,7 @@ def test_what_is_not_known_to_be_dead_is_not_touched(tmp_path):
     before = sorted(tmp_path.rglob("*"))
     remove_abandoned(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
-    assert states(tmp_path) == [State.UNKNOWN, State.ELSEWHERE]
+    assert states(tmp_path) == [FolderState.UNKNOWN, FolderState.ELSEWHERE]
 
 
 def test_an_empty_folder_without_a_lock_is_dead(tmp_path):
@@ -166,7 +166,7 @@ def test_a_folder_goes_also_where_names_can_t_be_changed_or_the_lock_only_later(
 def test_another_user_is_let_alone(tmp_path, monkeypatch):
     left(tmp_path, ".bayesgram-scratch-")
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    assert found_in(tmp_path) == []
+    assert find_temporary_folders(tmp_path) == []
 
 
 def test_makers_and_removers_at_the_same_time_take_nothing_from_each_other(tmp_path):
@@ -209,7 +209,7 @@ def test_what_other_threads_still_write_to_goes_too(tmp_path, monkeypatch):
         return real(folder)
 
     monkeypatch.setattr(atomic, "_remove", late)
-    with scratch_folder(tmp_path):
+    with spill_folder(tmp_path):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -220,13 +220,15 @@ def test_where_files_can_not_be_locked_nothing_is_removed(tmp_path, monkeypatch)
 
     left(tmp_path, ".bayesgram-scratch-")
     monkeypatch.setattr(atomic.fcntl, "flock", unsupported)
-    with scratch_folder(tmp_path) as folder:
+    with spill_folder(tmp_path) as folder:
         assert folder.exists()
-        assert states(tmp_path) == [State.UNKNOWN, State.IN_USE] or states(tmp_path) == [
-            State.IN_USE,
-            State.UNKNOWN,
+        assert states(tmp_path) == [FolderState.UNKNOWN, FolderState.IN_USE] or states(
+            tmp_path
+        ) == [
+            FolderState.IN_USE,
+            FolderState.UNKNOWN,
         ]
-    assert states(tmp_path) == [State.UNKNOWN]
+    assert states(tmp_path) == [FolderState.UNKNOWN]
 
 
 def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monkeypatch):
@@ -235,13 +237,13 @@ def test_scratch_that_can_not_be_made_is_told_with_the_next_step(tmp_path, monke
         BayesgramError,
         match=r"no: nothing can be spilled to disk there \(No such file or directory\); .*TMPDIR",
     ):
-        scratch_folder().__enter__()
+        spill_folder().__enter__()
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o077], ids=oct)
 @pytest.mark.parametrize(
     "make",
-    [scratch_folder, lambda place: unfinished_folder(place / "out")],
+    [spill_folder, lambda place: unfinished_folder(place / "out")],
     ids=["spill", "output"],
 )
 def test_nobody_else_can_look_into_a_hidden_folder(tmp_path, make, mask):
