@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 
-from bayesgram.audit.evaluation import text_quality
+from bayesgram.audit.text_evaluation import evaluate_model
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
@@ -146,7 +146,7 @@ def crowd():
 def language_model():
     model = LanguageModel.from_release(make_release(TABLE))
     rows = pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())
-    quality = text_quality(model, {"": [rows]}).to_json()
+    quality = evaluate_model(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
     other = LanguageModel.from_release(make_release({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
     mixed = rounded(

@@ -79,6 +79,7 @@ class Mechanism(ABC):
     shift_invariant: ClassVar[bool] = (
         False  # softmax of noisy logs: their common level can't be seen
     )
+    audit_refusal: ClassVar[str | None] = None  # why an audit can't attack it, where it can't
 
     @abstractmethod
     def distribution(

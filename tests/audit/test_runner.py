@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from bayesgram.audit import runner
-from bayesgram.audit.findings import Audit, Curve, Finding
-from bayesgram.audit.likelihood_ratio import neighbours
+from bayesgram.audit.findings import Audit, AuditFinding, TradeOffCurve
+from bayesgram.audit.likelihood_ratio import choose_neighbours
 from bayesgram.choices import Attack
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -27,7 +27,7 @@ def verdict(*findings, epsilon=0.1, delta=1e-6):
 
 
 def finding(delta=None, epsilon=None, *, caught=True, curve=None):
-    return Finding(
+    return AuditFinding(
         "scale", "somebody", caught, "two runs gave the same noise twice", delta, epsilon, 10, curve
     )
 
@@ -35,29 +35,30 @@ def finding(delta=None, epsilon=None, *, caught=True, curve=None):
 def test_the_verdict_is_one_line():
     claim = "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); "
     found = verdict(finding(0.2), finding(0.47), finding(0.9, caught=False))
-    assert found.line == claim + "an attacker provably gets δ = 0.47: NOT private"
+    assert found.verdict == claim + "an attacker provably gets δ = 0.47: NOT private"
     assert (
-        verdict(finding(0.0, 0.31)).line
+        verdict(finding(0.0, 0.31)).verdict
         == claim + "an attacker provably gets ε = 0.31: NOT private"
     )
-    assert verdict(finding()).line == claim + "two runs gave the same noise twice: NOT private"
+    assert verdict(finding()).verdict == claim + "two runs gave the same noise twice: NOT private"
     quiet = verdict(finding(1e-7, caught=False))
     assert (
-        quiet.line == claim + "no attack tried here found a violation (99% confidence): not a proof"
+        quiet.verdict
+        == claim + "no attack tried here found a violation (99% confidence): not a proof"
     )
     assert (found.caught, quiet.caught) == (True, False)
     assert (
-        verdict(epsilon=None, delta=None).line
+        verdict(epsilon=None, delta=None).verdict
         == "paper claims no ε (EMPIRICAL): there is nothing to refute"
     )
 
 
 def test_bounds_are_rounded_down():
-    assert "δ = 0.9999:" in verdict(finding(0.99999999)).line
+    assert "δ = 0.9999:" in verdict(finding(0.99999999)).verdict
 
 
 def test_json_holds_all_but_the_curves_that_are_not_drawn():
-    curves = [Curve([0.0], [miss]) for miss in (0.4, 0.5, 0.6)]
+    curves = [TradeOffCurve([0.0], [miss]) for miss in (0.4, 0.5, 0.6)]
     labels = ("without somebody", "without another", "with a user")
     findings = [
         replace(finding(0.3 - at / 10, curve=curves[at]), neighbour=labels[at]) for at in range(3)
@@ -74,16 +75,16 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
-    found = runner.audit(attack_targets.make_target(Paper(max_total=600)), LAWS, seed=1)
+    found = runner.run_audit(attack_targets.make_target(Paper(max_total=600)), LAWS, seed=1)
     assert found.caught
-    assert found.line.startswith(
+    assert found.verdict.startswith(
         "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
     )
-    runner.save(found, tmp_path / "out")
+    runner.save_audit(found, tmp_path / "out")
     assert (tmp_path / "out").stat().st_mode & 0o777 == 0o700
     assert {path.name for path in (tmp_path / "out").iterdir()} == set(runner.CONTENTS)
     written = (tmp_path / "out" / "audit.json").read_text(encoding="utf-8")
-    assert json.loads(written)["verdict"] == found.line
+    assert json.loads(written)["verdict"] == found.verdict
     assert not any(
         f'u{user}"' in written or f"u{user} " in written for user in range(2000)
     )  # nobody is named
@@ -96,8 +97,8 @@ def test_a_seed_repeats_an_audit():
     target = attack_targets.make_target(
         Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
     )
-    assert runner.audit(target, LAWS, seed=1) == runner.audit(target, LAWS, seed=1)
-    assert runner.audit(target, LAWS, seed=1) != runner.audit(target, LAWS, seed=2)
+    assert runner.run_audit(target, LAWS, seed=1) == runner.run_audit(target, LAWS, seed=1)
+    assert runner.run_audit(target, LAWS, seed=1) != runner.run_audit(target, LAWS, seed=2)
 
 
 def test_every_attack_runs_and_steps_are_told():
@@ -117,7 +118,7 @@ def test_every_attack_runs_and_steps_are_told():
     target = attack_targets.make_target(
         Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
     )
-    found = runner.audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
+    found = runner.run_audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
     assert not found.caught
     assert {item.attack for item in found.findings} == set(Attack)
     assert steps[0] == "Taking likelihood ratios"
@@ -128,42 +129,42 @@ def test_k_anonymity_claims_nothing_but_can_expose():
     matrix = attack_targets.zipf_counts(users=60, size=80)
     matrix[:, 40:] = 0
     target = attack_targets.make_target(KAnonymity(1), matrix, None)
-    assert runner.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith(
+    assert runner.run_audit(target, (Attack.EXPOSURE,), seed=1).verdict.startswith(
         "k-anonymity claims no ε (NONE)"
     )
     with pytest.raises(
         UsageError,
         match=r"^mechanism=k-anonymity: claims no ε, so no attack can refute it; try exposure\.$",
     ):
-        runner.audit(target, (Attack.ONE_RUN,), seed=1)
+        runner.run_audit(target, (Attack.ONE_RUN,), seed=1)
 
 
 def test_attacks_by_name():
-    assert runner.chosen(None) == runner.DEFAULT
-    assert runner.chosen("leaks,scale,leaks") == (Attack.LEAKS, Attack.SCALE)
+    assert runner.parse_attacks(None) == runner.DEFAULT_ATTACKS
+    assert runner.parse_attacks("leaks,scale,leaks") == (Attack.LEAKS, Attack.SCALE)
     with pytest.raises(
         UsageError,
         match=r"^attacks='magic': choose from likelihood-ratio, scale, .*, separated by commas\.$",
     ):
-        runner.chosen("scale,magic")
+        runner.parse_attacks("scale,magic")
 
 
 def test_what_the_claim_allows():
     alarms = np.linspace(0, 1, 11)
     allowed = runner.allowed_misses(alarms, 0.5, 0.01)
-    ideal = np.array(runner.ideal(0.5, 0.01).misses)[::20]
+    ideal = np.array(runner.ideal_trade_off(0.5, 0.01).misses)[::20]
     assert (
         allowed <= ideal + 1e-12
     ).all()  # Gaussian noise keeps the claim it is made for, and no more than just
-    fine = np.array(runner.ideal(0.5, 0.01).misses)
+    fine = np.array(runner.ideal_trade_off(0.5, 0.01).misses)
     assert (fine - runner.allowed_misses(np.linspace(0, 1, 201), 0.5, 0.01)).min() < 1e-3
 
 
 def test_neighbours_are_called_by_what_makes_them_special():
     matrix = np.array([[1, 1, 0, 0], [9, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
-    found = neighbours(
+    found = choose_neighbours(
         attack_targets.make_target(Gaussian(), matrix),
-        sample=4,
+        random_users=4,
         key=1,
         rng=np.random.default_rng(1),
     )
@@ -178,9 +179,9 @@ def test_neighbours_are_called_by_what_makes_them_special():
         "with a user who has one n-gram 1,000,000 times",
     ]
     assert [item.row[0].tolist() for item in added] == [[0, 1, 2, 3], [3], [0]]
-    nobody = neighbours(
+    nobody = choose_neighbours(
         attack_targets.make_target(Gaussian(), np.zeros((0, 3), int)),
-        sample=4,
+        random_users=4,
         key=1,
         rng=np.random.default_rng(1),
     )

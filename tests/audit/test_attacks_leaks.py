@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from bayesgram.audit import leaks
-from bayesgram.audit.likelihood_ratio import Query, record
+from bayesgram.audit import attacks
+from bayesgram.audit.likelihood_ratio import NoiseQuery, record_transcript
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
@@ -18,14 +18,16 @@ ERROR = 1e-6
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(leaks, "SECONDS", 0.1)
+    monkeypatch.setattr(attacks, "TIMING_SECONDS", 0.1)
 
 
 def found(mechanism, make_noise=ExactNoise, budget=attack_targets.CLAIM, size=500):
     target = attack_targets.make_target(
         mechanism, attack_targets.zipf_counts(users=40, size=size), budget
     )
-    return leaks.attack(target, np.random.default_rng(1), error=ERROR, make_noise=make_noise)
+    return attacks.leaks_attack(
+        target, np.random.default_rng(1), error=ERROR, make_noise=make_noise
+    )
 
 
 class Correlated(ExactNoise):
@@ -93,27 +95,29 @@ def test_correlated_noise_is_caught():
 
 
 def test_noise_on_a_coarse_grid_is_caught():
-    question = Query("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
-    assert leaks.low_bits(question, OnAGrid(), error=ERROR).caught
-    assert not leaks.low_bits(question, ExactNoise(), error=ERROR).caught
+    question = NoiseQuery("gaussian", True, np.zeros(2000, np.int64), 1e9, np.zeros(2000, np.int64))
+    assert attacks.check_low_bits(question, OnAGrid(), error=ERROR).caught
+    assert not attacks.check_low_bits(question, ExactNoise(), error=ERROR).caught
 
 
 def test_little_noise_repeats_itself_honestly():
     """On one n-gram with noise near 0, two runs agree by chance: that proves nothing."""
     target = attack_targets.make_target(Laplace(1), np.array([[1]]), Budget(10.0))
-    first, second = (record(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
+    first, second = (
+        record_transcript(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2)
+    )
     assert (first[0].answer == second[0].answer).all()
-    assert not leaks.repeats(first, second, error=ERROR).caught
+    assert not attacks.check_repeats(first, second, error=ERROR).caught
 
 
 def test_nobody_can_not_be_timed():
     target = attack_targets.make_target(Gaussian(), np.zeros((0, 50), np.int64))
-    assert len(leaks.attack(target, np.random.default_rng(1), error=ERROR)) == 2
+    assert len(attacks.leaks_attack(target, np.random.default_rng(1), error=ERROR)) == 2
 
 
 def test_a_slower_run_shows():
     clocks = np.linspace(1, 1.1, 20)
-    found, low, high = leaks.relative_difference(clocks * 1.5, clocks[::-1] * 1.0)
+    found, low, high = attacks.relative_difference(clocks * 1.5, clocks[::-1] * 1.0)
     assert low < 0.5 < high
     assert found == pytest.approx(0.5, abs=0.01)
     assert low > 0.4

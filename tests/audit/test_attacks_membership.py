@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from bayesgram.audit.membership import (
-    AsPrinted,
+from bayesgram.audit.attacks import (
     NoisyCounts,
-    attack,
-    ceiling,
-    most_counts,
-    sampler,
+    make_sampler,
+    membership_attack,
+    user_with_most_counts,
+    win_rate_ceiling,
     win_rates,
 )
 from bayesgram.errors import BayesgramError, UsageError
@@ -20,7 +19,7 @@ from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.paper.algorithm_1 import Paper
+from bayesgram.paper.algorithm_1 import AsPrinted, Paper
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from helpers import attack_targets, reference_paper
@@ -95,26 +94,26 @@ def test_samples_are_those_of_the_mechanism(mechanism):
         mechanism, attack_targets.zipf_counts(users=50, size=20), FIVE
     )
     arguments = target.counts, target.vocabulary
-    short = sampler(mechanism, *arguments, 3)(FIVE, SeededNoise(8))
+    short = make_sampler(mechanism, *arguments, 3)(FIVE, SeededNoise(8))
     whole = mechanism.distribution(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
     assert short.tolist() == whole.tolist()
 
 
 def test_ceilings():
     vocabulary = reference_paper.make_vocabulary([3, 2, 1])
-    assert ceiling(Laplace(1), vocabulary, Budget(math.log(3))) == pytest.approx(0.75)
-    assert ceiling(Paper(), vocabulary, FIVE) == pytest.approx(
+    assert win_rate_ceiling(Laplace(1), vocabulary, Budget(math.log(3))) == pytest.approx(0.75)
+    assert win_rate_ceiling(Paper(), vocabulary, FIVE) == pytest.approx(
         ndtr(5 / math.sqrt(2 * math.log(1.25e6)) / math.sqrt(2))
     )
     multiplier = Gaussian().calibrated(vocabulary, FIVE).multiplier
-    assert ceiling(Gaussian(), vocabulary, FIVE) == pytest.approx(
+    assert win_rate_ceiling(Gaussian(), vocabulary, FIVE) == pytest.approx(
         ndtr(1 / multiplier / math.sqrt(2))
     )
 
 
 def test_the_attack_says_what_it_found():
     rng = np.random.default_rng(1)
-    [finding] = attack(
+    [finding] = membership_attack(
         attack_targets.make_target(AsPrinted(max_total=300, slope=3e-4), population(), FIVE),
         rng,
         error=1e-6,
@@ -122,17 +121,20 @@ def test_the_attack_says_what_it_found():
     )
     assert finding.caught
     assert "of 200 pairs; if the claim is true, at most 0.748" in finding.sentence
-    [finding] = attack(
+    [finding] = membership_attack(
         attack_targets.make_target(Gaussian(), population(), FIVE), rng, error=1e-6, pairs=50
     )
     assert not finding.caught
 
 
 def test_who_has_the_most_counts():
-    assert most_counts(reference_paper.make_user_counts(np.array([[1, 1], [0, 3], [2, 0]]))) == 1
+    assert (
+        user_with_most_counts(reference_paper.make_user_counts(np.array([[1, 1], [0, 3], [2, 0]])))
+        == 1
+    )
     with pytest.raises(
         BayesgramError, match=r"^the private counts are empty: there is nobody to look for\.$"
     ):
-        most_counts(reference_paper.make_user_counts(np.zeros((0, 2), np.int64)))
+        user_with_most_counts(reference_paper.make_user_counts(np.zeros((0, 2), np.int64)))
     with pytest.raises(UsageError, match=r"^pairs=0: "):
         rates(Gaussian(), [FIVE], pairs=0)

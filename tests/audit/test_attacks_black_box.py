@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from bayesgram.audit import black_box, exposure, one_run
+from bayesgram.audit import attacks
 from bayesgram.audit.likelihood_ratio import Neighbour
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.mechanisms.gaussian import Gaussian
@@ -27,7 +27,7 @@ def small():
 
 def black_box_finds(mechanism, budget=ONE, releases=400):
     target = attack_targets.make_target(mechanism, small(), budget)
-    [finding] = black_box.attack(
+    [finding] = attacks.black_box_attack(
         target, np.random.default_rng(2), error=ERROR, releases=releases, seeded=True
     )
     return finding
@@ -57,7 +57,7 @@ def test_the_neighbour_can_be_chosen():
     added = Neighbour(
         "with a user who has one n-gram", row=(np.array([0], np.int32), np.array([1], np.int32))
     )
-    [finding] = black_box.attack(
+    [finding] = attacks.black_box_attack(
         target, np.random.default_rng(2), error=ERROR, releases=200, seeded=True, neighbour=added
     )
     assert not finding.caught  # ε = 20 is claimed
@@ -65,7 +65,7 @@ def test_the_neighbour_can_be_chosen():
     with pytest.raises(
         UsageError, match=r"^releases=3: releases of each dataset is a whole number from 8"
     ):
-        black_box.attack(target, np.random.default_rng(2), error=ERROR, releases=3)
+        attacks.black_box_attack(target, np.random.default_rng(2), error=ERROR, releases=3)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_the_neighbour_can_be_chosen():
 )
 def test_the_p_value_of_pure_epsilon_is_a_binomial_tail(guesses, right, epsilon):
     q = math.exp(epsilon) / (1 + math.exp(epsilon))
-    assert one_run.p_value(1000, guesses, right, epsilon, 0.0) == pytest.approx(
+    assert attacks.one_run_p_value(1000, guesses, right, epsilon, 0.0) == pytest.approx(
         binom.sf(right - 1, guesses, q)
     )
 
@@ -90,11 +90,11 @@ def test_the_p_value_with_delta_is_that_of_the_paper():
             (binom.cdf(v - 1, r, q) - binom.cdf(v - i - 1, r, q)) / i for i in range(1, v + 1)
         )
         expected = min(1, binom.sf(v - 1, r, q) + 2 * m * delta * alpha)
-        assert one_run.p_value(m, r, v, epsilon, delta) == pytest.approx(expected)
-    assert one_run.epsilon_at_least(1000, 100, 75, 1e-4, error=0.05) == pytest.approx(
+        assert attacks.one_run_p_value(m, r, v, epsilon, delta) == pytest.approx(expected)
+    assert attacks.one_run_epsilon(1000, 100, 75, 1e-4, error=0.05) == pytest.approx(
         0.673, abs=5e-4
     )
-    assert one_run.epsilon_at_least(1000, 100, 50, 1e-4, error=0.05) == 0
+    assert attacks.one_run_epsilon(1000, 100, 50, 1e-4, error=0.05) == 0
 
 
 def test_the_p_value_bounds_what_happens_under_the_claim():
@@ -108,7 +108,7 @@ def test_the_p_value_bounds_what_happens_under_the_claim():
         seen = (found >= v).mean()
         assert (
             seen
-            <= one_run.p_value(m, m, v, epsilon, delta)
+            <= attacks.one_run_p_value(m, m, v, epsilon, delta)
             + 5 * math.sqrt(seen * (1 - seen) / found.size)
             + 5 / found.size
         )
@@ -118,7 +118,7 @@ def one_run_finds(mechanism, budget=TINY):
     target = attack_targets.make_target(
         mechanism, attack_targets.zipf_counts(users=300, size=400), budget
     )
-    [finding] = one_run.attack(target, np.random.default_rng(5), error=ERROR)
+    [finding] = attacks.one_run_attack(target, np.random.default_rng(5), error=ERROR)
     return finding
 
 
@@ -144,15 +144,15 @@ def exposed(mechanism, budget, times=(1, 1000)):
     matrix = attack_targets.zipf_counts(users=300, size=400)
     matrix[:, 200:] = 0
     target = attack_targets.make_target(mechanism, matrix, budget)
-    return exposure.exposures(
-        target, np.random.default_rng(6), times=times, error=0.01, seeded=True
+    return attacks.measure_exposures(
+        target, np.random.default_rng(6), repetitions=times, error=0.01, seeded=True
     )
 
 
 def test_a_secret_that_does_not_show_has_the_exposure_of_chance():
     for found in exposed(Gaussian(1.0), attack_targets.CLAIM):
         assert found.low < 1.0 / math.log(2) < found.high
-        assert found.most == pytest.approx(math.log2(200), abs=0.1)
+        assert found.max_bits == pytest.approx(math.log2(200), abs=0.1)
 
 
 def test_a_secret_that_is_told_aloud_is_exposed_the_more_it_is_repeated():
@@ -168,11 +168,11 @@ def test_exposure_is_reported_and_not_judged():
     matrix = np.zeros((5, 40), np.int64)
     matrix[:, 0] = 1
     target = attack_targets.make_target(Laplace(10), matrix, Budget(0.5))
-    findings = exposure.attack(target, np.random.default_rng(1), error=0.01, seeded=True)
+    findings = attacks.exposure_attack(target, np.random.default_rng(1), error=0.01, seeded=True)
     assert [finding.caught for finding in findings] == [False] * 4
     assert findings[1].neighbour == "with users who tell a secret 10×"
     assert findings[1].sentence.endswith("chance alone 1.44, at most 2.16 if the claim is true")
     with pytest.raises(BayesgramError, match="no secret can be planted"):
-        exposure.comparable(
+        attacks.comparable_ngrams(
             attack_targets.make_target(Laplace(10), np.ones((2, 5), np.int64), Budget(0.5))
         )

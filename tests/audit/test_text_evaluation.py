@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.audit.evaluation import encode, frequencies, text_quality
+from bayesgram.audit.text_evaluation import FrequencyBands, encode_texts, evaluate_model
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
@@ -98,7 +98,7 @@ class Loops:
 @examples(60)
 def test_everything_against_loops(given_texts):
     loops = Loops(MODEL, given_texts)
-    quality = text_quality(MODEL, {"": rows(given_texts)})
+    quality = evaluate_model(MODEL, {"": rows(given_texts)})
     loops.check(quality)
     assert quality.perplexity == loops.perplexity()
     assert quality.perplexity_known == loops.perplexity(known=True)
@@ -118,7 +118,7 @@ def test_equal_words_are_suggested_as_predict_does(model, given_texts):
         model.predict([], 1)[0].word,
     ]
     loops = Loops(model, given_texts)
-    quality = text_quality(model, {"": rows(given_texts)})
+    quality = evaluate_model(model, {"": rows(given_texts)})
     loops.check(quality)
     assert quality.perplexity == loops.perplexity()
 
@@ -127,7 +127,7 @@ def test_equal_words_are_suggested_as_predict_does(model, given_texts):
 @examples(30)
 def test_each_text_by_itself(several):
     named = {f"text {at}": rows(given_texts) for at, given_texts in enumerate(several)}
-    quality = text_quality(MODEL, named)
+    quality = evaluate_model(MODEL, named)
     assert [part.name for part in quality.by_text] == list(named)
     assert sum(part.share for part in quality.by_text) == pytest.approx(1)
     for part, given_texts in zip(quality.by_text, several, strict=True):
@@ -142,8 +142,10 @@ def test_words_by_how_frequent_they_are(given_texts, order):
     """Bands of another model, which lacks a word that this one has."""
     others = set(order[1:])
     other = LanguageModel.from_counts(pa.array([f"{word} {word}" for word in order[1:]]), [1.0] * 5)
-    quality = text_quality(
-        MODEL, {"": rows(given_texts)}, bands=frequencies(other, {"": rows(given_texts)})
+    quality = evaluate_model(
+        MODEL,
+        {"": rows(given_texts)},
+        bands=FrequencyBands.from_texts(other, {"": rows(given_texts)}),
     )
     running = [word for words in sentences(given_texts) for word in words]
     known = [running.count(word) for word in running if word in others]
@@ -171,9 +173,9 @@ def fifth(counts, count):
 
 
 def test_a_word_that_only_another_tokenizer_finds_is_rare():
-    bands = frequencies(MODEL, {"": rows(["red red red the"])})
+    bands = FrequencyBands.from_texts(MODEL, {"": rows(["red red red the"])})
     data = np.frombuffer(b"redthefishzoo", np.uint8)
-    assert bands.find(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [
+    assert bands.band_of_tokens(data, np.array([0, 3, 6, 10, 13], np.int32)).tolist() == [
         0,
         1,
         1,
@@ -183,13 +185,13 @@ def test_a_word_that_only_another_tokenizer_finds_is_rare():
 
 def test_letters_are_characters_not_bytes():
     given_rows = {"": rows(["Éclair the."])}
-    found = encode(MODEL, given_rows, frequencies(MODEL, given_rows))
+    found = encode_texts(MODEL, given_rows, FrequencyBands.from_texts(MODEL, given_rows))
     assert found.letters.tolist() == [6, 3, 0]
 
 
 def test_progress_comes_to_its_end():
     told = []
-    text_quality(MODEL, {"": rows(["the red fish"])}, on_progress=told.append)
+    evaluate_model(MODEL, {"": rows(["the red fish"])}, on_progress=told.append)
     assert told == [1.0]
 
 
@@ -218,7 +220,7 @@ def test_nothing_but_unknown_words():
         BayesgramError,
         match=r"^ours: knows no word of text 'b'; give text in the language of the model",
     ):
-        text_quality(MODEL, {"a": rows(["the"]), "b": rows(["zzz yyy"])}, name="ours")
+        evaluate_model(MODEL, {"a": rows(["the"]), "b": rows(["zzz yyy"])}, name="ours")
 
 
 @pytest.mark.parametrize("text", ["", "...", "   "])
@@ -226,4 +228,4 @@ def test_no_words(text):
     with pytest.raises(
         BayesgramError, match=r"^the text has no words: there is nothing to predict\.$"
     ):
-        text_quality(MODEL, {"": rows([text])})
+        evaluate_model(MODEL, {"": rows([text])})

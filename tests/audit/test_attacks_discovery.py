@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayesgram.audit.discoveries import Canary, attack
+from bayesgram.audit.attacks import Canary, discovery_attack
 from bayesgram.errors import UsageError
 from bayesgram.mechanisms.discovery import DiscoveryMechanism
 from helpers import discovery_data
@@ -18,7 +18,7 @@ OTHERS = discovery_data.make_table(
 
 
 def found_by(the_mechanism, writers, runs=100):
-    return attack(
+    return discovery_attack(
         the_mechanism,
         PUBLIC,
         OTHERS,
@@ -71,7 +71,7 @@ def test_attacks_that_show_nothing_are_refused(writers, runs):
 
 
 def test_real_noise_is_attacked_too():
-    finding = attack(
+    finding = discovery_attack(
         make_mechanism(2, orders=[1]),
         PUBLIC,
         OTHERS,
