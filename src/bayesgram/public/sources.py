@@ -77,7 +77,7 @@ def open_sources(
 
 def open_counted_ngrams(
     inputs: Any, tokenizer: Tokenizer, text_column: str
-) -> CountedNgrams | None:  # noqa: ANN401 - paths or tables
+) -> CountedNgrams | None:
     """The n-grams of a model, release or vocabulary; None for text."""
     paths = _paths(inputs)
     opener = next((opener for path in paths if (opener := _opener(path, text_column))), None)
