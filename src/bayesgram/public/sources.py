@@ -76,7 +76,9 @@ def open_sources(
 
 
 def open_counted_ngrams(
-    inputs: Any, tokenizer: Tokenizer, text_column: str
+    inputs: Any,  # noqa: ANN401 - paths or tables
+    tokenizer: Tokenizer,
+    text_column: str,
 ) -> CountedNgrams | None:
     """The n-grams of a model, release or vocabulary; None for text."""
     paths = _paths(inputs)
