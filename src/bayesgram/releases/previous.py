@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 
 from bayesgram.errors import Argument, UsageError
 from bayesgram.io.segments import ALL, Segments
+from bayesgram.releases import CARD_FILE
 from bayesgram.releases.chain import Chain, start_chain
 from bayesgram.releases.measurements import NGRAM, Measurements
 from bayesgram.releases.provenance import printable_name
-from bayesgram.releases.release import CARD_FILE, Release
+from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease, load_segment, read_segments
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.segments import ALL, Segments
-from bayesgram.releases.release import CARD_FILE, CONTENTS, DISTRIBUTION_FILE, Release
+from bayesgram.releases import CARD_FILE, DISTRIBUTION_FILE
+from bayesgram.releases.release import CONTENTS, Release
 
 
 def find_release_folders(path: str | Path) -> list[Path]:
