@@ -160,7 +160,7 @@ def budget_of(
 
 def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None) -> None:
     """Say what a promise is not worth before anything is spent on it. Where none is proved, δ alone can be wrong."""
-    from bayesgram.releases.card import find_weaknesses
+    from bayesgram.releases.card_sections import find_weaknesses
 
     proved = mechanism not in NOT_PROVED
     for weakness in find_weaknesses(budget.epsilon, budget.delta, expected_users) if proved else []:

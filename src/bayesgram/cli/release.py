@@ -293,9 +293,9 @@ def _opened(
 
 def _draw_norms(card: "Card") -> None:
     """Bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_histogram
+    from bayesgram.releases.card_sections import norm_histogram
 
-    bins = norm_histogram(card)
+    bins = norm_histogram(card.details)
     if bins:
         console.say("Users by the norm of their counts (noisy; ░ clipped):")
     most = max((found.users for found in bins), default=1.0)

@@ -46,7 +46,7 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
+from bayesgram.releases.card_sections import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
@@ -358,7 +358,7 @@ def _compare(
     return DemoResults(
         rows,
         *moved,
-        norm_histogram(card),
+        norm_histogram(card.details),
         card.sources_sentence,
         card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
         *leaks,

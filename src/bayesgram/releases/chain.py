@@ -20,7 +20,7 @@ from typing import Any
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, is_person, is_same_unit
-from bayesgram.releases.provenance import DiscoveryClaim, merge_claims
+from bayesgram.releases.provenance import DiscoveryClaim, Ingredient, merge_claims
 
 MAX_LINKS = 10_000
 EPSILON_ROUNDING = 1 + 1e-6  # what an ε is shown by: more than rounding loses
@@ -111,6 +111,14 @@ class Link:
             raise TypeError("a link has names and values")
         rest = {name: value for name, value in values.items() if name not in {"name", "hash"}}
         return cls(values["name"], Commitment.from_json(rest), values["hash"])
+
+    @property
+    def ingredient(self) -> Ingredient:
+        """The release as an ingredient of one that follows it."""
+        own = self.commitment
+        return Ingredient(
+            self.name, own.guarantee, own.epsilon, own.delta, own.unit, *own.ledger_entry
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For a card."""
