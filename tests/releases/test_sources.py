@@ -1,6 +1,5 @@
 """The weights of public sources in words, on the card and in the report."""
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

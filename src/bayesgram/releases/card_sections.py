@@ -188,8 +188,8 @@ def _delta_weakness(delta: float, expected_users: int | None, who: str) -> Weakn
         return Weakness(
             Grade.WEAK,
             f"δ = {format_number(delta)} allows everything about {format_rounded_up(delta * expected_users)} of"
-            f" {expected_users:,} {'users' if who == 'a user' else 'units'} to be shown, on average; stay far below"
-            f" 1/(number of users), at most"
+            f" {expected_users:,} {'users' if who == 'a user' else 'units'} to be shown, on"
+            " average; stay far below 1/(number of users), at most"
             f" {MAX_EXPECTED_EXPOSED / expected_users:g} here.",
         )
     if delta >= WEAK_DELTA:
@@ -235,8 +235,10 @@ class SourceWeight:
     def percent_text(self) -> str:
         """The weight with two standard deviations, in percent.
 
-        >>> SourceWeight("reviews", 0.604, 0.007).shown, SourceWeight("wiki", 0.002, 0.0001).shown
-        ('60% ± 1', '0% ± 1')
+        >>> SourceWeight("reviews", 0.604, 0.007).percent_text
+        '60% ± 1'
+        >>> SourceWeight("wiki", 0.002, 0.0001).percent_text
+        '0% ± 1'
         """
         return f"{100 * self.weight:.0f}% ± {min(max(round(200 * self.std), 1), 100)}"
 
