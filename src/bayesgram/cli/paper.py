@@ -10,8 +10,8 @@ from bayesgram.cli import console, options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.paper.harness import Data
-    from bayesgram.paper.results_page import Result
+    from bayesgram.paper.harness import ExperimentData
+    from bayesgram.paper.results_page import ExperimentResult
 
 PAPER_USERS, PAPER_SIZE, PAPER_SEEDS = 4_000_000, 50_000, 5
 QUICK_USERS, QUICK_SIZE, QUICK_SEEDS = 100_000, 5_000, 3
@@ -73,7 +73,8 @@ def reproduce(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.paper import results_page
-    from bayesgram.paper.experiment import Run
+    from bayesgram.paper.experiment import ExperimentRun
+    from bayesgram.paper.figures import EXPERIMENTS
     from bayesgram.privacy.budget import Budget
 
     check_writable(
@@ -86,22 +87,22 @@ def reproduce(
         raise UsageError(
             "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual."
         )
-    number = results_page.seeds_of(
+    number = results_page.make_seeds(
         (QUICK_SEEDS if quick else PAPER_SEEDS) if seeds is None else seeds
     )
     data = _data(counts, vocab, users, size, quick=quick)
-    wanted = list(results_page.EXPERIMENTS) if Name.ALL in names else [name.value for name in names]
-    results = results_page.make(
-        wanted, Run(data, number, delta, quick, console.step), output, force=force
+    wanted = list(EXPERIMENTS) if Name.ALL in names else [name.value for name in names]
+    results = results_page.run_experiments(
+        wanted, ExperimentRun(data, number, delta, quick, console.step), output, force=force
     )
     _print(results, output, json=json)
 
 
 def _data(
     counts: Path | None, vocab: Path | None, users: int | None, size: int | None, *, quick: bool
-) -> "Data":
+) -> "ExperimentData":
     """The given counts, cut to --size if it is given, or a crowd."""
-    from bayesgram.paper.harness import generated, given
+    from bayesgram.paper.harness import generate_data, load_data
 
     if (counts is None) != (vocab is None):
         missing = "--vocab" if vocab is None else "--counts"
@@ -111,7 +112,7 @@ def _data(
     if counts is None or vocab is None:
         how_many = (QUICK_USERS if quick else PAPER_USERS) if users is None else users
         with console.step(f"Making a crowd of {how_many:,}"):
-            return generated(
+            return generate_data(
                 how_many,
                 (QUICK_SIZE if quick else PAPER_SIZE) if size is None else size,
                 quick=quick,
@@ -119,14 +120,14 @@ def _data(
     if users is not None:
         raise UsageError(f"users={users}: the users are those of --counts; leave --users out.")
     with console.step("Reading counts"):
-        data = given(counts, vocab)
-        return data if size is None else data.smaller_vocabulary(size)
+        data = load_data(counts, vocab)
+        return data if size is None else data.truncate_vocabulary(size)
 
 
-def _print(results: "list[Result]", output: Path, *, json: bool) -> None:
+def _print(results: "list[ExperimentResult]", output: Path, *, json: bool) -> None:
     """What was found, in short."""
     from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.paper.results_page import seconds
+    from bayesgram.paper.results_page import format_seconds
 
     if json:
         console.print_json(
@@ -141,8 +142,8 @@ def _print(results: "list[Result]", output: Path, *, json: bool) -> None:
     cells = [
         (
             r.experiment.name,
-            r.finding.verdict,
-            seconds(r.cost.seconds),
+            r.assessment.verdict,
+            format_seconds(r.cost.seconds),
             f"{r.cost.peak_bytes / 2**30:.1f} GiB",
         )
         for r in results
@@ -151,13 +152,13 @@ def _print(results: "list[Result]", output: Path, *, json: bool) -> None:
     console.write(f"Open {output}/index.html. The numbers there are {DISCLOSURE}.")
 
 
-def _told(result: "Result") -> dict[str, Any]:
-    from dataclasses import asdict
-
+def _told(result: "ExperimentResult") -> dict[str, Any]:
+    assessment = result.assessment
     return {
         "name": result.experiment.name,
-        "verdict": result.finding.verdict,
-        **asdict(result.finding),
+        "verdict": assessment.verdict,
+        "checks": [{"found": check.sentence, "holds": check.holds} for check in assessment.checks],
+        "remarks": assessment.remarks,
         "seconds": round(result.cost.seconds, 2),
         "peak_bytes": result.cost.peak_bytes,
     }
