@@ -14,6 +14,8 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND, as_format, edit_ledger
 
+pytestmark = pytest.mark.slow
+
 OLD_NOTES = {
     1: "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; ",
     2: "made with format 2, which has no place for the failure probability of a discovery; ",
