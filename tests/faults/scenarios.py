@@ -14,7 +14,6 @@ SMALL_ROOM = {  # so that little text is enough to spill things to disk
 }
 TWO_STEPS = {"bayesgram.io.atomic.RENAME_EXCHANGE": 1 << 20}  # a system that can't swap two folders
 LEDGER = "app.ledger"
-OLDER = "older.ledger"  # of format 2, to be converted
 
 
 @dataclass(frozen=True)
@@ -98,9 +97,6 @@ SCENARIOS = (
         repeatable=False,
     ),
     Scenario(
-        "release, older ledger", RELEASE, RELEASE_INPUTS, "made", ledger=OLDER, repeatable=False
-    ),
-    Scenario(
         "ledger create",
         (
             "ledger",
@@ -154,8 +150,6 @@ def make_inputs(folder, run):
         pa.table({"user": users, "text": [lines[row % 200] for row in range(600)]}),
         folder / "messages.parquet",
     )
-    shutil.copy(Path(__file__).parents[1] / "formats" / "ledger-2" / "mixed.ledger", folder / OLDER)
-    (folder / OLDER).chmod(0o600)
     for arguments in (
         ("vocab", "public.txt", "--order", "2", "--size", "40", "-o", "vocab.parquet"),
         ("vocab", "public.txt", "--order", "2", "--size", "7", "-o", "old.parquet"),

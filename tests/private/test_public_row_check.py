@@ -214,7 +214,7 @@ def test_several_sources_and_pieces_of_text_are_all_known(monkeypatch):
 
 
 def count_share(rows, vocabulary):
-    check = PublicRowCheck.of(vocabulary)
+    check = PublicRowCheck.from_vocabulary(vocabulary)
     for _ in public_row_check.compared(
         read_records(people(rows), text_column="text", user_column="user"),
         vocabulary.tokenizer,

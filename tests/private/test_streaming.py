@@ -42,7 +42,7 @@ def test_what_waits_on_disk_gives_the_same_counts(
 ):
     batches = list(PEOPLE.messages())
     batches += [batch.slice(0, 60) for batch in batches[:2]]  # users who come again, much later
-    monkeypatch.setattr(counting, "PENDING", pending)
+    monkeypatch.setattr(counting, "MAX_PENDING", pending)
     monkeypatch.setattr(streaming, "BYTES_PER_ROW", bytes_per_row)
     monkeypatch.setattr(streaming, "SMALLEST", 1)
     monkeypatch.setattr(streaming, "PIECE", piece)

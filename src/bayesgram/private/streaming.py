@@ -31,8 +31,8 @@ from bayesgram.private.counts import (
     UserCounts,
     UserSegmentIds,
     build_user_counts,
+    concatenate_occurrences,
     order_by_hash,
-    together,
     unit_counts,
 )
 from bayesgram.private.counts_io import open_counts_writer
@@ -77,7 +77,7 @@ def count_to_folder(
     """
     limit = max(memory // BYTES_PER_ROW, SMALLEST)
     users = nonzeros = 0
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
     with (
         open_counts_writer(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
@@ -103,7 +103,7 @@ def _counted(
     hashes = [np.zeros(0, np.uint64)]
     texts = read_ahead(numbered(records, names, hashes, owners))
     for found in vocabulary.matcher.match(texts, rows=check.private):
-        waiting.add(*owners.apart(*found))
+        waiting.add(*owners.decode(*found))
         if waiting.size > limit:
             partitioned.spill(waiting.take(), joined(hashes))
     check.finish()
@@ -111,7 +111,7 @@ def _counted(
     del names  # what it took to number users is more than what is left of them
     partitioned.finish(waiting.take(), of_all)
     for parts in read_ahead(
-        _parts(ids, of_all, partitioned, owners.columns, vocabulary.fingerprint)
+        _parts(ids, of_all, partitioned, owners.column_count, vocabulary.fingerprint)
     ):
         parts.reverse()
         while parts:
@@ -174,7 +174,7 @@ def numbered(
         known = len(names)
         codes = names.add(*buffers(batch.user))
         hashes.append(names.hashes(known))
-        yield batch.text, codes if owners is None else owners.of(codes, batch)
+        yield batch.text, codes if owners is None else owners.encode(codes, batch)
 
 
 class UserPartitions:
@@ -212,7 +212,7 @@ class UserPartitions:
             edges, users, ngrams = self._kept
             some = slice(edges[first], edges[last])
             return users[some], ngrams[some]
-        return together(
+        return concatenate_occurrences(
             columns for bucket in range(first, last) for columns in self._files.taken(bucket)
         )
 
