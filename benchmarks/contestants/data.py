@@ -173,7 +173,10 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def drawn(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts by chance, some users at a time, in order of the hashes of their ids, as `bayesgram count` has them."""
+    """Yield random counts, some users at a time.
+
+    In order of the hashes of their ids, as `bayesgram count` has them.
+    """
     rng = np.random.default_rng(7)
     chances = 1 / np.arange(10, NGRAMS + 10)
     edges = np.cumsum(chances) / chances.sum()

@@ -10,7 +10,9 @@ _CREATED = {}  # bytes of a ledger, by its population and budget
 
 
 def create_identical_ledger(path, *, population, budget):
-    """A new ledger; those of one population and budget are the same file, so that cards that name it are the same."""
+    """A new ledger; those of one population and budget are the same file, so that cards that name
+    it are the same.
+    """
     key = (population, budget)
     if key in _CREATED:
         path.write_bytes(_CREATED[key])

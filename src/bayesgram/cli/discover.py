@@ -157,7 +157,7 @@ def discover(
         found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, refuse_nothing=True, **rows)
+            records = bar.records(private, require_rows=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
     console.done()
     if plot is not None:
@@ -414,7 +414,7 @@ def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option=Argument("file")) as aside,
+        write_file_atomically(file, parameter=Argument("file")) as aside,
         aside.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

@@ -161,8 +161,8 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     if against is None and not audits:
         return None
-    from bayesgram.audit import runner
-    from bayesgram.audit.evaluation import DISCLOSURE
+    from bayesgram.audit.evaluation import DISCLOSURE, kl_by_order
+    from bayesgram.audit.runner import load_attacks
     from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
@@ -177,5 +177,5 @@ def _private(
         counts.check_vocabulary(
             len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
         )
-        found = runner.scores(counts, releases, public)
-    return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])
+        found = kl_by_order(counts, releases, public)
+    return PrivatePart(DISCLOSURE, found, [load_attacks(path) for path in audits])

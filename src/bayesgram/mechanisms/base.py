@@ -9,10 +9,10 @@ from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 import numpy as np
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats
 from bayesgram.errors import Argument, UsageError, check_int
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -77,6 +77,7 @@ class Mechanism(ABC):
     shift_invariant: ClassVar[bool] = (
         False  # softmax of noisy logs: their common level can't be seen
     )
+    audit_refusal: ClassVar[str | None] = None  # why an audit can't attack it, where it can't
 
     @abstractmethod
     def distribution(
@@ -233,7 +234,7 @@ def release(
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
-@checked
+@check_arguments
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -320,7 +321,7 @@ def release(
         )
     saving.check()
     number = ledger.reserve(spend, description)
-    saved_before = len(published)
+    saved_before = len(written_paths)
     try:
         if on_reserved is not None:
             on_reserved(number)
@@ -330,7 +331,7 @@ def release(
         made.save(saving.path, force=force)
     except BaseException as error:
         error.add_note(
-            failure_note(ledger, number, saving.path, saved=len(published) > saved_before)
+            failure_note(ledger, number, saving.path, saved=len(written_paths) > saved_before)
         )
         raise
     complete_entry(ledger, number, saving.path)
@@ -363,7 +364,9 @@ class Output:
 
     def check(self) -> None:
         """Refuse a place that can't be written, or that has too little room: before any budget is spent."""
-        check_writable(self.path, force=self.force, contents=self.contents, room=self.room)
+        check_writable(
+            self.path, force=self.force, contents=self.contents, required_bytes=self.room
+        )
 
 
 def complete_entry(ledger: Ledger, number: int, path: str | Path) -> None:

@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     Randomness,
@@ -315,7 +315,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
     return rows
 
 
-@checked
+@check_arguments
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,
@@ -436,7 +436,7 @@ def discover_in(
             ", the folder to save it in.",
         )
     entries: list[int] = []
-    saved_before = len(published)
+    saved_before = len(written_paths)
 
     def reserve() -> None:
         if output is not None:
@@ -464,7 +464,7 @@ def discover_in(
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
-            saved = len(published) > saved_before
+            saved = len(written_paths) > saved_before
             error.add_note(
                 failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
             )

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.planning.simulation import (
@@ -358,7 +358,7 @@ class Plan:
         }
 
 
-@checked
+@check_arguments
 def plan(
     vocabulary: Vocabulary,
     *,

@@ -20,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     ASIDE,
@@ -66,7 +66,7 @@ class Ledger:
     budget: Budget
 
     @classmethod
-    @checked
+    @check_arguments
     def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
         """Make a new ledger file, which only its owner can read.
 
@@ -85,7 +85,7 @@ class Ledger:
         return cls.open(path)
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path) -> "Ledger":
         """Open an existing ledger, verified from its first byte to its last entry.
 
@@ -363,7 +363,7 @@ def _write_new_file(path: Path, data: bytes) -> None:
         )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path, option="place") as temporary:
+    with write_file_atomically(path, parameter="place") as temporary:
         temporary.touch(mode=0o600)
         temporary.write_bytes(data)
 

@@ -41,18 +41,18 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
-from bayesgram.cores import CORES, streamed
+from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
     Answering,
     ArrayBlocks,
     Chunks,
     Column,
     SpillBuckets,
-    in_asked_order,
     partitioned_lookup,
     partitioned_reduce,
+    restore_order,
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
@@ -108,7 +108,7 @@ def collect_candidates(
     cores: int = CORES,
 ) -> Iterator[CandidateStream]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         tokens, cut = public.numbered(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
         yield CandidateStream(
@@ -129,11 +129,11 @@ def _kept(
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(
+    return parallel_imap(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        room=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE * cores,
         cores=cores,
     )
 
@@ -591,7 +591,7 @@ def list_candidates(
         most: How many candidates a user has at the most.
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         yield _read(records, public, orders, most, scratch, memory).numbered(memory)
 
 
@@ -744,7 +744,7 @@ class WindowLists:
             log_weights.add(weights)
         users = Chunks(self._scratch / "users", columns=2)
         asked = (parts for _, parts in self._parts)
-        found = in_asked_order(asked, answers, np.zeros(0, np.int64))
+        found = restore_order(asked, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
             users.add([sizes, candidates])
         self._parts.remove()

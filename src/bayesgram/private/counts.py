@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map
 from bayesgram.errors import Argument, UsageError
@@ -307,7 +307,7 @@ def count(
     skip_bad_rows: bool = ...,
     allow_public: bool = ...,
 ) -> SegmentedCounts: ...
-@checked
+@check_arguments
 def count(
     inputs: Any,  # paths or tables, see bayesgram.io
     vocabulary: Vocabulary,
@@ -360,7 +360,7 @@ def parse_segments(by: str | None, names: Sequence[str] | None, *, other: bool) 
             private rows; or a list without a column.
     """
     if by is not None and names is not None:
-        return Segments.of(by, names, other=other)
+        return Segments.from_names(by, names, other=other)
     if by is not None:
         raise UsageError.for_argument(
             "by",

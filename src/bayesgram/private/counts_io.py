@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
@@ -72,7 +72,7 @@ ROWS_PER_READ = 1 << 20  # not measured
 # --- Writing ---
 
 
-@checked
+@check_arguments
 def save_counts(
     counts: UserCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -167,7 +167,7 @@ def _make_table(counts: UserCounts, first: int, last: int) -> pa.Table:
 # --- Reading into memory ---
 
 
-@checked
+@check_arguments
 def load_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> UserCounts | SegmentedCounts:

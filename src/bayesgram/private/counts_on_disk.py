@@ -21,9 +21,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Hashes, Ids, Integers
-from bayesgram.cores import CORES, read_ahead, streamed
+from bayesgram.cores import CORES, parallel_imap, read_ahead
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import (
@@ -78,11 +78,11 @@ class CountsOnDisk(PrivateCounts):
         """
         size = self.vocabulary_size
         merged: Array | None = None
-        for result in streamed(
+        for result in parallel_imap(
             lambda block: measure(merge_rows(block, size)),
             read_ahead(self.read_blocks()),
             size=lambda block: block.ngrams.size,
-            room=(BLOCKS_IN_MEMORY - 1) * BLOCK_ROWS,
+            max_pending=(BLOCKS_IN_MEMORY - 1) * BLOCK_ROWS,
         ):
             merged = result if merged is None else merge(merged, result)
         self._check_unchanged()
@@ -106,7 +106,7 @@ class CountsOnDisk(PrivateCounts):
         )
 
 
-@checked
+@check_arguments
 def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> PrivateCounts:
     """Open counts that stay on disk; they are loaded if a user's rows are not together.
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map, read_ahead
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.segments import Segments
 from bayesgram.io.spill import SpillBuckets
 from bayesgram.kernels import inlined, kernel
@@ -80,7 +80,7 @@ def count_to_folder(
     check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
     with (
         open_counts_writer(vocabulary, path, force=force, segments=segments) as write,
-        scratch_folder(Path(path).absolute().parent) as scratch,
+        spill_folder(Path(path).absolute().parent) as scratch,
     ):
         for part in _counted(
             records, vocabulary, scratch, limit, UserSegmentIds(vocabulary, segments), check

@@ -37,7 +37,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from typing import Any
 
-from bayesgram.io.segments import ALL, OTHER, shown
+from bayesgram.io.segments import ALL, OTHER, format_names
 from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
@@ -640,11 +640,11 @@ class Card:
         who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
         since = self.details.get(SINCE, {})
         moved = "".join(
-            f"; {what} since the release before: {shown(those)}"
+            f"; {what} since the release before: {format_names(those)}"
             for what, those in since.items()
             if those
         )
-        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)}){moved}"
+        return f"{who}; one budget for all people and each of {len(names)} segments together ({format_names(names)}){moved}"
 
     @property
     def _orders(self) -> str:

@@ -108,7 +108,7 @@ def vocabulary(
 
     Several sources have names: {"wiki": one DataFrame, "talk": another}.
     """
-    columns = Columns(text_column, None, warn_of_users=True)
+    columns = Columns(text_column, None, warn_about_users=True)
     sources = {name: [text_from_columns(given, columns)] for name, given in by_name(df).items()}
     return build_vocabulary(
         sources, order=order, size=size, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows

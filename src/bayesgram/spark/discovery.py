@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bayesgram.errors import Argument, UsageError
-from bayesgram.io import nothing_read
+from bayesgram.io import no_rows_error
 from bayesgram.io.records import Columns
 from bayesgram.private.candidates import CandidateLists, Candidates, ContributionBound, in_order
 from bayesgram.public.candidate_weights import PublicText
@@ -58,7 +58,7 @@ class SparkPrivateText:
             notes = summed.filter("order = 0").select("ngram", "sum")
             bad, rows_read = bad_rows(notes, skip=self.skip_bad_rows)
             if not rows_read:
-                raise nothing_read(bad)
+                raise no_rows_error(bad)
             enough = summed.filter(f"order > 0 and sum >= {bound.floor}").select("ngram", "sum")
             found = run_spark(enough.toArrow)
         finally:

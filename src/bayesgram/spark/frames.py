@@ -90,9 +90,9 @@ def text_from_columns(df: "DataFrame", columns: Columns, name: str = "the DataFr
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    columns.require(name, df.columns)
+    columns.check_present(name, df.columns)
     chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.require_types(
+    columns.check_types(
         name, run_spark(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
     )
     texts = df.select(
@@ -151,7 +151,7 @@ def _tables(
             raise BayesgramError(
                 f"{source.name}: can't be read as parquet; the file is damaged or cut short."
             ) from None
-        columns.require_types(source.name, schema)
+        columns.check_types(source.name, schema)
         alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
     for group in alike.values():
         frame = read_parquet(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Integers
-from bayesgram.io import BadRows, nothing_read
+from bayesgram.io import BadRows, no_rows_error
 from bayesgram.public.public_rows import new_sample
 from bayesgram.public.sources import Listed, provenance_of
 from bayesgram.public.top_ngrams import ROUGHLY, NgramScore, nothing_of
@@ -55,7 +55,7 @@ def build_vocabulary(
         )
         bad, rows_read = bad_rows(notes, skip=skip_bad_rows)
         if not rows_read and all(not isinstance(source, Listed) for source in sources.values()):
-            raise nothing_read(bad)
+            raise no_rows_error(bad)
         rows = _public_rows(
             summed.filter(f"order = {tasks.ROW_ORDER}").select("ngram"), sources, sample
         )
@@ -83,7 +83,7 @@ def count_listed_ngrams(
         }
         rows_read += rows
     if not rows_read:
-        raise nothing_read(bad)
+        raise no_rows_error(bad)
     public_rows = sample if _has_text(sources) else None
     made = Vocabulary.of_counts(ngrams, list(sources), np.stack(counts), tokenizer, public_rows)
     return made.made_with(provenance_of(_listed(sources))), bad
