@@ -198,9 +198,9 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     listed = Segments("country", ("fr", "de"))
     whole = bg.count(table(rows), VOCABULARY, by="country", segments=listed.names)
     save_counts(whole, VOCABULARY, tmp_path / "whole")
-    for module, name in ((streaming, "SMALLEST"), (counting, "MAX_PENDING")):
+    for module, name in ((streaming, "MIN_PENDING"), (counting, "MAX_PENDING")):
         monkeypatch.setattr(module, name, 50)
-    monkeypatch.setattr(streaming, "BYTES_PER_ROW", 10**8)
+    monkeypatch.setattr(streaming, "BYTES_PER_OCCURRENCE", 10**8)
     records = read_records(table(rows), text_column="text", user_column="user", segments=listed)
     count_to_folder(records, VOCABULARY, tmp_path / "streamed", memory=10**8, segments=listed)
     streamed = load_counts(tmp_path / "streamed", vocabulary_size=len(VOCABULARY))

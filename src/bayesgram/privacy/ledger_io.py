@@ -39,7 +39,6 @@ from bayesgram.privacy.accounting import (
 )
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.unit import DEFAULT_UNIT, promise
-from bayesgram.version import VERSION
 
 FORMAT = 3
 APPLICATION_ID = 0x42474C44  # "BGLD", bytes 68 to 71 of the file
@@ -530,10 +529,10 @@ def damaged_error(path: Path, finding: str) -> BayesgramError:
 
 def _other_format_error(path: Path, version: int) -> UsageError:
     return UsageError(
-        f"{path}: is a ledger of format {version}; bayesgram {VERSION} reads and writes format"
-        f" {FORMAT} only. What was charged to it still counts: go on with the version of bayesgram"
-        " that made it, or make a new ledger for the same people with `bayesgram ledger create`,"
-        " whose budget is reduced by what this one has spent (docs/ledger.md)."
+        f"{path}: is a ledger of format {version}; this bayesgram reads {FORMAT}. What was charged"
+        " to it still counts: go on with the version of bayesgram that made it, or make a new"
+        " ledger for the same people with `bayesgram ledger create`, whose budget is reduced by"
+        " what this one has spent (docs/ledger.md)."
     )
 
 

@@ -26,7 +26,7 @@ from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
 from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.io.formats import read_json
+from bayesgram.io.formats import check_format, read_json
 from bayesgram.io.records import as_bytes
 from bayesgram.io.segments import Segments
 from bayesgram.private.counts import (
@@ -332,7 +332,13 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
     """Return the size and the fingerprint of the vocabulary that a counts folder names."""
     try:
         meta = read_json(folder / META_FILE)
-        _check_format(folder, meta["format"])
+        check_format(
+            folder,
+            "a counts folder",
+            meta["format"],
+            FORMAT,
+            remake="Count again with `bayesgram count`.",
+        )
         size, fingerprint = _parse_vocabulary(meta["vocabulary"])
         _check_segments(folder, meta["segments"])
     except FileNotFoundError:
@@ -353,16 +359,6 @@ def _read_meta(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
             " give the vocabulary the counts were made with."
         )
     return size, fingerprint
-
-
-def _check_format(folder: Path, number: object) -> None:
-    if type(number) is not int or number < 1:  # True is none
-        raise ValueError(f"format={number!r}: a format is a whole number from 1")
-    if number != FORMAT:
-        raise UsageError(
-            f"{folder}: is a counts folder of format {number}; bayesgram {VERSION} reads and writes"
-            f" format {FORMAT} only. Count again with `bayesgram count`."
-        )
 
 
 def _check_segments(folder: Path, segments: object) -> None:
