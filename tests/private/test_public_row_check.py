@@ -198,7 +198,7 @@ def test_counting_public_text_as_private_text_is_refused(caplog):
 
 def test_a_list_that_is_counted_in_text_knows_the_text_s_rows():
     rows = sentences(0, 300)
-    listed = Vocabulary.of_list(["row", "text"], pa.table({"text": rows}))
+    listed = Vocabulary.from_list(["row", "text"], pa.table({"text": rows}))
     with pytest.raises(UsageError, match="about 100% of the private rows"):
         count(people(rows), listed)
 
@@ -327,7 +327,7 @@ def test_who_needs_no_rows_does_not_read_them(tmp_path, monkeypatch, caplog):
     vocabulary_of(rows).save(tmp_path / "v.parquet")
     rows_path(tmp_path / "v.parquet").write_bytes(b"damaged")
     loaded = Vocabulary.load(tmp_path / "v.parquet")
-    assert len(loaded.taken(slice(3))) == 3
+    assert len(loaded.select(slice(3))) == 3
     vocabulary_of(rows).save(tmp_path / "w.parquet")
     monkeypatch.setattr(public_rows.os, "access", lambda *_: False)  # root may read everything
     assert Vocabulary.load(tmp_path / "w.parquet").public_rows is None
@@ -355,7 +355,7 @@ def test_nothing_that_is_published_holds_the_rows(tmp_path):
     ]
     assert len(written) > 5
     for path in written:
-        assert not path.name.endswith(public_rows.ENDING)
+        assert not path.name.endswith(public_rows.SUFFIX)
         content = path.read_bytes()
         assert salt not in content
         assert not any(value in content for value in hashes)

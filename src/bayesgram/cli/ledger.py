@@ -59,11 +59,11 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.releases.card import weaknesses
+    from bayesgram.releases.card import find_weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
-    warnings = [str(weakness) for weakness in weaknesses(epsilon, delta)]
+    warnings = [str(weakness) for weakness in find_weaknesses(epsilon, delta)]
     told = {"ledger": str(file), "population": population, "epsilon": epsilon, "delta": delta}
     told |= {"identity": contents.identity, "last_hash": contents.last_hash}
     console.report({**told, "warnings": warnings} if json else told, json=json)
