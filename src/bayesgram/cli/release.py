@@ -90,7 +90,7 @@ def show(
     told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
     if checked.ledger is not None and checked.left is not None:
         told |= {
-            "ledger": f"{checked.ledger.population}: {checked.ledger.left()}",
+            "ledger": f"{checked.ledger.population}: {checked.ledger.describe_left()}",
             "left_then": _left(checked.left),
         }
     console.report(told, json=False)

@@ -368,11 +368,11 @@ def count(
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.private.counts_io import CONTENTS
+    from bayesgram.private.counts_io import FOLDER_FILES
     from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    check_writable(output, force=force, contents=FOLDER_FILES, inputs=[*private, vocab])
     room, listed = work.room, _segments(by, segments, other=other)
     if listed is not None:
         spark.refuse_segments(work.engine, work.master, listed.by)
