@@ -132,11 +132,12 @@ def report(
 
 def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
     """Public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.releases.release import fits
+    from bayesgram.releases.release import is_made_with
 
     known = belonging(vocab, releases) if releases else []
     return [
-        next((each.prior for each in known if fits(release, each)), None) for _, release in releases
+        next((each.prior for each in known if is_made_with(release, each)), None)
+        for _, release in releases
     ]
 
 
@@ -152,7 +153,9 @@ def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
     from bayesgram.reports.views import DiscoveryView
 
     columns = found.ngrams.to_pylist(), found.orders, found.weights
-    return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
+    return DiscoveryView(
+        name, found.card, *columns, level=found.threshold, deviation=found.noise_std
+    )
 
 
 def _private(

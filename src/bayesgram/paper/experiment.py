@@ -166,7 +166,7 @@ def tuning_remarks(tuned: float, best: float) -> list[str]:
 
 def context_ids(vocabulary: Vocabulary) -> Integers:
     """Return the number of each n-gram's context: all of its words but the last."""
-    words, total = vocabulary.words
+    words, total = vocabulary.word_ids
     ids = np.zeros(len(vocabulary), np.int64)
     for column in words.T[:-1]:
         # After each word the numbers are made small again, so nothing overflows.

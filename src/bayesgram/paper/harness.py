@@ -137,7 +137,7 @@ class ExperimentData:
         return replace(
             self,
             counts=_select_counts(self.counts, everybody, size),
-            vocabulary=self.vocabulary.taken(slice(size)),
+            vocabulary=self.vocabulary.select(slice(size)),
         )
 
     def add_public_noise(self, scale: float) -> "ExperimentData":
@@ -169,7 +169,7 @@ class ExperimentData:
 def load_data(counts: Path, vocab: Path) -> ExperimentData:
     """Load data from files of counts and their vocabulary."""
     vocabulary = Vocabulary.load(vocab)
-    if len(vocabulary.parts) > 1:
+    if len(vocabulary.by_order) > 1:
         raise UsageError(
             f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3."
         )
