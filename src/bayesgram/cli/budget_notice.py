@@ -44,7 +44,7 @@ class BudgetNotice:
 
     @property
     def is_published(self) -> bool:
-        """Whether the release stands in its place now: a run may fail, or be stopped, after that."""
+        """Whether the release stands in its place: a run may fail, or be stopped, after that."""
         now = _status(self.output)
         if now is None:
             return False

@@ -101,9 +101,9 @@ def print_json(value: object) -> None:
 
 
 def format_json_error(message: str, exit_code: int) -> str:
-    """Return the JSON document of a command that failed; empty if none is asked for, or one printed.
+    """Return the JSON document that stands for the result of a command that failed.
 
-    It stands for the result, so it is not printed after a result.
+    Empty if no JSON is asked for, or if the result is printed already.
     """
     if _State.has_printed_json or JSON_OPTION not in sys.argv[1:]:
         return ""
@@ -226,7 +226,10 @@ def steps(total: int) -> Iterator[StepBar]:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[float], None]]:
-    """Show a bar, and yield what moves it to a share of its length (unknown until the first move)."""
+    """Show a bar, and yield a function that moves it to a share of its length.
+
+    Until it is moved, its length isn't known.
+    """
     with _progress_bar("spinner", "label", "bar", "clock") as bar:
         task = bar.add_task(label, total=None)
         yield lambda share: bar.update(task, total=1.0, completed=share)

@@ -78,10 +78,9 @@ def parse_float(text: str, *, plural: str | None = None) -> float:
         text: What was typed.
         plural: The option that takes several values, to be named if `text` has a comma.
 
-    >>> parse_float("0,5")
-    Traceback (most recent call last):
-    bayesgram.cli.options.NotANumberError: '0,5' is no number; a decimal is written with a point: 0.5.
-    """  # noqa: E501 - the message
+    >>> parse_float("0.5"), parse_float("1e-7")
+    (0.5, 1e-07)
+    """
     try:
         return float(text)
     except ValueError:
