@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import bayesgram as bg
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
 PRIVATE = pa.table({"user": ["ann", "bob"], "text": ["The red fish!", "a red fish"]})
@@ -161,11 +161,11 @@ def test_epsilon_alone_is_the_default_of_the_command_line(counts, vocabulary):
     "name", [name for name in bg.__all__ if inspect.isfunction(getattr(bg, name))]
 )
 def test_every_public_function_checks_its_arguments(name):
-    assert hasattr(getattr(bg, name), "__wrapped__"), f"decorate {name} with @checked"
+    assert hasattr(getattr(bg, name), "__wrapped__"), f"decorate {name} with @check_arguments"
 
 
 def test_hints_that_are_not_understood_exclude_nothing():
-    @checked
+    @check_arguments
     def any_of(value: "list[int] | re.Pattern[str]", *others: int) -> object:
         return value, others
 

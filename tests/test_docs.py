@@ -63,7 +63,9 @@ def blocks(page):
 
 
 def transcripts(page):
-    """(command, expected output) of every console block; and the commands of other blocks, whatever they say."""
+    """(command, expected output) of every console block; and the commands of other blocks, whatever
+    they say.
+    """
     for language, block in blocks(page):
         for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
             command, _, expected = part.partition("\n")
@@ -125,7 +127,9 @@ def smaller(words):
 
 @pytest.fixture(scope="module")
 def own_files(tmp_path_factory):
-    """What a reader of the how-to pages has: public text of several kinds, private messages, and what is made of them."""
+    """What a reader of the how-to pages has: public text of several kinds, private messages, and
+    what is made of them.
+    """
     folder = tmp_path_factory.mktemp("own")
     commands.run_in_process(
         "generate", "--users", 300, "--sentences", 1500, "-o", "data", cwd=folder
@@ -329,7 +333,9 @@ def test_the_page_of_planted_bugs_has_them_all():
 
 
 def test_a_line_of_a_proof_names_its_test():
-    """Numbered lines under a proof: all but those that refer to another say which test fails without them."""
+    """Numbered lines under a proof: all but those that refer to another say which test fails
+    without them.
+    """
     for page in PROOFS:
         text = page.read_text(encoding="utf-8")
         lines = re.findall(r"^\d\. .*?(?=^\d\. |^#|\Z)", text, re.MULTILINE | re.DOTALL)

@@ -1,4 +1,6 @@
-"""The peers of benchmarks/discovery.py: that each is as private as it says, and that all see what `discover` sees."""
+"""The peers of benchmarks/discovery.py: that each is as private as it says, and that all see what
+`discover` sees.
+"""
 
 import sys
 from pathlib import Path

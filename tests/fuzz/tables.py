@@ -1,7 +1,7 @@
 """Vocabularies, counts and releases: files of ours, files made elsewhere, and damaged ones.
 
-A vocabulary or a release that is read can be saved, and is the same when it is read again; whatever shows or uses one does
-not fail. Counts are those of a plain loop over the rows.
+A vocabulary or a release that is read can be saved, and is the same when it is read again; whatever
+shows or uses one does not fail. Counts are those of a plain loop over the rows.
 """
 
 import json
@@ -283,7 +283,9 @@ def _literal_counts(path: Path) -> dict[tuple[bytes, int], int] | None:
 
 
 def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
-    """All rows, if Arrow can read them at once and their types are right; [] only if there are none."""
+    """All rows, if Arrow can read them at once and their types are right; [] only if there are
+    none.
+    """
     try:
         schema = pq.read_schema(path)
         types = [schema.field(name).type for name in COLUMNS]

@@ -48,4 +48,4 @@ def expect_refusal(*arguments, cwd, code=2, secret="\0"):
         run_in_process(*arguments, cwd=cwd)
     assert caught.value.exit_code == code, caught.value
     assert secret not in str(caught.value)
-    return caught.value.format_message(format_argument)
+    return caught.value.render(format_argument)

@@ -33,7 +33,9 @@ def mean_frequency(ngram, sources):
 
 
 def select_ngrams(sources, size):
-    """The definition: all n-grams, by their mean relative frequency, then in byte order token by token."""
+    """The definition: all n-grams, by their mean relative frequency, then in byte order token by
+    token.
+    """
     everything = set().union(*sources)
     return sorted(
         everything,

@@ -117,7 +117,7 @@ def main() -> NoReturn:
     try:
         _run()
     except BayesgramError as error:
-        _fail(error.format_message(console.format_argument), error.exit_code)
+        _fail(error.render(console.format_argument), error.exit_code)
     except MemoryError:
         _fail(OUT_OF_MEMORY, 1)
     except BrokenPipeError:
@@ -181,8 +181,8 @@ def _exit_on_signal(number: int, _frame: object) -> NoReturn:
     try:
         # If it is not imported, nothing was begun; and the import takes 0.3 s.
         if "bayesgram.io.atomic" in sys.modules:
-            written = sys.modules["bayesgram.io.atomic"].published
-            sys.modules["bayesgram.io.atomic"].discard_held()
+            written = sys.modules["bayesgram.io.atomic"].written_paths
+            sys.modules["bayesgram.io.atomic"].discard_own_folders()
     finally:
         if BudgetNotice.current:
             outcome = BudgetNotice.current.sentence_if_stopped

@@ -69,20 +69,20 @@ def audit(
     --delta 1e-6
     """
     from bayesgram.audit import runner
-    from bayesgram.audit.findings import Target
+    from bayesgram.audit.findings import AuditTarget
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
 
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
-    chosen_attacks = runner.chosen(attacks)
+    chosen_attacks = runner.parse_attacks(attacks)
     Randomness.make(seed)
     budget = mechanism_options.make_budget(mechanism, epsilon, delta, expected_users)
     attacked = mechanism_options.make_mechanism(mechanism, settings, expected_users=expected_users)
-    runner.check(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)
+    runner.check_audit(attacked, budget, chosen_attacks, confidence=confidence, runs=runs)
     user_counts, vocabulary = mechanism_options.load_counts(counts, vocab)
-    result = runner.audit(
-        Target(attacked, user_counts, vocabulary, budget),
+    result = runner.run_audit(
+        AuditTarget(attacked, user_counts, vocabulary, budget),
         chosen_attacks,
         confidence=confidence,
         runs=runs,
@@ -90,7 +90,7 @@ def audit(
         step=console.step,
     )
     if output is not None:
-        runner.save(result, output, force=force)
+        runner.save_audit(result, output, force=force)
     _print_findings(result, output, json=json)
     if fail_if_caught and result.caught:
         raise typer.Exit(1)
@@ -112,4 +112,4 @@ def _print_findings(result: "Audit", output: Path | None, *, json: bool) -> None
     if output is not None:
         console.print_note(f"Written to: {output}")
     console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
-    console.write(result.line)
+    console.write(result.verdict)

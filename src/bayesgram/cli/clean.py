@@ -44,7 +44,7 @@ def clean(
 
     Example: bayesgram clean results --remove
     """
-    from bayesgram.io.atomic import found_in
+    from bayesgram.io.atomic import find_temporary_folders
 
     places = [*(folders or [Path()]), Path(tempfile.gettempdir())]
     for place in places:
@@ -52,7 +52,11 @@ def clean(
             raise UsageError(
                 f"{place}: is not a folder; give those in which outputs were to appear."
             )
-    temporary = {folder.path.absolute(): folder for place in places for folder in found_in(place)}
+    temporary = {
+        folder.path.absolute(): folder
+        for place in places
+        for folder in find_temporary_folders(place)
+    }
     rows = [_clean(folder, remove=remove, any_host=any_host) for folder in temporary.values()]
     if json:
         console.print_json({"found": rows})
@@ -65,10 +69,10 @@ def clean(
 
 def _clean(folder: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str, Any]:
     """Remove a folder, if asked for and if a killed run left it; return what is known of it."""
-    from bayesgram.io.atomic import State, claimed
+    from bayesgram.io.atomic import FolderState, claim
 
     size = _size_bytes(folder.path)
-    with claimed(folder, any_host=any_host) as state:
+    with claim(folder, any_host=any_host) as state:
         row = {
             "path": str(folder.path),
             "kind": folder.kind,
@@ -76,8 +80,8 @@ def _clean(folder: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[s
             "host": folder.host,
             "state": state.value,
         }
-        if not (remove and state is State.LEFT):
-            return {**row, "left": state is State.LEFT, "removed": None}
+        if not (remove and state is FolderState.ABANDONED):
+            return {**row, "left": state is FolderState.ABANDONED, "removed": None}
         folder.discard()
         return {**row, "left": True, "removed": not folder.path.exists()}
 

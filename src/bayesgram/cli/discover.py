@@ -124,7 +124,7 @@ def discover(  # noqa: PLR0915 - one step after another
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.privacy.unit import THESE_DATA, check_unit
+    from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.public.candidate_weights import PublicText
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
@@ -162,7 +162,7 @@ def discover(  # noqa: PLR0915 - one step after another
     if dry_run:
         read_records([*map(Path, private)], **columns)  # are there files, with these columns?
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
-        print_discovery_dry_run(mechanism, open_ledger, unit or THESE_DATA, label, json=json)
+        print_discovery_dry_run(mechanism, open_ledger, unit or DEFAULT_UNIT, label, json=json)
         return
     notice = None if ledger is None else BudgetNotice.open(ledger, budget, output)
     drop_matches = _DropMatches(patterns)
@@ -182,7 +182,7 @@ def discover(  # noqa: PLR0915 - one step after another
         )
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, refuse_nothing=True, **columns)
+            records = bar.records(private, require_rows=True, **columns)
             text = LocalText(records, memory_bytes)
             discovery = discover_in(text, public, settings, budget, **arguments)
     BudgetNotice.close()
@@ -368,7 +368,7 @@ def _write_table(discovery: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option=Argument("file")) as unfinished,
+        write_file_atomically(file, parameter=Argument("file")) as unfinished,
         unfinished.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, REASON], extrasaction="ignore")

@@ -14,7 +14,13 @@ from bayesgram.cli import console, named_inputs, options, plots
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.audit.evaluation import EvaluatedModel, Part, Rows, TextQuality
+    from bayesgram.audit.text_evaluation import (
+        EvaluatedModel,
+        FrequencyBands,
+        Rows,
+        SubsetQuality,
+        TextQuality,
+    )
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
@@ -77,7 +83,7 @@ def evaluate(
     Example: bayesgram evaluate out-0.2 out-1 public.arpa --text posts=a.parquet --text
     reviews=b.txt --plot over-e.svg
     """
-    from bayesgram.audit.evaluation import DISCLOSURE, over_epsilon
+    from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.releases.release import CARD, Release
 
@@ -114,9 +120,13 @@ def evaluate(
     if evaluation is not None and not json:
         _print_text_evaluation(evaluation)
     if evaluation is not None and plot is not None:
+        from bayesgram.audit.quality_chart import draw_quality_over_epsilon
+
         results = evaluation.results
         same_words = evaluation.same_words
-        plots.save_plot(lambda: over_epsilon(results, same_words=same_words), plot, force=force)
+        plots.save_plot(
+            lambda: draw_quality_over_epsilon(results, same_words=same_words), plot, force=force
+        )
     if not json:
         console.print_note(f"These numbers are {DISCLOSURE}.", urgent=True)
 
@@ -137,7 +147,7 @@ def _open_counts(
     path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "PrivateCounts | SegmentedCounts":
     """Open the private counts of the one vocabulary that all releases have."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -150,7 +160,7 @@ def _open_counts(
             " together."
         )
     with console.step("Reading counts"):
-        return open_by_segment(path, vocabulary_size=sizes.pop())
+        return open_any_counts(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(
@@ -247,7 +257,7 @@ class TextEvaluation:
 
     def __init__(self, texts: "dict[str, Rows]") -> None:
         self._texts = texts
-        self._word_bands: Any = None  # of `frequencies`: how frequent each word is
+        self._word_bands: FrequencyBands | None = None
         self._first_model: LanguageModel | None = None
         self.same_words = True  # whether all models know the same, so that perplexities compare
         self.results: list[EvaluatedModel] = []
@@ -282,22 +292,23 @@ class TextEvaluation:
         model: "LanguageModel",
         show_progress: Callable[[float], None],
     ) -> None:
-        from bayesgram.audit.evaluation import (
-            Claim,
+        from bayesgram.audit.text_evaluation import (
             EvaluatedModel,
-            frequencies,
+            FrequencyBands,
+            ModelClaim,
+            evaluate_model,
             has_same_words,
-            text_quality,
         )
 
         if self._first_model is None:
             self._first_model = model
-            self._word_bands = frequencies(model, self._texts)
+            self._word_bands = FrequencyBands.from_texts(model, self._texts)
         self.same_words = self.same_words and has_same_words(self._first_model, model)
-        quality = text_quality(
+        quality = evaluate_model(
             model, self._texts, bands=self._word_bands, name=name, on_progress=show_progress
         )
-        self.results.append(EvaluatedModel(name, path, Claim.of(model.about), quality))
+        claim = ModelClaim.from_description(model.about)
+        self.results.append(EvaluatedModel(name, path, claim, quality))
 
     def to_json(self) -> dict[str, Any]:
         """Return the results, and whether perplexities compare."""
@@ -392,7 +403,9 @@ def _print_text_evaluation(evaluation: TextEvaluation) -> None:
 
 
 def _print_quality(
-    title: str, results: "Sequence[EvaluatedModel]", qualities: "Sequence[Part | TextQuality]"
+    title: str,
+    results: "Sequence[EvaluatedModel]",
+    qualities: "Sequence[SubsetQuality | TextQuality]",
 ) -> None:
     """Print a table with a row for each model."""
     rows = [

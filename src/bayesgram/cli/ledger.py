@@ -12,7 +12,7 @@ from bayesgram.cli.options import as_command, parse_float, parse_int
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.privacy.ledger_io import Contents, Entry
+    from bayesgram.privacy.ledger_io import LedgerContents, Reservation
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -173,7 +173,7 @@ def list_(
         try:
             rows.append({**_summary(file, read_ledger(file)), "problem": None})
         except BayesgramError as error:
-            problem = error.format_message(console.format_argument)
+            problem = error.render(console.format_argument)
             rows.append({"ledger": str(file), "problem": problem})
     _mark_copies(rows)
     if json:
@@ -253,7 +253,7 @@ def _list_cells(row: dict[str, Any]) -> tuple[str, ...]:
 # --- A ledger as JSON, and as text ---
 
 
-def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
+def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
     """Return what is known of a ledger as a whole."""
     failures = {}
     if contents.spent_failure():
@@ -281,7 +281,7 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
     }
 
 
-def _entry_json(entry: "Entry") -> dict[str, Any]:
+def _entry_json(entry: "Reservation") -> dict[str, Any]:
     spend = dict(vars(entry.spend))
     failure = spend.pop("failure")
     if failure:  # only discoveries have one
@@ -297,7 +297,7 @@ def _entry_json(entry: "Entry") -> dict[str, Any]:
     }
 
 
-def _entry_cells(entry: "Entry") -> tuple[str, ...]:
+def _entry_cells(entry: "Reservation") -> tuple[str, ...]:
     """Return a row of the table; a description may lack anything, and hold anything."""
     description = entry.description
     return (
@@ -317,7 +317,7 @@ def _printable(value: object) -> str:
     return "–" if value is None else "".join(c if c.isprintable() else "�" for c in str(value))
 
 
-def _state(entry: "Entry") -> str:
+def _state(entry: "Reservation") -> str:
     return "published" if entry.published else "reserved"
 
 
@@ -331,7 +331,7 @@ def _format_spent(summary: dict[str, Any]) -> str:
     return f"{spent}, {unpublished} of them not published" if unpublished else spent
 
 
-def _format_failures(contents: "Contents") -> str:
+def _format_failures(contents: "LedgerContents") -> str:
     """Say how likely discoveries are to fail, and what is left of that."""
     from bayesgram.privacy.accounting import digits_up
 

@@ -352,9 +352,9 @@ def open_counts_by_segment(
     counts: Path, vocab: Path
 ) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
     """Open private counts, by segment or not, which stay on disk, and load their vocabulary."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
-    return _read_with_vocabulary(counts, vocab, open_by_segment)
+    return _read_with_vocabulary(counts, vocab, open_any_counts)
 
 
 def load_counts(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":

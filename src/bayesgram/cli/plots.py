@@ -23,7 +23,7 @@ def check_plot(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in SUFFIXES:
         raise UsageError(f"--plot {path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_writable(path, force=force, inputs=inputs, option=PLOT)
+    check_writable(path, force=force, inputs=inputs, parameter=PLOT)
 
 
 # Altair's charts share no base class that has `save`.
@@ -32,5 +32,8 @@ def save_plot(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     kind = path.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(path, force=force, option=PLOT) as target:
+    with (
+        console.step("Drawing"),
+        write_file_atomically(path, force=force, parameter=PLOT) as target,
+    ):
         draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)

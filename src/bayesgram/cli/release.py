@@ -72,13 +72,13 @@ def release(
     from bayesgram.mechanisms import base
     from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.privacy.unit import THESE_DATA, check_unit
-    from bayesgram.private.counts_io import segments_of
+    from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
+    from bayesgram.private.counts_io import read_segments
     from bayesgram.releases.release import CONTENTS
     from bayesgram.releases.segmented import contents_of
 
     # Whatever can't be right is refused before any private data is read.
-    segments = segments_of(counts)
+    segments = read_segments(counts)
     contents = CONTENTS if segments is None else contents_of(segments)
     inputs = [counts, vocab, *([previous] if previous else [])]
     check_writable(output, force=force, contents=contents, inputs=inputs)
@@ -89,7 +89,7 @@ def release(
     )
     chosen = first_mechanism.after(previous)
     chosen.check_budget(budget)
-    checked_unit = THESE_DATA if unit is None else check_unit(unit)
+    checked_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _open_counts(counts, vocab, chosen, engine, master) as (
         user_counts,
         vocabulary,
@@ -139,9 +139,9 @@ def _open_counts(
     counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
     """Yield the private counts, by segment or not, their vocabulary, and the mechanism for them."""
-    from bayesgram.private.counts_io import segments_of
+    from bayesgram.private.counts_io import read_segments
 
-    segments = segments_of(counts)
+    segments = read_segments(counts)
     if segments is not None:
         mechanism_by_segment = chosen.by_segment(segments)
         engines.refuse_segments_on_spark(engine, master, segments.by)
@@ -197,7 +197,7 @@ def infer(
     check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
     largest_bytes = folder_count * largest_size(vocabulary.ngrams)
-    check_writable(output, force=force, contents=contents, room=largest_bytes)
+    check_writable(output, force=force, contents=contents, required_bytes=largest_bytes)
     with console.step("Inferring"):
         made = reinfer.infer(release, vocabulary).stated(command=options.typed_command(context))
     made.save(output, force=force)

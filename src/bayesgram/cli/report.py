@@ -180,9 +180,9 @@ def _private_part(
     """
     if against is None and not audits:
         return None
-    from bayesgram.audit import runner
-    from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.audit.evaluation import DISCLOSURE, kl_by_order
+    from bayesgram.audit.runner import load_attacks
+    from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
     scores = []
@@ -194,7 +194,7 @@ def _private_part(
             )
         vocabulary_size = len(releases[0][1].ngrams)
         with console.step("Reading counts"):
-            counts = open_by_segment(against, vocabulary_size=vocabulary_size)
+            counts = open_any_counts(against, vocabulary_size=vocabulary_size)
         counts.check_vocabulary(vocabulary_size, fingerprints.pop())
-        scores = runner.scores(counts, releases, prior)
-    return PrivatePart(DISCLOSURE, scores, [runner.load_attacks(path) for path in audits])
+        scores = kl_by_order(counts, releases, prior)
+    return PrivatePart(DISCLOSURE, scores, [load_attacks(path) for path in audits])

@@ -166,7 +166,7 @@ def vocab(  # noqa: PLR0915 - one step after another
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.mixture import alike
     from bayesgram.public.public_rows import check_rows_place
@@ -237,7 +237,9 @@ def vocab(  # noqa: PLR0915 - one step after another
     if json:  # people see these in lines of their own
         report["sources"] = named_inputs.source_sizes(vocabulary)
         report["given_twice"] = alike(vocabulary.sources)
-        report["not_read"] = left_out([path for path in source_paths if is_text(path, text_column)])
+        report["not_read"] = list_unread(
+            [path for path in source_paths if is_text(path, text_column)]
+        )
     console.print_report(report, json=json)
     if not json:
         named_inputs.print_sources(vocabulary)
@@ -286,8 +288,8 @@ def _make_locally(
             text_column=text_column,
             user_column=None,
             skip_bad_rows=skip_bad_rows,
-            warn_of_users=True,
-            refuse_nothing=len(sources) == 1,
+            warn_about_users=True,
+            require_rows=len(sources) == 1,
         )
         opened = open_sources(sources, tokenizer, text_column, read)
         if with_model:
@@ -309,21 +311,21 @@ def _save(
     if public_model is None or model_output is None:
         vocabulary.save(output, force=force)
         return
-    from bayesgram.io.atomic import published, write_folder_atomically
+    from bayesgram.io.atomic import write_folder_atomically, written_paths
     from bayesgram.public.public_model import CONTENTS
 
-    published_before = len(published)
+    written_before = len(written_paths)
     try:
         with ExitStack() as unfinished:
             unfinished.enter_context(vocabulary.staged(output, force=force))
             model_folder = unfinished.enter_context(
                 write_folder_atomically(
-                    model_output, contents=CONTENTS, force=force, option=Argument("model")
+                    model_output, contents=CONTENTS, force=force, parameter=Argument("model")
                 )
             )
             public_model.write(model_folder)
     except BayesgramError as error:
-        if len(published) > published_before and published[-1].resolve() != output.resolve():
+        if len(written_paths) > written_before and written_paths[-1].resolve() != output.resolve():
             raise type(error)(
                 *error.parts,
                 f" The public model {model_output} is there, without its vocabulary.",
@@ -407,7 +409,7 @@ def count(
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user
     --text-column text -o counts
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.private.counts_io import CONTENTS
     from bayesgram.private.streaming import count_to_folder
@@ -438,9 +440,7 @@ def count(
         )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(
-                private, refuse_nothing=True, segments=checked_segments, **columns
-            )
+            records = bar.records(private, require_rows=True, segments=checked_segments, **columns)
             summary = count_to_folder(
                 records,
                 vocabulary,
@@ -462,7 +462,7 @@ def count(
             "users": console.round_private(summary.users),
             "nonzeros": console.round_private(summary.nonzeros),
             "rounded": console.ROUNDING,
-            "not_read": left_out(private),
+            "not_read": list_unread(private),
             "any_ngram_found": summary.nonzeros > 0,
             "public_rows_checked": vocabulary.public_rows is not None,
         }
@@ -479,13 +479,13 @@ def count(
 
 def _parse_segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
     """Return the segments that --by, --segments and --other say."""
-    from bayesgram.io.segments import read_names
-    from bayesgram.private.counts import segments_asked
+    from bayesgram.io.segments import parse_names
+    from bayesgram.private.counts import parse_segments
 
-    return segments_asked(by, None if names is None else read_names(names), other=other)
+    return parse_segments(by, None if names is None else parse_names(names), other=other)
 
 
 def _format_segments(segments: "Segments") -> str:
-    from bayesgram.io.segments import shown
+    from bayesgram.io.segments import format_names
 
-    return f"{len(segments)} by {segments.by!r}: {shown(segments.all_names)}"
+    return f"{len(segments)} by {segments.by!r}: {format_names(segments.all_names)}"

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.statistics import (
     Counts,
@@ -37,7 +37,7 @@ from bayesgram.comparison.statistics import (
 )
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
-from bayesgram.io.formats import NOT_AGAIN
+from bayesgram.io.formats import GET_A_COPY
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
 from bayesgram.releases.provenance import unproved_sentence
@@ -175,7 +175,7 @@ class Comparison:
         )
 
 
-@checked
+@check_arguments
 def compare(
     *releases: Release,
     vocabulary: PublicText | None = None,
@@ -261,7 +261,7 @@ class _Matched:
         places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
         if places.null_count:
             raise BayesgramError(
-                f"a release has n-grams that it did not measure: it is damaged. {NOT_AGAIN}"
+                f"a release has n-grams that it did not measure: it is damaged. {GET_A_COPY}"
             )
         rows = places.to_numpy().astype(np.int64)
         details = self.release.card.details

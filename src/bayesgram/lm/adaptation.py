@@ -19,7 +19,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.lm.interpolation import likeliest_weights
@@ -155,7 +155,7 @@ class Adapted:
         return best_words(self, words, k)
 
 
-@checked
+@check_arguments
 def adapt(
     scorer: Scorer,
     release: Release,
@@ -207,7 +207,7 @@ def adapt(
     return Adapted(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
 
-@checked
+@check_arguments
 def tune(adapted: Adapted, texts: str | Iterable[str]) -> Adapted:
     """The same with the β and λ under which public texts are likeliest; the scorer is asked once for each context.
 

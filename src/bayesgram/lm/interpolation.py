@@ -34,7 +34,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
@@ -53,7 +53,7 @@ MOST_STEPS = 1000  # of EM
 CLOSE_ENOUGH = 1e-7  # EM stops where no weight moves by more
 
 
-@checked
+@check_arguments
 def interpolate(
     models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None
 ) -> LanguageModel:

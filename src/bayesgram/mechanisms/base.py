@@ -9,16 +9,16 @@ from typing import Any, ClassVar, TypedDict, Unpack, overload
 
 import numpy as np
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats
 from bayesgram.errors import Argument, UsageError, check_int
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import MOST_USERS, Card
@@ -77,6 +77,7 @@ class Mechanism(ABC):
     shift_invariant: ClassVar[bool] = (
         False  # softmax of noisy logs: their common level can't be seen
     )
+    audit_refusal: ClassVar[str | None] = None  # why an audit can't attack it, where it can't
 
     @abstractmethod
     def distribution(
@@ -233,7 +234,7 @@ def release(
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
-@checked
+@check_arguments
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -320,17 +321,17 @@ def release(
         )
     saving.check()
     number = ledger.reserve(spend, description)
-    saved_before = len(published)
+    saved_before = len(written_paths)
     try:
         if on_reserved is not None:
             on_reserved(number)
         made = chosen.release(counts, vocabulary, budget).stated(
-            **stated, ledger=ledger.as_charged(number)
+            **stated, ledger=ledger.charge_details(number)
         )
         made.save(saving.path, force=force)
     except BaseException as error:
         error.add_note(
-            failure_note(ledger, number, saving.path, saved=len(published) > saved_before)
+            failure_note(ledger, number, saving.path, saved=len(written_paths) > saved_before)
         )
         raise
     complete_entry(ledger, number, saving.path)
@@ -363,7 +364,9 @@ class Output:
 
     def check(self) -> None:
         """Refuse a place that can't be written, or that has too little room: before any budget is spent."""
-        check_writable(self.path, force=self.force, contents=self.contents, room=self.room)
+        check_writable(
+            self.path, force=self.force, contents=self.contents, required_bytes=self.room
+        )
 
 
 def complete_entry(ledger: Ledger, number: int, path: str | Path) -> None:
@@ -413,11 +416,11 @@ def checked_unit(mechanism: Any, unit: str | None) -> str | None:  # noqa: ANN40
     unit = None if unit is None else check_unit(unit)
     if mechanism.previous is not None:
         before = mechanism.previous.release.card.unit
-        if (before or THESE_DATA) != (unit or THESE_DATA):
+        if (before or DEFAULT_UNIT) != (unit or DEFAULT_UNIT):
             raise UsageError.for_argument(
                 "unit",
-                repr(unit or THESE_DATA),
-                f"the release before counts in {before or THESE_DATA!r}, and a chain has one "
+                repr(unit or DEFAULT_UNIT),
+                f"the release before counts in {before or DEFAULT_UNIT!r}, and a chain has one "
                 "unit; give the same, or leave ",
                 Argument("previous"),
                 " out.",
@@ -463,7 +466,11 @@ def reservation(
         )
     where = None if output is None else str(output)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
-    return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
+    return spend, {
+        **description,
+        "vocabulary": vocabulary.fingerprint,
+        "unit": unit or DEFAULT_UNIT,
+    }
 
 
 def ingredients_of(

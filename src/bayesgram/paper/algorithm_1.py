@@ -114,3 +114,14 @@ class Paper(Mechanism):
             return softmax(mean)
         sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
         return softmax(chance.noise.gaussian(mean, scale=sigma))
+
+
+class AsPrinted(Paper):
+    """Algorithm 1 to the letter, without the repair of errata E2: too little noise.
+
+    It takes x̂ where Corollary 1 has w⊙x̂, but the γ of w⊙x̂.
+    """
+
+    def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
+        """Return ρ x̂ + (1 − ρ) μ_p."""
+        return self.rho * statistics.x_hat + (1 - self.rho) * centred_log(vocabulary.counts)

@@ -22,11 +22,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
+from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
 from bayesgram.lm.estimate import FORBIDDEN, words_of
@@ -119,7 +119,7 @@ class PublicModel:
         return f"PublicModel(order {self.order}, sources {', '.join(self.source_names)})"
 
     @classmethod
-    @checked
+    @check_arguments
     def from_public(
         cls,
         vocabulary: Vocabulary,
@@ -167,7 +167,7 @@ class PublicModel:
         check_size(size, len(words))
         tokenizer, models = replace(vocabulary.tokenizer, boundaries=True), {}
         for name, records in named.items():
-            with scratch_folder() as scratch:
+            with spill_folder() as scratch:
                 counts = count_ngrams(
                     records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
                 )
@@ -183,7 +183,7 @@ class PublicModel:
                 )
         return cls(models, vocabulary)
 
-    @checked
+    @check_arguments
     def moved_by(self, release: Release) -> LanguageModel:
         """The language model of the people of a release, at no privacy cost."""
         check_vocabulary(release, self.vocabulary, given="the public model")
@@ -208,7 +208,7 @@ class PublicModel:
             [source_distributions(part.by_source, part.counts).mean(axis=0) for part in parts]
         )
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: one model folder for each source, and public.json, which says their names."""
         check_place(path, force=force)
@@ -233,7 +233,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved model into memory."""
         folder = Path(path)
@@ -303,7 +303,7 @@ def is_public_model(path: Path) -> bool:
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
     target = check_writable(
-        path, force=force, contents=CONTENTS, inputs=inputs, option=Argument("model")
+        path, force=force, contents=CONTENTS, inputs=inputs, parameter=Argument("model")
     )
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
-from bayesgram.io.formats import check_format, read_whole
+from bayesgram.io.formats import check_format, read_parquet_table
 from bayesgram.text.row_hashes import ALL, RowSample, long_row, new_salt
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -136,7 +136,7 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
 def _read_table(path: Path) -> pa.Table | None:
     """The table of a file of ours; None of another file."""
     try:
-        table = read_whole(path)
+        table = read_parquet_table(path)
     except (pa.ArrowException, OSError, ValueError):
         return None
     return table if NUMBER in (table.schema.metadata or {}) else None
