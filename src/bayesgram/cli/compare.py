@@ -69,7 +69,11 @@ def compare(
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
-    from bayesgram.comparison.comparison import check_suffix, comparison_json, save_comparison
+    from bayesgram.comparison.comparison import (
+        check_output_suffix,
+        comparison_json,
+        save_comparison,
+    )
     from bayesgram.io.atomic import check_writable
 
     names = _release_names(releases)
@@ -77,7 +81,7 @@ def compare(
     if plot is not None:
         plots.check_plot(plot, force=force, inputs=inputs)
     if output is not None:
-        check_suffix(output)
+        check_output_suffix(output)
         check_writable(output, force=force, inputs=inputs)
     comparison = _compare(names, vocab, fdr)
     if output is not None:
@@ -140,7 +144,7 @@ def print_changes(comparison: "Comparison", top: int) -> None:
             console.print_table(
                 f"{title} {between}{of_all}", columns, rows, right=("before", "after", "fdr")
             )
-    console.write(comparison.explained)
+    console.write(comparison.summary)
     if comparison.changes:
         console.write(comparison.how_to_read)
     for note in comparison.notes:
@@ -156,7 +160,7 @@ def _cells(change: "Change", names: list[str], *, is_pair: bool) -> tuple[str, .
     after = _percent(change.shares[change.second])
     fdr = "<0.0001" if change.fdr < 1e-4 else f"{change.fdr:.2g}"
     between = f"{names[change.first]} → {names[change.second]}"
-    return (ngram, before, after, change.described, fdr, *([] if is_pair else [between]))
+    return (ngram, before, after, change.description, fdr, *([] if is_pair else [between]))
 
 
 def _percent(share: float) -> str:

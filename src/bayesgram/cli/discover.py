@@ -125,7 +125,7 @@ def discover(  # noqa: PLR0915 - one step after another
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
-    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
 
@@ -149,7 +149,7 @@ def discover(  # noqa: PLR0915 - one step after another
     )
     settings.calibrated(budget)
     open_ledger = None if ledger is None else Ledger.open(ledger)
-    public = PublicText.of(vocabulary, _load_public_model(model))
+    public = PublicTextModel.from_vocabulary(vocabulary, _load_public_model(model))
     checked_unit = None if unit is None else check_unit(unit)
     mechanism = discovery_mechanism(
         settings, budget, public.vocabulary, seed=seed, ledger=open_ledger, unit=checked_unit
@@ -230,7 +230,7 @@ def _print_discovery(
     console.write(
         f"{discovery.card}\n"
         f"Found:      {len(discovery):,} new n-grams ({by_order}), each with a noisy weight above"
-        f" T = {discovery.level:.1f}\n"
+        f" T = {discovery.threshold:.1f}\n"
         f"Written to: {output}"
     )
     if not len(discovery):
@@ -248,10 +248,10 @@ def _print_discovery(
 
 def _bar(discovery: "Discovery", weight: float) -> str:
     """Return a bar as long as a weight is above T, on a scale that ends at the heaviest."""
-    largest = float(discovery.weights.max()) - discovery.level
+    largest = float(discovery.weights.max()) - discovery.threshold
     if largest <= 0:
         return "█"
-    return "█" * max(1, round(BAR_LENGTH * (weight - discovery.level) / largest))
+    return "█" * max(1, round(BAR_LENGTH * (weight - discovery.threshold) / largest))
 
 
 def _explain_empty_discovery(
@@ -270,8 +270,8 @@ def _explain_empty_discovery(
         with_more_budget += f"; at ε = {epsilon:g} about {people(level)}"
     console.print_note(
         "Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above"
-        f" T = {discovery.level:.1f}. Whoever writes many new n-grams gives each about"
-        f" {TYPICAL_WEIGHT:g}, so it takes about {people(discovery.level)} people who write the"
+        f" T = {discovery.threshold:.1f}. Whoever writes many new n-grams gives each about"
+        f" {TYPICAL_WEIGHT:g}, so it takes about {people(discovery.threshold)} people who write the"
         f" same one{with_more_budget}. Fewer --orders, or a --model of public text that is nearer,"
         " help too."
     )
@@ -284,7 +284,7 @@ def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
     if not len(discovery):
         console.print_note(f"Nothing to draw: {plot} was not written.")
         return
-    level = discovery.level
+    level = discovery.threshold
     columns = (
         discovery.ngrams.to_pylist(),
         discovery.orders.tolist(),
@@ -293,7 +293,7 @@ def _draw(discovery: "Discovery", plot: Path, *, force: bool) -> None:
     rows = list(zip(*columns, strict=True))
     subtitle = f"{len(discovery):,} n-grams, {discovery.card.claim}, T = {level:.1f}"
     plots.save_plot(
-        lambda: pictures.found(rows, level, discovery.deviation, subtitle=subtitle),
+        lambda: pictures.found(rows, level, discovery.noise_std, subtitle=subtitle),
         plot,
         force=force,
     )
@@ -358,7 +358,7 @@ def review(
         _print_suspicious(discovery, json=json)
         return
     if keep_mask is not None:  # a person has decided about each string
-        kept = kept.reviewed()
+        kept = kept.mark_reviewed()
     kept.save(output, force=force)
     console.print_report({"output": str(output), "kept": len(kept), **dropped.to_json()}, json=json)
 
@@ -439,13 +439,13 @@ def _drop_ngrams(
     """Drop what matches patterns or what a person does not keep, and what contains it."""
     import numpy as np
 
-    from bayesgram.public.discovered_ngrams import matching
+    from bayesgram.public.discovered_ngrams import matches_any
 
-    stays = ~np.array(matching(discovery.ngrams, patterns), bool)
+    stays = ~np.array(matches_any(discovery.ngrams, patterns), bool)
     if keep_mask is not None:
         stays &= keep_mask
     chosen = int(np.count_nonzero(~stays))
-    kept = discovery.kept(stays) if chosen else discovery
+    kept = discovery.keep(stays) if chosen else discovery
     return kept, _DroppedCounts(chosen, len(discovery) - len(kept) - chosen)
 
 
@@ -461,13 +461,13 @@ def _compile_patterns(drop: list[str] | None) -> list[re.Pattern[str]]:
 
 def _rows(discovery: "Discovery") -> list[dict[str, Any]]:
     """Return the n-grams of a discovery as rows, with the reason why one looks like a secret."""
-    from bayesgram.public.discovered_ngrams import reasons
+    from bayesgram.public.discovered_ngrams import suspicions_of
 
     columns = (
         discovery.ngrams.to_pylist(),
         discovery.orders.tolist(),
         discovery.weights.tolist(),
-        reasons(discovery.ngrams),
+        suspicions_of(discovery.ngrams),
     )
     return [
         {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), REASON: reason}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import PrivateCounts
     from bayesgram.private.streaming import CountSummary
-    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
@@ -140,7 +140,7 @@ def count_to_folder_on_spark(
 
 def discover_on_spark(
     private: Sequence[str],
-    public: "PublicText",
+    public: "PublicTextModel",
     settings: "Settings",
     budget: "Budget",
     master: str | None,

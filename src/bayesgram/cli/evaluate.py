@@ -85,7 +85,7 @@ def evaluate(
     """
     from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import CARD, Release
+    from bayesgram.releases.release import CARD_FILE, Release
 
     if against is None and not text:
         raise UsageError(
@@ -96,7 +96,7 @@ def evaluate(
     if plot is not None:
         _check_plot(plot, text, list(names), force=force)
     loaded = {
-        path: Release.load(path) for path in names if not text or (Path(path) / CARD).is_file()
+        path: Release.load(path) for path in names if not text or (Path(path) / CARD_FILE).is_file()
     }
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _open_counts(against, loaded, vocabulary)
@@ -321,9 +321,9 @@ class TextEvaluation:
 def _may_be_model(path: str) -> bool:
     """Return whether there is a file, or a folder with what a release or a model has."""
     from bayesgram.lm.files import ABOUT
-    from bayesgram.releases.release import CARD
+    from bayesgram.releases.release import CARD_FILE
 
-    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD))
+    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD_FILE))
 
 
 def _baselines(

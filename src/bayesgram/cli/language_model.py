@@ -293,7 +293,7 @@ def _model_builder(release: "Release", public: Path | None) -> "Callable[..., La
 
     if public is None:
         return partial(LanguageModel.from_release, release)
-    model = PublicModel.load(public).moved_by(release)
+    model = PublicModel.load(public).adapt_to(release)
     return lambda prune: model if prune is None else model.pruned(prune)
 
 

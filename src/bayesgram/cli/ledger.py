@@ -66,11 +66,11 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.releases.card import weaknesses
+    from bayesgram.releases.card import find_weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
-    warnings = [str(weakness) for weakness in weaknesses(epsilon, delta)]
+    warnings = [str(weakness) for weakness in find_weaknesses(epsilon, delta)]
     report: dict[str, Any] = {
         "ledger": str(file),
         "population": population,
@@ -109,12 +109,10 @@ def show(file: File, json: options.Json = False) -> None:
     report = {"unit": contents.unit} if contents.unit else {}
     report["budget"] = f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}"
     report["spent"] = _format_spent(summary)
-    report["left"] = contents.left()
+    report["left"] = contents.describe_left()
     if contents.spent_failure():
         report["failures"] = _format_failures(contents)
     report["promise"] = contents.promise
-    if contents.note:
-        report["note"] = contents.note
     report["last_hash"] = contents.last_hash
     console.print_report(report, json=False)
 
@@ -275,7 +273,6 @@ def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
         "unpublished": sum(not entry.published for entry in contents.reservations),
         "identity": contents.identity,
         "format": contents.format,
-        "note": contents.note,
         "last_number": contents.last_number,
         "last_hash": contents.last_hash,
     }

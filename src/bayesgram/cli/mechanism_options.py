@@ -299,13 +299,13 @@ def make_budget(
         expected_users: A public round figure, to judge δ by.
     """
     from bayesgram.privacy.budget import Budget
-    from bayesgram.releases.card import MOST_USERS
+    from bayesgram.releases.card import MAX_USERS
 
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
     if expected_users is not None:
         check_int(
-            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+            "expected_users", expected_users, 1, MAX_USERS, "a public bound on the number of users"
         )
     if epsilon is None:
         return None
@@ -323,13 +323,13 @@ def _warn_of_weak_budget(
 
     Where nothing is proved, δ alone can be wrong.
     """
-    from bayesgram.releases.card import weaknesses
+    from bayesgram.releases.card import find_weaknesses
 
     if mechanism not in NOT_PROVED:
-        for weakness in weaknesses(budget.epsilon, budget.delta, expected_users):
+        for weakness in find_weaknesses(budget.epsilon, budget.delta, expected_users):
             console.print_note(f"warning: {weakness}")
         return
-    # The same bounds on δ as in `weaknesses`: a tenth of 1/users, or 1e-4 if nobody says.
+    # The same bounds on δ as in `find_weaknesses`: a tenth of 1/users, or 1e-4 if nobody says.
     max_delta = 1e-4 if expected_users is None else 0.1 / expected_users
     if budget.delta > max_delta:
         console.print_note(

@@ -13,7 +13,7 @@ from bayesgram.cli import console
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.public.sources import Opened
+    from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.releases.release import Release
 
@@ -27,14 +27,14 @@ def split_name(argument: str, kind: str) -> tuple[str, str]:
         argument: What was typed.
         kind: What has the name ("source"), for messages.
     """
-    from bayesgram.public.mixture import NAME, NAMES
+    from bayesgram.public.mixture import NAME_PATTERN, NAME_RULE
 
     name, equals, path = argument.partition("=")
     if not equals or "/" in name or not name:
         return "", argument
     argument_exists = _exists(argument)
     path_exists = _exists(path)
-    if argument_exists and path_exists and NAME.fullmatch(name):
+    if argument_exists and path_exists and NAME_PATTERN.fullmatch(name):
         relative = os.path.join(".", os.path.relpath(path))  # noqa: PTH118 - keeps ./
         raise UsageError(
             f"{argument}: there is a file of this name, and {path} is there too; write ./{argument}"
@@ -42,9 +42,9 @@ def split_name(argument: str, kind: str) -> tuple[str, str]:
         )
     if argument_exists:
         return "", argument
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise UsageError(
-            f"{argument}: {name!r} is no name of a {kind}; {NAMES}. A path with = in it is written"
+            f"{argument}: {name!r} is no name of a {kind}; {NAME_RULE}. A path with = in it is written"
             f" ./{argument}."
         )
     if not path:
@@ -95,11 +95,11 @@ def paths_by_name(arguments: Sequence[str], kind: str) -> dict[str, list[str]]:
 
 def source_paths(public: Sequence[str]) -> dict[str, list[str]]:
     """Return the paths of each public source; {"": paths} where none has a name."""
-    from bayesgram.public.mixture import check_names
+    from bayesgram.public.mixture import check_source_names
 
     paths = paths_by_name(public, "source")
     if "" not in paths:
-        check_names(list(paths))
+        check_source_names(list(paths))
     return paths
 
 
@@ -141,12 +141,12 @@ def release_names(arguments: Sequence[str]) -> dict[str, str]:
     That is NAME of NAME=PATH, or as little of the path as tells it from the others. A path that is
     given twice is one release.
     """
-    from bayesgram.releases.segmented import release_folders, short_names
+    from bayesgram.releases.segmented import find_release_folders, short_names
 
     given_names: dict[str, str] = {}
     for argument in arguments:
         name, path = split_name(argument, "release")
-        folders = release_folders(path)
+        folders = find_release_folders(path)
         for folder in folders:
             folder_name = f"{name}/{folder.name}" if name and len(folders) > 1 else name
             given_names[str(folder)] = folder_name or given_names.get(str(folder), "")
@@ -185,17 +185,17 @@ def load_vocabularies_of(
     release is refused where a release lacks its own: it was most likely meant for that release.
     """
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import check_vocabulary, fits
+    from bayesgram.releases.release import check_vocabulary, is_made_with
 
     vocabularies = {path: Vocabulary.load(path) for path in paths}
     without_vocabulary = [
         (name, release)
         for name, release in releases
-        if not any(fits(release, vocabulary) for vocabulary in vocabularies.values())
+        if not any(is_made_with(release, vocabulary) for vocabulary in vocabularies.values())
     ]
     used: list[Vocabulary] = []
     for path, vocabulary in vocabularies.items():
-        if any(fits(release, vocabulary) for _, release in releases):
+        if any(is_made_with(release, vocabulary) for _, release in releases):
             used.append(vocabulary)
             continue
         if without_vocabulary:
@@ -214,7 +214,7 @@ def load_vocabularies_of(
 # --- Public sources of a vocabulary ---
 
 
-def skipped_rows(sources: "Iterable[Opened]") -> dict[str, int]:
+def skipped_rows(sources: "Iterable[OpenSource]") -> dict[str, int]:
     """Return how many rows of all sources were skipped, by the reason."""
     total: dict[str, int] = {}
     for source in sources:
@@ -226,7 +226,7 @@ def skipped_rows(sources: "Iterable[Opened]") -> dict[str, int]:
 
 def source_sizes(vocabulary: "Vocabulary") -> dict[str, dict[str, int]]:
     """Return what each source has of a vocabulary's n-grams, for JSON."""
-    by_source = zip(vocabulary.source_names, vocabulary.by_source, strict=True)
+    by_source = zip(vocabulary.source_names, vocabulary.counts_by_source, strict=True)
     return {
         name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())}
         for name, counts in by_source

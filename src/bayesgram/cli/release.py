@@ -75,11 +75,11 @@ def release(
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
     from bayesgram.releases.release import CONTENTS
-    from bayesgram.releases.segmented import contents_of
+    from bayesgram.releases.segmented import folder_contents
 
     # Whatever can't be right is refused before any private data is read.
     segments = read_segments(counts)
-    contents = CONTENTS if segments is None else contents_of(segments)
+    contents = CONTENTS if segments is None else folder_contents(segments)
     inputs = [counts, vocab, *([previous] if previous else [])]
     check_writable(output, force=force, contents=contents, inputs=inputs)
     base.Randomness.make(seed)
@@ -184,22 +184,24 @@ def infer(
     from bayesgram.inference import reinfer
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.previous import PreviousSegments, followed
-    from bayesgram.releases.release import CONTENTS, largest_size
-    from bayesgram.releases.segmented import contents_of
+    from bayesgram.releases.previous import PreviousSegmentedRelease, open_previous
+    from bayesgram.releases.release import CONTENTS, max_release_bytes
+    from bayesgram.releases.segmented import folder_contents
 
-    previous = followed(release)
+    previous = open_previous(release)
     contents: Sequence[str] = CONTENTS
     folder_count = 1
-    if isinstance(previous, PreviousSegments):
-        contents = contents_of(previous.segments)
+    if isinstance(previous, PreviousSegmentedRelease):
+        contents = folder_contents(previous.segments)
         folder_count = 1 + len(previous.segments)
     check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
-    largest_bytes = folder_count * largest_size(vocabulary.ngrams)
+    largest_bytes = folder_count * max_release_bytes(vocabulary.ngrams)
     check_writable(output, force=force, contents=contents, required_bytes=largest_bytes)
     with console.step("Inferring"):
-        made = reinfer.infer(release, vocabulary).stated(command=options.typed_command(context))
+        made = reinfer.infer(release, vocabulary).with_card_values(
+            command=options.typed_command(context)
+        )
     made.save(output, force=force)
     _print_release(made, output, json=json)
 
@@ -252,9 +254,9 @@ def _releases_by_segment(made: "Release | SegmentedRelease") -> "dict[str, Relea
 
 def _draw_norms(card: "Card") -> None:
     """Draw bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_bins
+    from bayesgram.releases.card import norm_histogram
 
-    bins = norm_bins(card)
+    bins = norm_histogram(card)
     if bins:
         console.print_note("Users by the norm of their counts (noisy; ░ clipped):")
     largest = max((norm_bin.users for norm_bin in bins), default=1.0)
@@ -297,7 +299,7 @@ def print_dry_run(
     if checked.spend is not None:
         details["charge"] = _format_spend(checked.spend)
     if checked.ledger is not None and checked.left is not None:
-        details["ledger"] = f"{checked.ledger.population}: {checked.ledger.left()}"
+        details["ledger"] = f"{checked.ledger.population}: {checked.ledger.describe_left()}"
         details["left_then"] = _format_left(*checked.left)
     console.print_report(details, json=False)
     if plan is not None:

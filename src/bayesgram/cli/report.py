@@ -143,11 +143,14 @@ def report(
 
 def _priors(releases: "NamedReleases", vocab: list[Path]) -> "list[Floats | None]":
     """Return public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.releases.release import fits
+    from bayesgram.releases.release import is_made_with
 
     vocabularies = named_inputs.load_vocabularies_of(vocab, releases) if releases else []
     return [
-        next((vocabulary.prior for vocabulary in vocabularies if fits(release, vocabulary)), None)
+        next(
+            (vocabulary.prior for vocabulary in vocabularies if is_made_with(release, vocabulary)),
+            None,
+        )
         for _, release in releases
     ]
 
@@ -162,8 +165,8 @@ def _discovery_view(name: str, discovery: "Discovery") -> "DiscoveryView":
         discovery.ngrams.to_pylist(),
         discovery.orders,
         discovery.weights,
-        level=discovery.level,
-        deviation=discovery.deviation,
+        level=discovery.threshold,
+        deviation=discovery.noise_std,
     )
 
 

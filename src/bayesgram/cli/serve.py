@@ -77,7 +77,7 @@ def serve(
 
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
-    from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
+    from bayesgram.public.public_model import VOCABULARY_FILE, PublicModel, is_public_model
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder
     from bayesgram.web.server import open_address, run
@@ -89,7 +89,7 @@ def serve(
     loaded = named_inputs.load_releases(releases)
     vocabulary_paths = vocab or []
     if public is not None and is_public_model(public):
-        vocabulary_paths = [public / VOCABULARY]
+        vocabulary_paths = [public / VOCABULARY_FILE]
     public_model = None if public is None else PublicModel.load(public)
     vocabularies = named_inputs.load_vocabularies_of(vocabulary_paths, loaded)
     stated_tokenizer = None if tokenizer is None else options.load_tokenizer(tokenizer)

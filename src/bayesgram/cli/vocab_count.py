@@ -16,7 +16,7 @@ from bayesgram.errors import Argument, BayesgramError, UsageError
 if TYPE_CHECKING:
     from bayesgram.io.segments import Segments
     from bayesgram.public.public_model import PublicModel
-    from bayesgram.public.sources import Opened
+    from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
 
@@ -50,7 +50,8 @@ class ModelRequest:
                     "--model-order and --model-size: are for a public model; add --model PATH."
                 )
             return
-        from bayesgram.public.public_model import ORDER, check_order, check_place
+        from bayesgram.public.public_model import DEFAULT_ORDER as DEFAULT_MODEL_ORDER
+        from bayesgram.public.public_model import check_model_order, check_target
 
         if on_spark:
             raise UsageError(
@@ -60,19 +61,20 @@ class ModelRequest:
             raise UsageError(
                 f"--model {self.output}: is the --output too; give the model a path of its own."
             )
-        check_order(ORDER if self.order is None else self.order)
+        check_model_order(DEFAULT_MODEL_ORDER if self.order is None else self.order)
         self.size_limit()
-        check_place(self.output, force=force, inputs=inputs)
+        check_target(self.output, force=force, inputs=inputs)
 
     def make(
-        self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]"
+        self, vocabulary: "Vocabulary", opened: "Mapping[str, OpenSource]"
     ) -> "PublicModel | None":
         """Make the model of a vocabulary's sources, if one is asked for."""
         if self.output is None:
             return None
-        from bayesgram.public.public_model import ORDER, PublicModel
+        from bayesgram.public.public_model import DEFAULT_ORDER as DEFAULT_MODEL_ORDER
+        from bayesgram.public.public_model import PublicModel
 
-        order = ORDER if self.order is None else self.order
+        order = DEFAULT_MODEL_ORDER if self.order is None else self.order
         return PublicModel.from_sources(
             vocabulary, opened, order=order, memory=self.memory, **self.size_limit()
         )
@@ -168,17 +170,17 @@ def vocab(  # noqa: PLR0915 - one step after another
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.public.mixture import alike
-    from bayesgram.public.public_rows import check_rows_place
-    from bayesgram.public.sources import is_text
-    from bayesgram.public.vocabulary import Vocabulary, list_provenance, read_list
+    from bayesgram.public.mixture import find_identical_sources
+    from bayesgram.public.public_rows import check_rows_path
+    from bayesgram.public.sources import is_text_path
+    from bayesgram.public.vocabulary import Vocabulary, ngram_list_provenance, read_ngram_list
     from bayesgram.releases.provenance import Provenance
 
     sources = named_inputs.source_paths(public)
     source_paths = named_inputs.all_paths(sources)
     inputs = [*source_paths, *([str(listed)] if listed else [])]
     check_writable(output, force=force, inputs=inputs)
-    check_rows_place(output)
+    check_rows_path(output)
     on_spark = engines.is_spark(engine_options.engine, engine_options.master)
     request = ModelRequest(model, model_order, model_size, engine_options.memory_bytes)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
@@ -200,20 +202,20 @@ def vocab(  # noqa: PLR0915 - one step after another
                 " out."
             )
         is_stated = tokenizer_options.is_given or boundaries
-        ngrams, tokenizer = read_list(listed, tokenizer if is_stated else None)
-        provenance = list_provenance(listed)
+        ngrams, tokenizer = read_ngram_list(listed, tokenizer if is_stated else None)
+        provenance = ngram_list_provenance(listed)
         choice = {"ngrams": ngrams}
-        make_vocabulary = partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer)
+        make_vocabulary = partial(Vocabulary.from_list_and_sources, ngrams, tokenizer=tokenizer)
     public_model: PublicModel | None = None
     if on_spark:
         vocabulary, bad_rows = engines.make_vocabulary_on_spark(
             sources, engine_options.master, tokenizer=tokenizer, **choice, **columns
         )
-        vocabulary = vocabulary.made_with(provenance)
+        vocabulary = vocabulary.with_provenance(provenance)
     else:
 
-        def make_with_provenance(opened: "Mapping[str, Opened]") -> "Vocabulary":
-            return make_vocabulary(sources=opened).made_with(provenance)
+        def make_with_provenance(opened: "Mapping[str, OpenSource]") -> "Vocabulary":
+            return make_vocabulary(sources=opened).with_provenance(provenance)
 
         vocabulary, public_model, bad_rows = _make_locally(
             sources, make_with_provenance, request, tokenizer, **columns
@@ -221,9 +223,9 @@ def vocab(  # noqa: PLR0915 - one step after another
     _save(vocabulary, output, public_model, request.output, force=force)
     if listed:
         _warn_of_repeated_ngrams(vocabulary, listed)
-    if vocabulary.unreachable:
+    if vocabulary.unreachable_count:
         console.print_note(
-            f"warning: {vocabulary.unreachable} n-grams have capitals, and text is lower-cased:"
+            f"warning: {vocabulary.unreachable_count} n-grams have capitals, and text is lower-cased:"
             " they are never found; --keep-case keeps capitals."
         )
     report = {
@@ -236,9 +238,9 @@ def vocab(  # noqa: PLR0915 - one step after another
         report |= {"model": str(request.output), "model_ngrams": public_model.sizes}
     if json:  # people see these in lines of their own
         report["sources"] = named_inputs.source_sizes(vocabulary)
-        report["given_twice"] = alike(vocabulary.sources)
+        report["given_twice"] = find_identical_sources(vocabulary.sources)
         report["not_read"] = list_unread(
-            [path for path in source_paths if is_text(path, text_column)]
+            [path for path in source_paths if is_text_path(path, text_column)]
         )
     console.print_report(report, json=json)
     if not json:
@@ -246,7 +248,7 @@ def vocab(  # noqa: PLR0915 - one step after another
 
 
 def _describe(vocabulary: "Vocabulary") -> dict[str, Any]:
-    orders = [part.order for _, part in vocabulary.parts]
+    orders = [part.order for _, part in vocabulary.by_order]
     return {
         "ngrams": len(vocabulary),
         "order": vocabulary.order if len(orders) == 1 else orders,
@@ -265,7 +267,7 @@ def _describe_ingredients(vocabulary: "Vocabulary", *, json: bool) -> dict[str, 
 
 def _make_locally(
     sources: dict[str, list[str]],
-    make_vocabulary: "Callable[[Mapping[str, Opened]], Vocabulary]",
+    make_vocabulary: "Callable[[Mapping[str, OpenSource]], Vocabulary]",
     request: ModelRequest,
     tokenizer: "Tokenizer",
     *,
@@ -277,7 +279,7 @@ def _make_locally(
     Returns:
         Both, and how many rows were skipped by the reason.
     """
-    from bayesgram.public.sources import open_sources, text_of
+    from bayesgram.public.sources import open_sources, require_text
 
     with_model = request.output is not None
     then = "Making the model" if with_model else "Choosing n-grams"
@@ -293,7 +295,7 @@ def _make_locally(
         )
         opened = open_sources(sources, tokenizer, text_column, read)
         if with_model:
-            text_of(opened)  # refuses sources that are no text
+            require_text(opened)  # refuses sources that are no text
         vocabulary = make_vocabulary(opened)
         public_model = request.make(vocabulary, opened)
     return vocabulary, public_model, named_inputs.skipped_rows(opened.values())
@@ -317,7 +319,7 @@ def _save(
     written_before = len(written_paths)
     try:
         with ExitStack() as unfinished:
-            unfinished.enter_context(vocabulary.staged(output, force=force))
+            unfinished.enter_context(vocabulary.save_on_success(output, force=force))
             model_folder = unfinished.enter_context(
                 write_folder_atomically(
                     model_output, contents=CONTENTS, force=force, parameter=Argument("model")
@@ -411,11 +413,11 @@ def count(
     """
     from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.private.counts_io import CONTENTS
+    from bayesgram.private.counts_io import FOLDER_FILES
     from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    check_writable(output, force=force, contents=FOLDER_FILES, inputs=[*private, vocab])
     memory_bytes = engine_options.memory_bytes
     engine = engine_options.engine
     master = engine_options.master
@@ -424,9 +426,9 @@ def count(
         engines.refuse_segments_on_spark(engine, master, checked_segments.by)
     vocabulary = Vocabulary.load(vocab, tokenizer=tokenizer_options.tokenizer_if_given)
     _warn_of_repeated_ngrams(vocabulary, vocab)
-    if vocabulary.unreachable:
+    if vocabulary.unreachable_count:
         console.print_note(
-            f"warning: {vocabulary.unreachable} n-grams of {vocab} have capitals, and the text is"
+            f"warning: {vocabulary.unreachable_count} n-grams of {vocab} have capitals, and the text is"
             " lower-cased: they are never found; --keep-case keeps capitals."
         )
     columns: dict[str, Any] = {

@@ -37,8 +37,8 @@ from bayesgram.lm.scoring import (
     scored,
 )
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.releases.provenance import Ingredient, label_of, unique_ingredients
-from bayesgram.releases.release import Fingerprinted, Release, check_vocabulary
+from bayesgram.releases.provenance import Ingredient, combined_label, unique_ingredients
+from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
 from bayesgram.text.ngrams import END
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -49,7 +49,7 @@ LEAST_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm
 STRENGTHS = np.linspace(0.0, 1.5, 31)  # that `tune` tries
 
 
-class PublicTable(Fingerprinted, Protocol):
+class PublicTable(VocabularyIdentity, Protocol):
     """Public n-grams and their distribution, order by order: a `Vocabulary` is one."""
 
     @property
@@ -121,7 +121,7 @@ class Adapted:
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def words(self) -> Sequence[str]:

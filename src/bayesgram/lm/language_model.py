@@ -55,11 +55,11 @@ from bayesgram.releases.provenance import (
     DiscoveryClaim,
     Ingredient,
     Provenance,
+    combined_label,
     ingredients_from_json,
-    label_of,
     unique_ingredients,
 )
-from bayesgram.releases.release import CARD, Release
+from bayesgram.releases.release import CARD_FILE, Release
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
@@ -261,12 +261,12 @@ class LanguageModel:
     def provenance(self) -> Provenance:
         """What it is from, beside public text; which of its n-grams were discovered is not known."""
         claims = tuple(DiscoveryClaim(**claim) for claim in self.about.get("discoveries", []))
-        return Provenance.of(self.ingredients, claims)
+        return Provenance.from_ingredients(self.ingredients, claims)
 
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from; public text weakens nothing."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def order(self) -> int:
@@ -504,7 +504,7 @@ class LanguageModel:
             return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
         found = (
             cls.from_release(Release.load(folder))
-            if (folder / CARD).is_file()
+            if (folder / CARD_FILE).is_file()
             else cls.load(folder)
         )
         return replace(found, tokenizer=found.tokenizer.known_by(tokenizer))
@@ -516,7 +516,7 @@ def made_from_told(provenance: Provenance) -> dict[str, Any]:
     listed = unique_ingredients([*provenance.ingredients, *(claim.ingredient for claim in claims)])
     if not listed:
         return {}
-    told = {MADE_FROM: [asdict(each) for each in listed], "label": label_of(listed)}
+    told = {MADE_FROM: [asdict(each) for each in listed], "label": combined_label(listed)}
     return {**told, "discoveries": [asdict(claim) for claim in claims]} if claims else told
 
 
