@@ -11,7 +11,7 @@ import pytest
 
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.charts import spread_out
-from bayesgram.cli.paper import Name, reproduce
+from bayesgram.cli.paper import ExperimentName, reproduce
 from bayesgram.errors import UsageError
 from bayesgram.paper.experiment import Assessment, ExperimentRun, StatementCheck
 from bayesgram.paper.figures import EXPERIMENTS, FIGURE_1, PAPER_PERPLEXITY
@@ -282,6 +282,6 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
 def test_values_out_of_range_are_refused(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as refused:
-        reproduce([Name.ALL], Path("out"), quick=True, **options)
+        reproduce([ExperimentName.ALL], Path("out"), quick=True, **options)
     assert message in str(refused.value)
     assert list(tmp_path.iterdir()) == []
