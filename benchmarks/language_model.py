@@ -98,10 +98,10 @@ def make_model(ngrams: int, rng: np.random.Generator) -> LanguageModel:
 def make_text(model: LanguageModel, rng: np.random.Generator) -> list[str]:
     """Sentences of words that often follow one another."""
     trie = model.trie
-    rows = trie.rows(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(
+    rows = trie.ngrams(3)[rng.integers(0, model.sizes[2], (SENTENCES, LENGTH // 3))].reshape(
         SENTENCES, LENGTH
     )
-    names = [word.decode() for word in trie.words.all()]
+    names = [word.decode() for word in trie.words.to_list()]
     return [" ".join(names[number] for number in row) for row in rows.tolist()]
 
 
@@ -138,7 +138,7 @@ def measure_all(
         "8 bits": ("bayesgram", "8 bits"),
         "KenLM": ("kenlm", "model.arpa"),
     }
-    for name, each in (("exact", model), ("8 bits", model.quantised())):
+    for name, each in (("exact", model), ("8 bits", model.quantise())):
         each.save(folder / name)
         print(f"{name}: a folder of {each.size_on_disk / 1e6:.2f} MB")
     start = perf_counter()

@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bayesgram.lm.estimate import words_of
+from bayesgram.lm.packed import Words
 from bayesgram.lm.search import SENTENCE_END
-from bayesgram.lm.trie import connect
+from bayesgram.lm.trie import build_trie
 
 
 class Plain:
@@ -52,7 +52,7 @@ class Plain:
 
 def vocabulary(size):
     names = sorted({b"<s>", b"</s>", b"<unk>", *(f"w{at:x}".encode() for at in range(size))})
-    return words_of(pa.array(names, pa.large_binary()))
+    return Words.from_array(pa.array(names, pa.large_binary()))
 
 
 def closed(rows, words):
@@ -82,7 +82,7 @@ def model_of(seed, order, size, ngrams):
         np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float)
         for rows in levels[:-1]
     ]
-    return connect(levels, words, logs, backoffs), Plain(levels, logs, backoffs), levels
+    return build_trie(levels, words, logs, backoffs), Plain(levels, logs, backoffs), levels
 
 
 models = st.builds(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.language_model import MOST_CACHED, CaseCounter, LanguageModel
+from bayesgram.lm.language_model import MAX_CACHED_WORDS, CaseCounter, LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
 from helpers.reference_language_models import END, WORDS, everything, release_of, tables
@@ -32,7 +32,7 @@ def model_of(table, tokenizer="words"):
 @examples(60)
 def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
     model = model_of(table, "whitespace")
-    names = [word.decode() for word in model.trie.words.all()]
+    names = [word.decode() for word in model.trie.words.to_list()]
     numbers = [
         model.trie.special[0],
         *(names.index(word) if word in names else model.trie.special[2] for word in context),
@@ -59,7 +59,7 @@ def test_a_word_that_the_model_lacks_is_suggested_once_it_was_written():
 
 def test_only_the_last_words_are_looked_at():
     model = model_of(FISH)
-    text = "zanzibar " + "red fish " * (MOST_CACHED // 2)
+    text = "zanzibar " + "red fish " * (MAX_CACHED_WORDS // 2)
     assert "zanzibar" not in [each.word for each in model.predict(text, 20, cache=0.5)]
     assert "zanzibar" in [
         each.word for each in model.predict(text[: -len("red fish ")], 20, cache=0.5)

@@ -10,7 +10,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.lm import neural
-from bayesgram.lm.neural import INSIDE, SENTENCE_ENDS, CausalScorer
+from bayesgram.lm.neural import WORD_CHARACTERS, SENTENCE_ENDS, CausalScorer
 
 WORDS = ["fish", "fishing", "red", "reddish", "don't", "a", "blue", "</s>"]
 
@@ -135,7 +135,7 @@ def random_gpt2(cut):
 @pytest.fixture(params=[Random, CausalScorer], ids=["table", "gpt2"])
 def kind(request, monkeypatch):
     if request.param is Random:
-        monkeypatch.setattr(neural, "_torch", lambda: None)
+        monkeypatch.setattr(neural, "_import_torch", lambda: None)
     return request.param
 
 
@@ -181,7 +181,9 @@ def literal(made, words, context, most=None):
         if n and text.strip(" ") and text.lstrip(" ")[0] in SENTENCE_ENDS
     }
     ends -= firsts
-    on = {n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in INSIDE)}
+    on = {
+        n for n, text in enumerate(texts) if n and (text[0].isalnum() or text[0] in WORD_CHARACTERS)
+    }
     start = [
         0,
         *(
@@ -243,7 +245,9 @@ def test_a_model_that_remembers_nothing_reads_the_context_again(made, monkeypatc
     contexts = [[], ["a", "blue", "fish"]]
     remembered = made.scorer(WORDS, least=0.0).log_probabilities(contexts)
     read = made.kind._read
-    monkeypatch.setattr(made.kind, "_read", lambda self, context: (read(self, context)[0], None))
+    monkeypatch.setattr(
+        made.kind, "_read_context", lambda self, context: (read(self, context)[0], None)
+    )
     again = made.scorer(WORDS, least=0.0, batch=3).log_probabilities(contexts)
     assert np.exp(again) == pytest.approx(np.exp(remembered), rel=1e-4, abs=1e-9)
 

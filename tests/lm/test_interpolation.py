@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.arpa import context_sums, read_arpa, write_arpa
-from bayesgram.lm.interpolation import interpolate, likeliest_weights, tune_weights
+from bayesgram.lm.arpa import sum_contexts, read_arpa, write_arpa
+from bayesgram.lm.interpolation import fit_mixture_weights, interpolate, maximise_likelihood
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import is_consistent
 from bayesgram.text.tokenizer import Tokenizer
@@ -29,7 +29,7 @@ def model_of(table):
 
 
 def names(model):
-    return [word.decode() for word in model.trie.words.all()]
+    return [word.decode() for word in model.trie.words.to_list()]
 
 
 class Mixture:
@@ -92,24 +92,24 @@ def check(models, weights):
     mixed, reference = interpolate(models, weights), Mixture(models, weights)
     words = names(mixed)
     assert {*words} == {*reference.words, START}
-    assert is_consistent(mixed.trie.searched)
-    assert np.abs(context_sums(mixed.trie) - 1).max() < 1e-6
+    assert is_consistent(mixed.trie.for_scoring)
+    assert np.abs(sum_contexts(mixed.trie) - 1).max() < 1e-6
     wanted = {
         tuple(names(model)[n] for n in row)
         for model in models
         for o in range(1, model.order + 1)
-        for row in model.trie.rows(o).tolist()
+        for row in model.trie.ngrams(o).tolist()
     }
     listed = {
         tuple(words[n] for n in row)
         for o in range(1, mixed.order + 1)
-        for row in mixed.trie.rows(o).tolist()
+        for row in mixed.trie.ngrams(o).tolist()
     }
     assert listed == wanted
     for order in range(1, mixed.order + 1):
         nodes = range(mixed.trie.nodes(order).start, mixed.trie.nodes(order).stop)
         after = {}
-        for node, row in zip(nodes, mixed.trie.rows(order).tolist(), strict=True):
+        for node, row in zip(nodes, mixed.trie.ngrams(order).tolist(), strict=True):
             *context, last = (words[number] for number in row)
             found = after.setdefault(tuple(context), reference.after(context))
             assert math.fsum(found.values()) == pytest.approx(1, abs=1e-5)
@@ -192,7 +192,7 @@ def test_a_model_mixed_with_itself_is_itself(table):
 def test_em_climbs_to_the_best_weights():
     rng = np.random.default_rng(5)
     likelihoods = rng.random((400, 2)) * [0.3, 1.0]
-    weights = likeliest_weights(likelihoods)
+    weights = maximise_likelihood(likelihoods)
     at = {
         share: np.log(likelihoods @ [share, 1 - share]).mean() for share in np.linspace(0, 1, 201)
     }
@@ -208,9 +208,9 @@ def test_tuned_weights_find_the_text_they_are_tuned_by():
         pa.array(["green cat", "cat swim", "blue cat"]), [5, 5, 3], Tokenizer("whitespace")
     )
     rows = pa.array([b"red fish swim", b"blue fish swim"] * 5, pa.large_binary())
-    weights = tune_weights([near, far], [rows])
+    weights = fit_mixture_weights([near, far], [rows])
     assert weights[0] > 0.9
-    assert tune_weights([far, near], [rows]) == pytest.approx(weights[::-1], abs=1e-5)
+    assert fit_mixture_weights([far, near], [rows]) == pytest.approx(weights[::-1], abs=1e-5)
     tuned = interpolate([near, far], weights)
     assert tuned.perplexity(["red fish swim"] * 2) < interpolate([near, far]).perplexity(
         ["red fish swim"] * 2
@@ -230,8 +230,10 @@ def test_weights_are_tuned_on_the_mixture_that_is_made():
     for at, word in enumerate([*sentence, END]):
         if word != "zzz":
             rows.append([reference.part(k, [START, *sentence[:at]])[word] for k in range(2)])
-    found = tune_weights([one, two], [pa.array([" ".join(sentence).encode()], pa.large_binary())])
-    assert found == pytest.approx(likeliest_weights(np.array(rows)), abs=1e-4)
+    found = fit_mixture_weights(
+        [one, two], [pa.array([" ".join(sentence).encode()], pa.large_binary())]
+    )
+    assert found == pytest.approx(maximise_likelihood(np.array(rows)), abs=1e-4)
 
 
 @pytest.mark.parametrize("weights", [[1], [1, 2, 3], [[1, 2]]])
@@ -266,7 +268,7 @@ def test_models_that_cannot_be_mixed():
     with pytest.raises(
         BayesgramError, match=r"^the text to tune by has no words that a model knows; give other"
     ):
-        tune_weights([model, model], [pa.array([b""], pa.large_binary())])
+        fit_mixture_weights([model, model], [pa.array([b""], pa.large_binary())])
 
 
 def test_boundaries_are_no_other_way_to_cut():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.arpa import context_sums
+from bayesgram.lm.arpa import sum_contexts
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
@@ -45,14 +45,14 @@ SENTENCES = [
 
 
 def ids(model, words):
-    return [model.trie.words.all().index(word.encode()) for word in words]
+    return [model.trie.words.to_list().index(word.encode()) for word in words]
 
 
 @given(tables())
 @examples(60)
 def test_every_context_adds_up_to_one(table):
     model = LanguageModel.from_release(release_of(table))
-    assert np.abs(context_sums(model.trie) - 1).max() < 1e-6
+    assert np.abs(sum_contexts(model.trie) - 1).max() < 1e-6
     after = everything(model)
     contexts = [
         [],
@@ -67,7 +67,7 @@ def test_every_context_adds_up_to_one(table):
 @examples(60)
 def test_scores_are_those_of_the_definition(table):
     model, literal = LanguageModel.from_release(release_of(table)), Literal(table)
-    assert [word.decode() for word in model.trie.words.all()] == literal.words
+    assert [word.decode() for word in model.trie.words.to_list()] == literal.words
     for sentence in SENTENCES:
         words = [UNKNOWN if word in (START, END) else word for word in sentence]
         assert model.score(sentence) == pytest.approx(literal.score(words), abs=1e-4)
@@ -83,7 +83,9 @@ def test_predictions_are_the_best_of_all_words(table, context, k):
     numbers = [
         model.trie.special[0],
         *(
-            ids(model, [w])[0] if w.encode() in model.trie.words.all() else model.trie.special[2]
+            ids(model, [w])[0]
+            if w.encode() in model.trie.words.to_list()
+            else model.trie.special[2]
             for w in context
         ),
     ]
@@ -120,7 +122,7 @@ def test_many_words_are_predicted_in_order_of_probability_and_of_bytes():
             ),
         ]
         scores = everything(model)(numbers)
-        names = [word.decode() for word in model.trie.words.all()]
+        names = [word.decode() for word in model.trie.words.to_list()]
         right = [n for n in scores if n not in model.trie.special and names[n].startswith(typed)]
         best = sorted(right, key=lambda number: (-scores[number], number))[:9]
         assert [each.word for each in model.predict(context, 9, typed=typed)] == [
@@ -192,7 +194,7 @@ def test_rows_that_no_arpa_file_can_hold_are_left_out():
         ("n\0", "a"): 1.0,
     }
     model = LanguageModel.from_release(release_of(table))
-    assert [word.decode() for word in model.trie.words.all()] == [END, START, UNKNOWN, "a", "b"]
+    assert [word.decode() for word in model.trie.words.to_list()] == [END, START, UNKNOWN, "a", "b"]
     assert model.sizes == [5, 1]
     assert LanguageModel.from_counts(pa.array(["a b", "b c"]), [1.0, 0.0]).sizes == [
         5,

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayesgram.lm.ngram_counts import SortedRows
+from bayesgram.lm.ngram_counts import NgramSorter
 from helpers.hypothesis_profiles import examples
 
 
@@ -34,7 +34,7 @@ def test_runs_are_merged(folder, order, words, size, rows, seed):
         ngrams = np.unique(ngrams, axis=0)
     counts = rng.integers(1, 1 << 40, len(ngrams))
     shuffled = rng.permutation(len(ngrams))
-    ordered = SortedRows(Path(tempfile.mkdtemp(dir=folder)), order, words=words, rows=rows)
+    ordered = NgramSorter(Path(tempfile.mkdtemp(dir=folder)), order, words=words, rows=rows)
     for part in np.array_split(shuffled, 4):
         ordered.add(ngrams[part], counts[part])
     found = list(ordered.merged())

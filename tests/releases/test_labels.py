@@ -157,7 +157,7 @@ def saved_model(folder, label, public, counts):
 
 
 def pruned_model(folder, label, public, counts):
-    return LanguageModel.open(folder / label).pruned(20).quantised().label
+    return LanguageModel.open(folder / label).prune(20).quantise().label
 
 
 def model_as_source(folder, label, public, counts):
@@ -172,7 +172,7 @@ def interpolated(folder, label, public, counts):
 
 
 def moved(folder, label, public, counts):
-    return PublicModel.from_public(public, PUBLIC).moved_by(Release.load(folder / label)).label
+    return PublicModel.from_public(public, PUBLIC).adapt_to(Release.load(folder / label)).label
 
 
 def public_model_of_list(folder, label, public, counts):

@@ -55,7 +55,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.io.segments import ALL
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.lm.search import NEVER, SENTENCE_END, rank_words
+from bayesgram.lm.search import NEVER_SUGGESTED, SENTENCE_END, rank_words
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.mixture import by_name
 from bayesgram.releases.release import Release
@@ -155,7 +155,7 @@ class FrequencyQuantiles:
 
     def find(self, data: Bytes, offsets: Ids) -> Ids:
         """The band of each token; that of a sentence end says nothing."""
-        numbers = self.model.numbers(data, offsets)
+        numbers = self.model.encode_tokens(data, offsets)
         found = np.searchsorted(-self.least, -self.shares[np.maximum(numbers, 0)])
         lacked = (numbers == self.model.trie.special[2]) | (numbers == SENTENCE_END)
         rarest = max(self.least.size - 1, 0)  # also for a word that only another tokenizer finds
@@ -275,7 +275,7 @@ def evaluate_text(
 
 def frequencies(model: LanguageModel, texts: Mapping[str, Rows]) -> FrequencyQuantiles:
     """How frequent the words of these texts are, those that a model knows."""
-    streams = [model.stream(rows) for given in texts.values() for rows in given]
+    streams = [model.encode_texts(rows) for given in texts.values() for rows in given]
     return FrequencyQuantiles.of(model, np.concatenate([np.zeros(0, np.int32), *streams]))
 
 
@@ -308,7 +308,7 @@ def encode(model: LanguageModel, texts: Mapping[str, Rows], bands: FrequencyQuan
                     [[0], np.cumsum((data & 0xC0) != 0x80)]
                 )  # each character has one such byte
                 letters = np.diff(begun[offsets]).astype(np.int32)
-                stream = model.numbers(data, offsets)
+                stream = model.encode_tokens(data, offsets)
                 found = (
                     stream,
                     letters,
@@ -335,11 +335,11 @@ def text_quality(
     given = bands or frequencies(model, texts)
     text = encode(model, texts, given)
     _check_words(text, list(texts), model, name)
-    scores, orders, states = model.trie.walk(text.stream)
+    scores, orders, states = model.trie.score(text.stream)
     words = text.stream != SENTENCE_END
     ranks, typed = _suggested(model, text.stream[words], states[words], on_progress)
     known = text.stream != model.trie.special[2]
-    costs = np.where(typed == NEVER, text.letters[words], typed) + 1
+    costs = np.where(typed == NEVER_SUGGESTED, text.letters[words], typed) + 1
     judged = _Judged(text, scores, known, ranks, costs)
     everything = judged.part("", np.ones(text.stream.size, np.bool_))
     return TextQuality(
@@ -386,7 +386,7 @@ def _suggested(
     pairs, which = np.unique(states.astype(np.int64) << 32 | words, return_inverse=True)
     contexts, wanted = (pairs >> 32).astype(np.int32), (pairs & 0xFFFFFFFF).astype(np.int32)
     ranks, typed = np.empty(pairs.size, np.int32), np.empty(pairs.size, np.int32)
-    known, searched = model.trie.words, model.trie.suggested
+    known, searched = model.trie.words, model.trie.for_prediction
     for begin in range(0, pairs.size, BATCH_SIZE):
         here = slice(begin, begin + BATCH_SIZE)
         ranks[here], typed[here] = rank_words(

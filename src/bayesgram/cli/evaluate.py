@@ -117,10 +117,10 @@ class Judge:
 
 def _may_be_model(path: str) -> bool:
     """Whether there is a file, or a folder with what a release or a model has."""
-    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.files import MODEL_JSON
     from bayesgram.releases.release import CARD
 
-    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD))
+    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (MODEL_JSON, CARD))
 
 
 def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:

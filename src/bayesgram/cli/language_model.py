@@ -18,7 +18,7 @@ from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.lm.language_model import Build, LanguageModel
+    from bayesgram.lm.language_model import ModelBuilder, LanguageModel
     from bayesgram.releases.release import Release
     from bayesgram.text.tokenizer import Tokenizer
 
@@ -110,11 +110,11 @@ def export(
     Example: bayesgram export out --format arpa -o model.arpa.gz
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
     from bayesgram.public.public_model import is_public_model
     from bayesgram.releases.release import Release
 
-    contents = REPLACED if format_ is Format.MODEL else None
+    contents = CONTENTS if format_ is Format.MODEL else None
     given = [path for path in (public, vocab) if path is not None]
     check_writable(output, force=force, contents=contents, inputs=[release, *given])
     _check_for_models(
@@ -236,9 +236,9 @@ def _export_bias(
             f"--source {source}: is for public models, and --format bias is of a release; leave it out."
         )
     loaded = Release.load(path)
-    lifts = WordLifts.of(loaded, matching(vocab, [(str(path), loaded)]))
+    lifts = WordLifts.from_release(loaded, matching(vocab, [(str(path), loaded)]))
     with console.step("Writing"):
-        written = write_bias(lifts, output, most=most, force=force)
+        written = write_bias(lifts, output, max_words=most, force=force)
     report = {
         "output": str(output),
         "format": str(format_),
@@ -279,7 +279,7 @@ def _export_public(
         )
     name = loaded.source_names[0] if source is None else source
     model = _cased(loaded[name], written(loaded.tokenizer.name))
-    model = model if bits is None else model.quantised(bits)
+    model = model if bits is None else model.quantise(bits)
     with console.step("Writing"):
         _write_model(model, output, format_, force=force)
     report: dict[str, Any] = {"output": str(output), "format": str(format_), "source": name}
@@ -290,14 +290,14 @@ def _export_public(
     console.warn_unless_proved(output, model.ingredients)
 
 
-def _fitted(build: "Build", bits: int | None, limit: int | None) -> "LanguageModel":
+def _fitted(build: "ModelBuilder", bits: int | None, limit: int | None) -> "LanguageModel":
     """The model that the options ask for."""
-    from bayesgram.lm.language_model import fitted
-    from bayesgram.lm.quantisation import BITS
+    from bayesgram.lm.language_model import fit_to_size
+    from bayesgram.lm.quantisation import DEFAULT_BITS
 
     if limit is not None:
-        return fitted(build, limit, bits=BITS if bits is None else bits)
-    return build(None) if bits is None else build(None).quantised(bits)
+        return fit_to_size(build, limit, bits=DEFAULT_BITS if bits is None else bits)
+    return build(None) if bits is None else build(None).quantise(bits)
 
 
 def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageModel]":
@@ -307,8 +307,8 @@ def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageMo
 
     if public is None:
         return partial(LanguageModel.from_release, release)
-    whole = PublicModel.load(public).moved_by(release)
-    return lambda prune: whole if prune is None else whole.pruned(prune)
+    whole = PublicModel.load(public).adapt_to(release)
+    return lambda prune: whole if prune is None else whole.prune(prune)
 
 
 def _casing(tokenizer: str, source: str | None, text_column: str) -> dict[str, str]:
@@ -331,7 +331,7 @@ def _cased(model: "LanguageModel", casing: dict[str, str]) -> "LanguageModel":
     """The model, and how its words are written."""
     if not casing:
         return model
-    words = [word.decode() for word in model.trie.words.all()]
+    words = [word.decode() for word in model.trie.words.to_list()]
     return replace(model, casing={word: casing[word] for word in words if word in casing})
 
 
@@ -361,9 +361,9 @@ def import_arpa(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm.arpa import read_arpa
-    from bayesgram.lm.files import REPLACED
+    from bayesgram.lm.files import CONTENTS
 
-    check_writable(output, force=force, contents=REPLACED, inputs=[file])
+    check_writable(output, force=force, contents=CONTENTS, inputs=[file])
     with console.step("Reading"):
         model = read_arpa(file, tokenizer=cut.named)
     model.save(output, force=force)
@@ -410,13 +410,13 @@ def predict(
     """
     from time import perf_counter
 
-    from bayesgram.lm.files import ABOUT
+    from bayesgram.lm.files import MODEL_JSON
     from bayesgram.lm.language_model import LanguageModel
 
     start = perf_counter()
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)
     opened = LanguageModel.open(model, tokenizer=cut)
-    if not (model / ABOUT).is_file():
+    if not (model / MODEL_JSON).is_file():
         console.say(
             f"Built in {perf_counter() - start:.1f} s; a model folder is there at once: bayesgram"
             f" {'export' if model.is_dir() else 'import'} {model} {'--format model ' * model.is_dir()}-o model"
@@ -476,18 +476,18 @@ def interpolate(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.lm.arpa import write_arpa
-    from bayesgram.lm.files import REPLACED
-    from bayesgram.lm.interpolation import checked_weights
+    from bayesgram.lm.files import CONTENTS
     from bayesgram.lm.interpolation import interpolate as mix
+    from bayesgram.lm.interpolation import normalise_weights
 
     for model in models:
         if models.count(model) > 1:
             raise UsageError(f"{model}: is given twice; give each once.")
     as_arpa = output.name.lower().endswith(ARPA_ENDINGS)
-    check_writable(output, force=force, contents=None if as_arpa else REPLACED, inputs=[*models])
+    check_writable(output, force=force, contents=None if as_arpa else CONTENTS, inputs=[*models])
     if weights is not None and tune is not None:
         raise UsageError("--weights and --tune: give one of them; --tune finds the weights.")
-    given = checked_weights(
+    given = normalise_weights(
         None if weights is None else several("weights", weights, real, "0.6,0.4"), len(models)
     )
     with console.step("Reading models"):
@@ -526,10 +526,10 @@ def _opened(paths: list[Path], stated: "Tokenizer | None") -> "list[LanguageMode
 def _tuned(
     models: "list[LanguageModel]", source: str, *, text_column: str, skip_bad_rows: bool
 ) -> "Floats":
-    from bayesgram.lm.interpolation import tune_weights
+    from bayesgram.lm.interpolation import fit_mixture_weights
 
     with console.reading("Reading text", then="Tuning") as bar:
         records = bar.records(
             [source], text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
         )
-        return tune_weights(models, (batch.text for batch in records))
+        return fit_mixture_weights(models, (batch.text for batch in records))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
 
-ORDER, SIZE = 3, 50_000
+DEFAULT_ORDER, SIZE = 3, 50_000
 LONGEST_SORTED, SHORT_TEXT = (
     3,
     1 << 22,
@@ -46,7 +46,7 @@ class ModelRequest:
                     "--model-order and --model-size: are for a public model; add --model PATH."
                 )
             return
-        from bayesgram.public.public_model import ORDER, check_order, check_place
+        from bayesgram.public.public_model import DEFAULT_ORDER, check_order, check_output_path
 
         if on_spark:
             raise UsageError(
@@ -56,9 +56,9 @@ class ModelRequest:
             raise UsageError(
                 f"--model {self.output}: is the --output too; give the model a path of its own."
             )
-        check_order(ORDER if self.order is None else self.order)
+        check_order(DEFAULT_ORDER if self.order is None else self.order)
         _ = self.limit  # refused now if it is none
-        check_place(self.output, force=force, inputs=inputs)
+        check_output_path(self.output, force=force, inputs=inputs)
 
     def made(
         self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]"
@@ -66,9 +66,9 @@ class ModelRequest:
         """The model of a vocabulary's sources."""
         if self.output is None:
             return None
-        from bayesgram.public.public_model import ORDER, PublicModel
+        from bayesgram.public.public_model import DEFAULT_ORDER, PublicModel
 
-        order = ORDER if self.order is None else self.order
+        order = DEFAULT_ORDER if self.order is None else self.order
         return PublicModel.from_sources(
             vocabulary, opened, order=order, memory=self.memory, **self.limit
         )
@@ -313,7 +313,7 @@ def _orders(order: int | None, orders: str | None) -> list[int]:
     if order is not None and orders is not None:
         raise UsageError("--order and --orders: give one of them.")
     if orders is None:
-        return [ORDER if order is None else order]
+        return [DEFAULT_ORDER if order is None else order]
     from bayesgram.text.ngrams import check_order
 
     return [check_order(each, name="orders") for each in several("orders", orders, whole, "1,2,3")]

@@ -282,7 +282,7 @@ class Builder:
                 self.public if own is self.vocabulary else None
             )  # one of another vocabulary stays as it is
             model = (
-                LanguageModel.from_release(release) if moves is None else moves.moved_by(release)
+                LanguageModel.from_release(release) if moves is None else moves.adapt_to(release)
             )
             model = self._tried(model)
         with self.step(f"Sorting the n-grams of {view.shown_name}"):
