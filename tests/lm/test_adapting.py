@@ -215,11 +215,11 @@ def test_words_of_several_sources_count_alike():
     release = bg.release(
         bg.count(users, vocabulary), vocabulary, bg.Posterior(), bg.Budget(4.0, 1e-6)
     )
-    lifts = WordLifts.of(release, vocabulary)
+    lifts = WordLifts.from_release(release, vocabulary)
     (place, part), *_ = vocabulary.parts
     shares = [counts / counts.sum() for counts in part.by_source]
     assert lifts.public == pytest.approx(np.mean(shares, axis=0), abs=0.1)
-    assert lifts.over(["c", "unheard"])[1] == 0
+    assert lifts.for_words(["c", "unheard"])[1] == 0
     assert lifts.logs.tolist() == pytest.approx(
         np.log(release.probabilities[place] / vocabulary.prior[place]).tolist()
     )

@@ -64,13 +64,13 @@ class Stub:
 class Random(CausalScorer):
     """A scorer whose network is a table of random numbers: without torch."""
 
-    def _read(self, context):
+    def _read_context(self, context):
         return random_row(self.tokenizer, context), None
 
-    def _after(self, context, _cache, nodes):
+    def _read_prefixes(self, context, _cache, nodes):
         for node in nodes:
             likely = random_row(self.tokenizer, [*context, *node.pieces])
-            yield likely @ self._kinds.columns[:, 0], likely[node.fan.pieces]
+            yield likely @ self._roles.columns[:, 0], likely[node.fan.pieces]
 
 
 def random_row(tokenizer, sequence):
@@ -224,7 +224,7 @@ def test_of_a_context_longer_than_the_model_reads_the_end_is_read(made):
     places = made.model.config.max_position_embeddings = 64
     scorer = made.scorer(WORDS, least=0.0)
     context = ["a", "red", "fish", "reddish", "blue"] * 30
-    most = places - 1 - max(len(scorer._pieces(word)) for word in WORDS[:-1])
+    most = places - 1 - max(len(scorer._encode(word)) for word in WORDS[:-1])
     expected = literal(made, WORDS[:-1], context, most)
     found = np.exp(scorer.log_probabilities([context, ["red"]]))
     assert found[0].tolist() == pytest.approx(
@@ -244,7 +244,7 @@ def test_a_word_longer_than_the_model_reads(made):
 def test_a_model_that_remembers_nothing_reads_the_context_again(made, monkeypatch):
     contexts = [[], ["a", "blue", "fish"]]
     remembered = made.scorer(WORDS, least=0.0).log_probabilities(contexts)
-    read = made.kind._read
+    read = made.kind._read_context
     monkeypatch.setattr(
         made.kind, "_read_context", lambda self, context: (read(self, context)[0], None)
     )

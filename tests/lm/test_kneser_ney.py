@@ -206,7 +206,7 @@ def test_the_literal_reference(rows, order):
 def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     text = counted(rows, order)
     keep = len(text.words) + extra
-    small = TextPruner(text).model(keep)
+    small = TextPruner(text).build_model(keep)
     assert small.word.size - 1 == min(keep, text.size)
     kept = {ngram for ngram in named(small) if len(ngram) > 1}
     agrees(small, Literal(rows, order, kept))
@@ -216,7 +216,7 @@ def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
 @examples(30)
 def test_a_size_that_all_fit_in_changes_nothing(rows, order):
     text = counted(rows, order)
-    whole, same = estimate_kneser_ney(text), TextPruner(text).model(text.size)
+    whole, same = estimate_kneser_ney(text), TextPruner(text).build_model(text.size)
     assert named(whole) == named(same)
 
 
@@ -277,10 +277,10 @@ def test_some_rows_at_a_time_give_the_same_model(rows, order, few, extra):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ngram_counts, "MIN_ROWS", few)
         little = TextPruner(counted(rows, order, memory=1))
-        keep = len(little.text.words) + extra
-        small, smaller = little.model(None), little.model(keep)
-    assert same(small, whole.model(None))
-    assert same(smaller, whole.model(keep))
+        keep = len(little.counts.words) + extra
+        small, smaller = little.build_model(None), little.build_model(keep)
+    assert same(small, whole.build_model(None))
+    assert same(smaller, whole.build_model(keep))
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
@@ -296,8 +296,8 @@ def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
     monkeypatch.setattr(ngram_counts, "MIN_ROWS", 700)
     little = TextPruner(counted(rows, order, **text, memory=1))
     assert spilled
-    for size in (None, len(little.text.words) + 700):
-        assert same(little.model(size), whole.model(size))
+    for size in (None, len(little.counts.words) + 700):
+        assert same(little.build_model(size), whole.build_model(size))
 
 
 def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
@@ -307,7 +307,7 @@ def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
     keeping = TextPruner(text)
     judging = pack_estimate(keeping._judging_model, None)
     for size in (len(text.words) + 1, len(text.words) + 900, text.size - 1):
-        kept = [column.read(0, column.size) for column in keeping.kept(size)]
+        kept = [column.read(0, column.size) for column in keeping.select(size)]
         right = select_ngrams(judging, size)
         assert sum(map(np.count_nonzero, kept)) == size
         assert all(map(np.array_equal, kept, right))
@@ -316,12 +316,12 @@ def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
 
 def test_nothing_is_left_on_disk_but_the_counts(messages):
     keeping = TextPruner(counted([text.split() for text in messages[:200]], 3, memory=1))
-    keeping.model(12)
-    files = len(list(keeping.text.folder.iterdir()))
+    keeping.build_model(12)
+    files = len(list(keeping.counts.folder.iterdir()))
     assert files
     for size in (10, 20, None):
-        keeping.model(size)
-    assert len(list(keeping.text.folder.iterdir())) == files
+        keeping.build_model(size)
+    assert len(list(keeping.counts.folder.iterdir())) == files
 
 
 def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
@@ -330,7 +330,7 @@ def test_kenlm_reads_what_is_written_and_scores_the_same(tmp_path, messages):
     listed = sorted({word for words in rows for word in words})[::2]
     text = counted(rows[100:], 3, listed=listed, tokenizer=Tokenizer(boundaries=True))
     for keep in (None, len(text.words) + 500):
-        model = LanguageModel(TextPruner(text).model(keep), Tokenizer())
+        model = LanguageModel(TextPruner(text).build_model(keep), Tokenizer())
         path = tmp_path / f"{keep}.arpa"
         write_arpa(model, path)
         judged = kenlm.Model(str(path))

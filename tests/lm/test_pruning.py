@@ -64,7 +64,7 @@ def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
     kept = {
         tuple(row)
         for order, mask in enumerate(masks, start=1)
-        for row in whole.rows(order)[mask].tolist()
+        for row in whole.ngrams(order)[mask].tolist()
     }
     assert len(kept) == min(size, whole.word.size - 1)
     for ngram in kept:

@@ -132,7 +132,7 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     for model in (trie, quantise(trie)):
         for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
             plain = search.predict_words(state, how_many, 0, len(words), model.for_scoring)
-            assert [each.tolist() for each in model.best(state, how_many)] == [
+            assert [each.tolist() for each in model.predict(state, how_many)] == [
                 each.tolist() for each in plain
             ]
 
@@ -143,7 +143,7 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
     trie, _, levels = made
     smaller = quantise(trie, bits)
     for order, rows in enumerate(levels, start=1):
-        assert np.array_equal(smaller.rows(order), rows)
+        assert np.array_equal(smaller.ngrams(order), rows)
     logs = [
         smaller.log_probability[smaller.nodes(order)].astype(float)
         for order in range(1, trie.order + 1)
@@ -154,7 +154,7 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
     plain = Plain(levels, logs, weights)
     stream = levels[-1][:50].ravel()
     right = [score for score, _, _ in plain.walk(stream.tolist(), trie.special)]
-    assert smaller.walk(stream)[0].tolist() == pytest.approx(right, abs=1e-12)
+    assert smaller.score(stream)[0].tolist() == pytest.approx(right, abs=1e-12)
 
 
 # How wide it all is
