@@ -2,11 +2,12 @@
 
     python benchmarks/compare.py [--pairs 200] [--users 20000] [--size 3000] [--epsilon 1] [--fdr 0.1] [--jobs 2]
 
-Makes up pairs of weeks: people whose words follow Zipf's law, who write log-normal amounts and repeat themselves (every
-other n-gram is one that they have written before), the same people in both weeks or other ones. Each week is measured
-by `posterior` at ε, and compared. In some pairs nothing changes; in others some n-grams rise or fall by
-a factor. Prints the mean false discovery proportion with its standard error, in how many pairs there is any discovery
-although nothing changed, the power by how frequent an n-gram is, and how often a phrase that triples is found.
+Makes up pairs of weeks: people whose words follow Zipf's law, who write log-normal amounts and
+repeat themselves (every other n-gram is one that they have written before), the same people in both
+weeks or other ones. Each week is measured by `posterior` at ε, and compared. In some pairs nothing
+changes; in others some n-grams rise or fall by a factor. Prints the mean false discovery proportion
+with its standard error, in how many pairs there is any discovery although nothing changed, the
+power by how frequent an n-gram is, and how often a phrase that triples is found.
 """
 
 import argparse
@@ -25,7 +26,7 @@ from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.counts import UserCounts, user_counts
+from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -42,7 +43,10 @@ BANDS = (1e-5, 1e-4, 3e-4, 1e-3, 1e-2, 1.0)  # of shares, for power
 def written(
     draws: Ids, ends: Ids, repeats: Floats, which: Floats, before: Ids, before_ends: Ids
 ) -> Ids:
-    """What people write: now and then one of their earlier n-grams, of this week or of the one before."""
+    """What people write.
+
+    Now and then one of their earlier n-grams, of this week or of the one before.
+    """
     out = draws.copy()
     for user in range(ends.size - 1):
         old = before_ends[user + 1] - before_ends[user]
@@ -87,7 +91,7 @@ class Week:
             "vocabulary_size": len(vocabulary),
             "vocabulary_fingerprint": vocabulary.fingerprint,
         }
-        return user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
+        return build_user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
 
 
 def zipf_vocabulary(size: int, rng: np.random.Generator) -> tuple[Vocabulary, Floats]:

@@ -2,8 +2,9 @@
 
     python benchmarks/deviations.py COUNTS VOCAB [--epsilons 0.1,1,4] [--runs 3]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count. Prints the mean share over runs with fresh noise, by
-fifths of the released frequency (what a reader of the release can see) and by fifths of the private one.
+COUNTS: a counts folder or a Parquet file of user, ngram, count. Prints the mean share over runs
+with fresh noise, by fifths of the released frequency (what a reader of the release can see) and by
+fifths of the private one.
 """
 
 import argparse

@@ -1,10 +1,13 @@
-"""Whether a constant of `discover` wants to be another, one at a time, on text that is treated as if it were private.
+"""Whether a constant of `discover` wants to be another, one at a time.
+
+On text that is treated as if it were private.
 
     python benchmarks/discovery_constants.py VOCAB TEXT [TEXT ...] [--model public.model] [--epsilons 1,3] [--runs 3]
 
-TEXT: Parquet with `text`, and `user` unless every row is a user: public or made-up text, as constants must not be
-chosen by the people who are searched. Prints what is found with each change over what is found without, in percent: the
-mean of the logarithm over texts, ε and runs, with its standard error, and each text by itself.
+TEXT: Parquet with `text`, and `user` unless every row is a user: public or made-up text, as
+constants must not be chosen by the people who are searched. Prints what is found with each change
+over what is found without, in percent: the mean of the logarithm over texts, ε and runs, with its
+standard error, and each text by itself.
 """
 
 import argparse

@@ -1,13 +1,16 @@
-"""What a discovery is worth: held-out text by a release with the public vocabulary, and with the grown one, at one ε.
+"""What a discovery is worth.
+
+Held-out text by a release with the public vocabulary, and with the grown one, at one ε.
 
     python benchmarks/discovery_use.py VOCAB TRAIN HELD_OUT [--epsilon 2] [--shares 0,0.25,0.5] [--model public.model]
 
-VOCAB: vocab.parquet of orders 1 to 3. TRAIN: Parquet with `user` and `text`. HELD_OUT: Parquet with `text`. A share of
-ε (and of δ = 1e-7) goes to `discover`, the rest to `release`; share 0 is a release with the public vocabulary alone.
-Prints of each:
+VOCAB: vocab.parquet of orders 1 to 3. TRAIN: Parquet with `user` and `text`. HELD_OUT: Parquet with
+`text`. A share of ε (and of δ = 1e-7) goes to `discover`, the rest to `release`; share 0 is a
+release with the public vocabulary alone. Prints of each:
 
-cover        the share of held-out words, pairs and triples that the vocabulary lists;
-bits         of a character of held-out text. An unknown word costs <unk> by the model of the release times its letters
+cover        the share of held-out words, pairs and triples that the vocabulary lists; bits
+of a character of held-out text. An unknown word costs <unk> by the model of the release times its
+letters
              by a model of public words (that of VOCAB in every row), so every row is a distribution over all text, and
              a model that knows fewer words has no less to guess;
 perplexity   of words and sentence ends, by the same probabilities.
@@ -24,7 +27,7 @@ import pyarrow.parquet as pq
 from discovery import read_users
 from from_text import bayesgram
 
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.private.streaming import read_user_text
 from bayesgram.public.candidate_weights import PublicText, Spelling, window_sums
@@ -40,7 +43,7 @@ def coverage(vocabulary: Vocabulary, held_out: Path) -> list[float]:
     """The share of n-grams of each order, from 1 on, that are listed."""
     public, orders = PublicText.of(vocabulary), [part.order for _, part in vocabulary.parts]
     windows, new = np.zeros(len(orders)), np.zeros(len(orders))
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         tokens, records = public.numbered(), read_users(held_out, None)
         text = read_user_text(records, vocabulary.tokenizer, tokens, scratch, memory=MEMORY)
         novelty = public.novelty(tokens, orders)

@@ -1,9 +1,12 @@
-"""How far a plan is from what comes out: KL and the share that is known, planned and real, for several people and ε.
+"""How far a plan is from what comes out.
 
-A plan is told what is true of the people: how many there are, how much they write on average and how unevenly, and how
-far they are from public text (√(2 KL), as of log-normal ratios). Who guesses will be further off. "known" is the share
-of what people write whose probability the release's own deviations put within a factor of 2, and "right" the share
-whose released probability is within that factor of what they wrote. Seeded: nothing here is a release.
+KL and the share that is known, planned and real, for several people and ε.
+
+A plan is told what is true of the people: how many there are, how much they write on average and
+how unevenly, and how far they are from public text (√(2 KL), as of log-normal ratios). Who guesses
+will be further off. "known" is the share of what people write whose probability the release's own
+deviations put within a factor of 2, and "right" the share whose released probability is within that
+factor of what they wrote. Seeded: nothing here is a release.
 
     python benchmarks/plan.py [--users 20000] [--size 2000] [--epsilons 0.2,1,4]
     python benchmarks/plan.py --vocab vocab.parquet --counts counts.parquet     # other people

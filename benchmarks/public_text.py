@@ -2,10 +2,11 @@
 
     python benchmarks/public_text.py COUNTS VOCAB [--epsilons 0.1,1] [--runs 3]
 
-COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the KL of public text alone
-and the median KL of `posterior` over runs with fresh noise: with each source by itself; with all; with one and two more
-whose counts are those of the first, shuffled; and with Laplace noise on all public counts (the right end of the paper's
-figure 4), beside `laplace` at its best W, which uses no public text.
+COUNTS: a counts folder or a Parquet file of user, ngram, count; VOCAB of one order. Prints the KL
+of public text alone and the median KL of `posterior` over runs with fresh noise: with each source
+by itself; with all; with one and two more whose counts are those of the first, shuffled; and with
+Laplace noise on all public counts (the right end of the paper's figure 4), beside `laplace` at its
+best W, which uses no public text.
 """
 
 import argparse

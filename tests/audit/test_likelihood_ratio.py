@@ -11,18 +11,18 @@ from scipy.integrate import quad
 from scipy.optimize import brentq
 from scipy.stats import chi2, dlaplace, norm
 
-from bayesgram.audit.findings import Target
+from bayesgram.audit.findings import AuditTarget
 from bayesgram.audit.likelihood_ratio import (
-    NeighbourPair,
+    QueryPair,
     RecordingNoise,
-    attack,
-    delta_at_least,
-    epsilon_at_least,
-    gaussian_gain,
-    judge,
-    losses,
-    record,
-    replay,
+    assess_pairs,
+    delta_lower_bound,
+    epsilon_lower_bound,
+    exact_gaussian_gain,
+    likelihood_ratio_attack,
+    record_transcript,
+    replay_transcript,
+    sample_losses,
     sampled_gain,
 )
 from bayesgram.choices import Attack
@@ -37,7 +37,7 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from helpers import attack_targets, reference_paper
-from helpers.recording_noise import CHOICES, choosing
+from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 
 BOTH = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 ERROR = 1e-6
@@ -46,7 +46,7 @@ ERROR = 1e-6
 def contrast(distance, scale, other_scale, coordinates, law="gaussian", *, whole=False):
     moved = np.zeros(coordinates)
     moved[0] = distance
-    return NeighbourPair(law, whole, moved, coordinates, scale, other_scale)
+    return QueryPair(law, whole, moved, coordinates, scale, other_scale)
 
 
 def gaussian_delta(epsilon, mu):
@@ -76,8 +76,11 @@ def two_scale_delta(epsilon, distance, scale, other_scale, coordinates):
 
 def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
     settings = {"error": ERROR, "samples": 100_000, "rounds": 2, **settings}
-    return attack(
-        attack_targets.target(mechanism, matrix, budget), BOTH, np.random.default_rng(1), **settings
+    return likelihood_ratio_attack(
+        attack_targets.make_target(mechanism, matrix, budget),
+        BOTH,
+        np.random.default_rng(1),
+        **settings,
     )
 
 
@@ -85,7 +88,7 @@ def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
 def test_gaussian_noise_of_known_strength_is_bracketed(mu, delta):
     truth = brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0, 60)
     pair = [contrast(mu, 1.0, 1.0, 40)]
-    exact = gaussian_gain([pair], Budget(1.0, delta))
+    exact = exact_gaussian_gain([pair], Budget(1.0, delta))
     assert exact.epsilon == pytest.approx(truth, rel=1e-7)
     assert exact.epsilon <= truth
     assert exact.delta == pytest.approx(gaussian_delta(1.0, mu), rel=1e-6)
@@ -101,12 +104,12 @@ def test_gaussian_noise_of_known_strength_is_bracketed(mu, delta):
 def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinates):
     """Within 5 standard errors of 400,000 samples."""
     pair = [contrast(distance, scale, other, coordinates)]
-    for side, arguments in ((pair, (scale, other)), ([pair[0].swapped], (other, scale))):
+    for side, arguments in ((pair, (scale, other)), ([pair[0].swap()], (other, scale))):
         truth = two_scale_delta(0.1, distance, *arguments, coordinates)
-        loss = losses([side], 400_000, np.random.default_rng(7))
+        loss = sample_losses([side], 400_000, np.random.default_rng(7))
         gain = np.maximum(-np.expm1(0.1 - loss), 0)
         assert abs(gain.mean() - truth) < 5 * gain.std() / math.sqrt(gain.size) + 1e-9
-        assert delta_at_least(loss, 0.1, error=ERROR) <= truth
+        assert delta_lower_bound(loss, 0.1, error=ERROR) <= truth
 
 
 @pytest.mark.parametrize("scales", [(3.0, 3.0), (3.0, 4.0), (4.0, 3.0)])
@@ -114,8 +117,8 @@ def test_unequal_scales_agree_with_an_integral(distance, scale, other, coordinat
 def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
     """Against vectors drawn and weighed coordinate by coordinate; means within 5 standard errors."""
     moved = np.array([2.0, 0, 0, -1.0, 0, 0, 0, 0])
-    short = losses(
-        [[NeighbourPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3)
+    short = sample_losses(
+        [[QueryPair("laplace", whole, moved, 8, *scales)]], 200_000, np.random.default_rng(3)
     )
     noise = SeededNoise(4)
     draw = noise.discrete_laplace if whole else noise.laplace
@@ -146,10 +149,14 @@ def test_laplace_losses_are_those_of_whole_vectors(scales, whole):
 
 def test_pure_epsilon_is_found_exactly():
     pair = [contrast(7.0, 70.0, 70.0, 5, "laplace", whole=True)]
-    finding = judge([pair], BOTH[0], "", Budget(0.1), np.random.default_rng(1), 10_000, ERROR)
+    finding = assess_pairs(
+        [pair], BOTH[0], "", Budget(0.1), np.random.default_rng(1), 10_000, ERROR
+    )
     assert not finding.caught
     assert finding.epsilon == pytest.approx(0.1, rel=1e-8)
-    finding = judge([pair], BOTH[0], "", Budget(0.099), np.random.default_rng(1), 200_000, ERROR)
+    finding = assess_pairs(
+        [pair], BOTH[0], "", Budget(0.099), np.random.default_rng(1), 200_000, ERROR
+    )
     assert finding.caught
     assert 0 < finding.delta < 1e-3
 
@@ -157,7 +164,7 @@ def test_pure_epsilon_is_found_exactly():
 def test_no_noise_on_one_side_is_seen_at_once():
     for scales in ((0.0, 1.0), (1.0, 0.0)):
         for name in BOTH:
-            finding = judge(
+            finding = assess_pairs(
                 [[contrast(0.0, *scales, 5)]],
                 name,
                 "",
@@ -168,7 +175,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
             )
             assert finding.caught
             assert finding.delta > 0.999
-    silent = judge(
+    silent = assess_pairs(
         [[contrast(0.0, 0.0, 0.0, 5)]],
         BOTH[0],
         "",
@@ -177,7 +184,7 @@ def test_no_noise_on_one_side_is_seen_at_once():
         10**4,
         ERROR,
     )
-    told = judge(
+    told = assess_pairs(
         [[contrast(1.0, 0.0, 0.0, 5)]],
         BOTH[0],
         "",
@@ -234,13 +241,13 @@ def test_what_is_proved_survives_and_is_no_better_than_it_says(mechanism, budget
     assert max(item.epsilon for item in findings) > tight * budget.epsilon
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize("choice", CLIPPING_PLANS.values(), ids=CLIPPING_PLANS)
 @pytest.mark.parametrize("budget", [attack_targets.CLAIM, Budget(8.0, 1e-5)], ids=str)
 def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_says(
     choice, budget
 ):
     """All questions together: amounts, what clipping takes away, counts."""
-    with choosing(choice):
+    with fixed_clipping_plan(choice):
         findings = found(Posterior(), budget)
     assert not any(item.caught for item in findings)
     assert max(item.epsilon for item in findings) > 0.97 * budget.epsilon
@@ -248,18 +255,18 @@ def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_
 
 @pytest.mark.parametrize("question", [0, 1, 2])
 def test_too_little_noise_is_caught_whichever_question_gets_it(question):
-    class Quiet(attack_targets.QuietPosterior):
+    class Quiet(attack_targets.UndernoisedPosterior):
         pass
 
     Quiet.question = question
-    with choosing(CHOICES["lost words and counts"]):
+    with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
         findings = found(Quiet())
     assert any(item.caught for item in findings)
     assert max(item.epsilon for item in findings) > 1.5 * attack_targets.CLAIM.epsilon
 
 
 def test_too_little_noise_is_caught():
-    assert any(item.caught for item in found(attack_targets.QuietGaussian(2.0)))
+    assert any(item.caught for item in found(attack_targets.UndernoisedGaussian(2.0)))
 
 
 def test_forgotten_clipping_is_caught():
@@ -269,7 +276,7 @@ def test_forgotten_clipping_is_caught():
 
 
 def test_noise_from_elsewhere_is_caught():
-    findings = found(attack_targets.SeededGaussian(2.0))
+    findings = found(attack_targets.FixedNoiseGaussian(2.0))
     assert [item.caught for item in findings] == [True, True]
     assert findings[0].sentence == "it asks the source of privacy noise for none"
 
@@ -277,20 +284,24 @@ def test_noise_from_elsewhere_is_caught():
 def test_too_little_laplace_noise_is_caught():
     class Quiet(Laplace):
         def sample(self, totals, vocabulary, budget, noise):
-            return super().sample(totals, vocabulary, budget, attack_targets.Weaker(noise, 0.99))
+            return super().sample(
+                totals, vocabulary, budget, attack_targets.ScaledNoise(noise, 0.99)
+            )
 
     best = max(found(Quiet(10), Budget(0.1)), key=lambda item: item.epsilon)
     assert best.caught
     assert best.epsilon == pytest.approx(0.1 / 0.99)
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", CLIPPING_PLANS)
 def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both_sides(name):
-    attacked_posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
+    attacked_posterior = attack_targets.make_target(
+        Posterior(), attack_targets.zipf_counts(users=300, size=50)
+    )
     counts = attacked_posterior.counts
-    with choosing(CHOICES[name]):
-        told = record(attacked_posterior, counts, SeededNoise(1), 5)
-        again = replay(attacked_posterior, counts, told, 5)
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
+        told = record_transcript(attacked_posterior, counts, SeededNoise(1), 5)
+        again = replay_transcript(attacked_posterior, counts, told, 5)
     assert [question.law for question in told] == ["gaussian"] * (2 + ("lost" in name))
     for one, other in zip(told, again, strict=True):
         assert (one.values == other.values).all()
@@ -314,11 +325,13 @@ def test_other_kinds_of_noise_for_a_neighbour_are_reported():
             return super().distribution(counts, vocabulary, budget, chance)
 
     with pytest.raises(BayesgramError, match="different kinds of noise"):
-        found(Moody(2.0), matrix=attack_targets.zipf(users=20, size=10))
+        found(Moody(2.0), matrix=attack_targets.zipf_counts(users=20, size=10))
 
 
 def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
-    posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
+    posterior = attack_targets.make_target(
+        Posterior(), attack_targets.zipf_counts(users=300, size=50)
+    )
     both = []
     for method in (posterior.mechanism.measure, posterior.mechanism.distribution):
         noting = RecordingNoise(SeededNoise(2))
@@ -332,21 +345,21 @@ def test_bounds_use_the_half_that_did_not_choose():
     loss = np.concatenate(
         [np.full(500, 2.0), np.zeros(500)]
     )  # the first half promises what the second does not hold
-    assert epsilon_at_least(loss, 1e-6, error=0.01) == 0
-    assert delta_at_least(loss, 0.1, error=0.01) == 0
+    assert epsilon_lower_bound(loss, 1e-6, error=0.01) == 0
+    assert delta_lower_bound(loss, 0.1, error=0.01) == 0
 
 
 def test_what_can_not_be_attacked():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=np.int64)),
-        reference_paper.vocabulary([3, 2, 1]),
+        reference_paper.make_user_counts(np.eye(3, dtype=np.int64)),
+        reference_paper.make_vocabulary([3, 2, 1]),
     )
     with pytest.raises(
         UsageError,
         match=r"^mechanism=paper-tuned: .*; audit paper with the S and ρ that were chosen\.$",
     ):
-        Target(TunedPaper(), counts, vocabulary, attack_targets.CLAIM)
+        AuditTarget(TunedPaper(), counts, vocabulary, attack_targets.CLAIM)
     with pytest.raises(UsageError, match=r"^mechanism=k-anonymity: claims no ε"):
-        _ = Target(KAnonymity(), counts, vocabulary, None).claim
+        _ = AuditTarget(KAnonymity(), counts, vocabulary, None).claim
     with pytest.raises(UsageError, match=r"^`epsilon` is missing"):
-        Target(Gaussian(), counts, vocabulary, None)
+        AuditTarget(Gaussian(), counts, vocabulary, None)

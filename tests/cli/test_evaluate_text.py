@@ -10,22 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 
 import bayesgram as bg
-from bayesgram.audit.evaluation import (
-    DISCLOSURE,
-    MEASURES,
-    Claim,
-    EvaluatedModel,
-    families,
-    over_epsilon,
-)
+from bayesgram.audit.evaluation import DISCLOSURE
+from bayesgram.audit.quality_chart import MEASURES, draw_quality_over_epsilon
+from bayesgram.audit.text_evaluation import EvaluatedModel, ModelClaim, group_families
 from helpers import commands
-from helpers.commands import failing, inside, succeed
-from helpers.reference_language_models import release_of
+from helpers.commands import check_output, expect_failure, run_in_process
+from helpers.reference_language_models import make_release
 
 SECRET = "zanzibarmagicpassword"
 TABLE = {("the",): 9.0, ("red",): 5.0, ("fish",): 6.0, ("the", "red"): 4.0, ("red", "fish"): 3.0}
-fail = partial(failing, secret=SECRET)
-refused = partial(commands.refused, secret=SECRET)
+fail = partial(expect_failure, secret=SECRET)
+refused = partial(commands.expect_refusal, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +37,7 @@ def work(tmp_path_factory):
         made = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7))
         made.save(folder / f"out-{epsilon:g}")
     bg.LanguageModel.open(folder / "out-2").save(folder / "kept")
-    bg.LanguageModel.from_release(release_of(TABLE, tokenizer="words")).save(folder / "by hand")
+    bg.LanguageModel.from_release(make_release(TABLE, tokenizer="words")).save(folder / "by hand")
     bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(
         folder / "public"
     )
@@ -56,7 +51,9 @@ def work(tmp_path_factory):
 
 def test_texts_and_models_with_names(work):
     arguments = ("evaluate", "ours=out-0.5", "ours=out-2", "public", "--text", "posts=posts.txt")
-    found = json.loads(succeed(*arguments, "--text", "reviews=reviews.parquet", "--json", cwd=work))
+    found = json.loads(
+        check_output(*arguments, "--text", "reviews=reviews.parquet", "--json", cwd=work)
+    )
     assert DISCLOSURE in found["warning"]
     told = [(row["name"], row["model"], row["epsilon"]) for row in found["text"]]
     assert told == [("ours", "out-0.5", 0.5), ("ours", "out-2", 2.0), ("public", "public", None)]
@@ -74,7 +71,7 @@ def test_texts_and_models_with_names(work):
 
 
 def test_tables_for_people(work, capsys):
-    inside(
+    run_in_process(
         "evaluate",
         "out-0.5",
         "public",
@@ -99,20 +96,22 @@ def test_tables_for_people(work, capsys):
     )
     assert "not covered by any ε" in told
     assert SECRET not in shown.out + shown.err
-    inside("evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work)
+    run_in_process(
+        "evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work
+    )
     shown = capsys.readouterr()
     assert "Of it, " not in shown.out
     assert "don't compare" not in shown.err
 
 
 def test_a_file_with_an_equals_sign_is_a_path(work, capsys):
-    inside("evaluate", "out-0.5", "--text", "a=b.txt", "--json", cwd=work)
+    run_in_process("evaluate", "out-0.5", "--text", "a=b.txt", "--json", cwd=work)
     assert json.loads(capsys.readouterr().out)["text"][0]["words"] == 2
 
 
 def test_a_picture(work, tmp_path, capsys):
     arguments = ("evaluate", "out-0.5", "out-2", "public", "--text", "posts.txt", "--json")
-    inside(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
+    run_in_process(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
     capsys.readouterr()
     drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
     for words in (
@@ -128,11 +127,11 @@ def test_a_picture(work, tmp_path, capsys):
         "choose another --plot, or replace it with --force."
     )
     several = ("--text", "posts=posts.txt", "--text", "reviews=reviews.parquet")
-    inside(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
+    run_in_process(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
     drawn = list(ET.parse(tmp_path / "two.svg").getroot().itertext())
     assert [drawn.count(words) for words in ("posts", "reviews", "keystrokes saved")] == [1, 1, 2]
     capsys.readouterr()
-    inside(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
+    run_in_process(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
     assert (tmp_path / "over.PNG").read_bytes().startswith(b"\x89PNG")
     assert json.loads(capsys.readouterr().out)["same_words"] is False
 
@@ -181,7 +180,9 @@ QUALITY = bg.evaluate_text(
 
 
 def judged(name, claim=None):
-    return EvaluatedModel(name, name, Claim.of({} if claim is None else {"claim": claim}), QUALITY)
+    return EvaluatedModel(
+        name, name, ModelClaim.from_description({} if claim is None else {"claim": claim}), QUALITY
+    )
 
 
 def test_models_that_differ_by_their_epsilon_are_a_family():
@@ -194,14 +195,14 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
         judged("public"),
         judged("none", "no ε (NONE)"),
     ]
-    found = families(models)
+    found = group_families(models)
     assert [(family.label, [each.name for each in family.members]) for family in found] == [
         ("out (PROVED; weak at ε = 8)", ["out-0.2", "out-8"]),
         ("other (PROVED)", ["other"]),
         ("out (EMPIRICAL)", ["out-1"]),
         ("1 (PROVED)", ["1"]),
     ]
-    chart = over_epsilon(models, same_words=True).to_dict()
+    chart = draw_quality_over_epsilon(models, same_words=True).to_dict()
     assert [len(row["hconcat"]) for row in chart["vconcat"]] == [len(MEASURES)]
     assert any(
         "Rings" in line and "Dashed" in line and "Dotted" in line
@@ -211,15 +212,23 @@ def test_models_that_differ_by_their_epsilon_are_a_family():
 
 def test_the_claim_of_a_mixture_is_that_of_its_one_release():
     released, public = {"claim": "ε = 1e-05, δ = 1e-07 (PROVED)"}, {"weight": 0.5}
-    assert Claim.of({"interpolated": [released, public]}) == Claim(1e-05, "PROVED")
-    assert Claim.of({"interpolated": [released, released]}) == Claim(None, None)
-    assert Claim.of({"interpolated": [public]}) == Claim.of({"claim": 7}) == Claim(None, None)
+    assert ModelClaim.from_description({"interpolated": [released, public]}) == ModelClaim(
+        1e-05, "PROVED"
+    )
+    assert ModelClaim.from_description({"interpolated": [released, released]}) == ModelClaim(
+        None, None
+    )
+    assert (
+        ModelClaim.from_description({"interpolated": [public]})
+        == ModelClaim.from_description({"claim": 7})
+        == ModelClaim(None, None)
+    )
 
 
 def test_releases_of_one_epsilon_are_points_and_a_line_through_their_mean():
     one, other = judged("a", "ε = 1, δ = 0 (PROVED)"), judged("a", "ε = 1, δ = 0 (PROVED)")
     part = replace(QUALITY.by_text[0], perplexity=QUALITY.perplexity + 2)
     other = replace(other, quality=replace(QUALITY, by_text=(part,)))
-    drawn = json.dumps(over_epsilon([one, other], same_words=True).to_dict())
+    drawn = json.dumps(draw_quality_over_epsilon([one, other], same_words=True).to_dict())
     for value in (QUALITY.perplexity, QUALITY.perplexity + 1, QUALITY.perplexity + 2):
         assert f'"value": {value}' in drawn

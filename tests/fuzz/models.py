@@ -1,7 +1,8 @@
 """Language models: ARPA files and model folders.
 
-What is imported adds up to 1 after every context, computed by dictionaries and loops; written and read again it is the
-same. A damaged folder may neither crash a kernel nor keep one busy, and whatever it holds, a probability is a number.
+What is imported adds up to 1 after every context, computed by dictionaries and loops; written and
+read again it is the same. A damaged folder may neither crash a kernel nor keep one busy, and
+whatever it holds, a probability is a number.
 """
 
 import io
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from bayesgram.errors import BayesgramError
 from bayesgram.lm.arpa import TOLERANCE, read_arpa, write_arpa
-from bayesgram.lm.files import MODEL_JSON, CASING, CONTENTS
+from bayesgram.lm.files import CASING, CONTENTS, MODEL_JSON
 from bayesgram.lm.language_model import LanguageModel
 from fuzz.mutations import mutated, mutated_json
 from fuzz.target import Target, must, scratch
@@ -47,7 +48,9 @@ def models() -> list[LanguageModel]:
 
 
 def use(model: LanguageModel, *, forged: bool = False) -> None:
-    """Everything that commands ask of a model; whoever forges one may say of its words what they like."""
+    """Everything that commands ask of a model; whoever forges one may say of its words what they
+    like.
+    """
     for text in TEXTS:
         score, predicted = model.score(text), model.predict(text, 4)
         sound = score <= 0 or math.isclose(score, 0, abs_tol=1e-3)

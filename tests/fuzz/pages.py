@@ -1,4 +1,6 @@
-"""Requests to the page, straight to its application: never an error inside, and nothing repeated of what was typed."""
+"""Requests to the page, straight to its application: never an error inside, and nothing repeated of
+what was typed.
+"""
 
 import asyncio
 import json
@@ -37,7 +39,7 @@ SEEDS = [
 
 @cache
 def guard() -> Guard:
-    return build(web_catalogue.catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
+    return build(web_catalogue.make_catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
 
 
 @cache

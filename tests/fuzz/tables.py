@@ -1,7 +1,7 @@
 """Vocabularies, counts and releases: files of ours, files made elsewhere, and damaged ones.
 
-A vocabulary or a release that is read can be saved, and is the same when it is read again; whatever shows or uses one does
-not fail. Counts are those of a plain loop over the rows.
+A vocabulary or a release that is read can be saved, and is the same when it is read again; whatever
+shows or uses one does not fail. Counts are those of a plain loop over the rows.
 """
 
 import json
@@ -283,7 +283,9 @@ def _literal_counts(path: Path) -> dict[tuple[bytes, int], int] | None:
 
 
 def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
-    """All rows, if Arrow can read them at once and their types are right; [] only if there are none."""
+    """All rows, if Arrow can read them at once and their types are right; [] only if there are
+    none.
+    """
     try:
         schema = pq.read_schema(path)
         types = [schema.field(name).type for name in COLUMNS]
@@ -326,8 +328,11 @@ def mutated_from_json(random: Random, seeds: Sequence[bytes]) -> bytes:
 def saved_releases() -> list[tuple[bytes, bytes]]:
     found = []
     with scratch() as folder:
-        words = web_catalogue.vocabulary()
-        made = [*web_catalogue.releases(words), *web_catalogue.releases_of_sources(words)[:1]]
+        words = web_catalogue.make_vocabulary()
+        made = [
+            *web_catalogue.make_releases(words),
+            *web_catalogue.make_releases_with_sources(words)[:1],
+        ]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
             card = json.loads((Path(folder) / str(number) / CARD).read_text(encoding="utf-8"))
@@ -453,7 +458,7 @@ def check_audit(data: bytes, folder: Path) -> None:
 
 @cache
 def release_view() -> ReleaseView:
-    return ReleaseView("x", web_catalogue.releases(web_catalogue.vocabulary())[0][1])
+    return ReleaseView("x", web_catalogue.make_releases(web_catalogue.make_vocabulary())[0][1])
 
 
 def targets() -> Iterator[Target]:

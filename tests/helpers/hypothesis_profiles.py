@@ -1,20 +1,21 @@
 """How many examples a property test gets: always the same ones, or thousands at random.
 
-`make test` runs the number that a test names, and the same examples each time, so that a run tells about the code
-alone. `make explore` sets `BAYESGRAM_EXPLORE=2000`: then every property gets at least 2,000 random examples, and more
-where its test names more than 100. A test says how many by `@examples(150)`, and never by `settings(max_examples=…)`,
-which exploring could not raise; `test_exploring.py` checks that.
+`make test` runs the number that a test names, and the same examples each time, so that a run tells
+about the code alone. `make explore` sets `BAYESGRAM_EXPLORE=2000`: then every property gets at
+least 2,000 random examples, and more where its test names more than 100. A test says how many by
+`@examples(150)`, and never by `settings(max_examples=…)`, which exploring could not raise;
+`test_exploring.py` checks that.
 
-`conftest.py` calls `load_profile` before any test module is imported. Both functions read the environment, so it does
-not matter which is imported first.
+`conftest.py` calls `load_profile` before any test module is imported. Both functions read the
+environment, so it does not matter which is imported first.
 """
 
 import os
 
 from hypothesis import HealthCheck, settings
 
-VARIABLE = "BAYESGRAM_EXPLORE"
-USUAL = 100  # hypothesis' own number of examples, where a test names none
+EXPLORE_VARIABLE = "BAYESGRAM_EXPLORE"
+DEFAULT_EXAMPLES = 100  # hypothesis' own number of examples, where a test names none
 LEAST, MOST = 100, 1_000_000
 
 
@@ -24,20 +25,22 @@ def explored_examples() -> int | None:
     Raises:
         ValueError: If the variable is set to anything but a whole number from 100 to 1,000,000.
     """
-    text = os.environ.get(VARIABLE, "")
+    text = os.environ.get(EXPLORE_VARIABLE, "")
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or not LEAST <= int(text) <= MOST:
         raise ValueError(
-            f"{VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000"
+            f"{EXPLORE_VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000"
         )
     return int(text)
 
 
 def example_count(fixed: int) -> int:
-    """The number of examples of a test that names `fixed`: as many, or when exploring the larger of N and N·fixed/100."""
+    """The number of examples of a test that names `fixed`: as many, or when exploring the larger of
+    N and N·fixed/100.
+    """
     explored = explored_examples()
-    return fixed if explored is None else max(explored, explored * fixed // USUAL)
+    return fixed if explored is None else max(explored, explored * fixed // DEFAULT_EXAMPLES)
 
 
 def examples(fixed: int) -> settings:
@@ -51,7 +54,7 @@ def load_profile() -> None:
     settings.register_profile(
         "explore",
         derandomize=False,
-        max_examples=example_count(USUAL),
+        max_examples=example_count(DEFAULT_EXAMPLES),
         deadline=None,
         print_blob=True,  # what failed comes with a line that repeats it
         suppress_health_check=[HealthCheck.too_slow],  # a shared machine may stall

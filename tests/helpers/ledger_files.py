@@ -10,8 +10,10 @@ from bayesgram.privacy.ledger import Ledger
 _CREATED = {}  # bytes of a ledger, by its population and budget
 
 
-def same_ledger(path, *, population, budget):
-    """A new ledger; those of one population and budget are the same file, so that cards that name it are the same."""
+def create_identical_ledger(path, *, population, budget):
+    """A new ledger; those of one population and budget are the same file, so that cards that name
+    it are the same.
+    """
     key = (population, budget)
     if key in _CREATED:
         path.write_bytes(_CREATED[key])
@@ -21,11 +23,11 @@ def same_ledger(path, *, population, budget):
     return made
 
 
-SOME = Spend(pure_epsilon=0.05)
-TENTH = Spend(pure_epsilon=0.1)
+SMALL_SPEND = Spend(pure_epsilon=0.05)
+TENTH_SPEND = Spend(pure_epsilon=0.1)
 
 
-def tamper(path, *statements):
+def edit_ledger(path, *statements):
     """Edit the file with SQL, past the triggers, leaving the tables as they were."""
     names = [line.split()[2] for line in ledger_io.TRIGGERS]
     connection = sqlite3.connect(path)
@@ -44,13 +46,13 @@ def as_format(version, path):
     rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
     connection.close()
     header["format"] = version
-    header["genesis"] = header["last_hash"] = ledger_io.hash_of(
+    header["genesis"] = header["last_hash"] = ledger_io.hash_row(
         {name: header[name] for name in ledger_io.GENESIS_COLUMNS}
     )
     for row in rows:
         assert row.pop("failure") in {None, "0.0"}
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_io.hash_of(
+        row["hash"] = header["last_hash"] = ledger_io.hash_row(
             {k: v for k, v in row.items() if k != "hash"}
         )
     path.unlink()

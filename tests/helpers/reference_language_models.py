@@ -1,4 +1,6 @@
-"""Small language models, and slow, literal ones to compare with: dictionaries and loops, as the definitions say."""
+"""Small language models, and slow, literal ones to compare with: dictionaries and loops, as the
+definitions say.
+"""
 
 import math
 
@@ -6,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from bayesgram.lm.estimate import END_PROBABILITY, MIN_LEFTOVER_SHARE, KAPPA, KAPPA_MEASURED
+from bayesgram.lm.estimate import END_PROBABILITY, KAPPA, KAPPA_MEASURED, MIN_LEFTOVER_SHARE
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
@@ -15,7 +17,7 @@ START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 WORDS = ["a", "b", "c", "é", "x\u2028y", "q\u0085", "𝒱", "-1.5", "\\data\\", "ngram"]
 
 
-def release_of(table, *, tokenizer="whitespace", totals=True):
+def make_release(table, *, tokenizer="whitespace", totals=True):
     """A release made by hand from n-grams (tuples) with expected counts."""
     sums = {}
     for ngram, count in table.items():
@@ -57,14 +59,14 @@ def tables(draw, *, orders=None, boundaries=None):
 
 
 def plain_arrays(model):
-    """What a model consists of, as arrays to compare."""
+    """Return what a model consists of, as arrays to compare."""
     trie = model.trie
     names = ("level_starts", "word", "first_child", "suffix", "log_probability", "log_backoff")
     arrays = {name: getattr(trie, name) for name in names}
     return {"word_bytes": trie.words.data, "word_ends": trie.words.ends} | arrays
 
 
-class Literal:
+class ReferenceModel:
     """The back-off model that the docstring of `estimate` defines."""
 
     def __init__(self, table):
@@ -151,7 +153,7 @@ class Literal:
         )
 
 
-def everything(model):
+def all_probabilities(model):
     """P(w|h) of all words but <s> after a context of word numbers: by looking through the arrays."""
     trie = model.trie
 

@@ -1,9 +1,11 @@
 """Noise whose answers are written down, and given again to another dataset.
 
-Everything after the noise is post-processing if, given the same noisy answers, two unrelated datasets give the same release
-to the last byte: then nothing but the noisy answers has come through the door.
+Everything after the noise is post-processing if, given the same noisy answers, two unrelated
+datasets give the same release to the last byte: then nothing but the noisy answers has come through
+the door.
 
-As a program it is the command line itself, with the exact sampler's answers written to a file, or read from it:
+As a program it is the command line itself, with the exact sampler's answers written to a file, or
+read from it:
 
     python replaying.py record|replay FILE release counts --vocab …
 """
@@ -17,7 +19,7 @@ import numpy as np
 from bayesgram.privacy.noise import ExactNoise, NoiseSource
 
 
-class WrittenDown(NoiseSource):
+class NoiseRecorder(NoiseSource):
     """Answers of the exact sampler, kept in `answers`."""
 
     seeded = False
@@ -36,7 +38,7 @@ class WrittenDown(NoiseSource):
         return answer
 
 
-class GivenAgain(NoiseSource):
+class NoiseReplayer(NoiseSource):
     """The same answers, whatever the values; another question than was asked then is an error."""
 
     seeded = False
@@ -62,7 +64,9 @@ def main():
 
     mode, file, *arguments = sys.argv[1:]
     source = (
-        WrittenDown() if mode == "record" else GivenAgain(pickle.loads(Path(file).read_bytes()))
+        NoiseRecorder()
+        if mode == "record"
+        else NoiseReplayer(pickle.loads(Path(file).read_bytes()))
     )
     base.ExactNoise = lambda: source
     sys.argv = ["bayesgram", *arguments]

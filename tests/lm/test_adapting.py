@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bayesgram as bg
-from bayesgram.lm.adaptation import MIN_RATIO, DEFAULT_SHARE, DEFAULT_STRENGTH, WordLifts
+from bayesgram.lm.adaptation import DEFAULT_SHARE, DEFAULT_STRENGTH, MIN_RATIO, WordLifts
 from bayesgram.lm.scoring import ModelScorer, perplexity
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import START
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, UNKNOWN, Literal, release_of, tables
+from helpers.reference_language_models import END, UNKNOWN, ReferenceModel, make_release, tables
 
 CUT = bg.Tokenizer("whitespace", boundaries=True)
 NAMES = ["a", "b", "c", "é", "𝒱", "z", UNKNOWN, END]
@@ -89,7 +89,7 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     moved = {w: value / total for w, value in moved.items()}
     if table is None:
         return moved
-    ngrams = Literal(table)
+    ngrams = ReferenceModel(table)
     known = {w for w in ngrams.words if w not in {START, UNKNOWN}}
     before = [START, *context]
     only_ours = [w for w in words if w not in known]
@@ -104,11 +104,11 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     return {w: (1 - share) * moved[w] + share * q[w] / total for w in words}
 
 
-def model_of(table):
+def make_trie(table):
     return (
         None
         if table is None
-        else bg.LanguageModel.from_release(release_of(table, tokenizer=CUT.name))
+        else bg.LanguageModel.from_release(make_release(table, tokenizer=CUT.name))
     )
 
 
@@ -117,7 +117,7 @@ def model_of(table):
 def test_equals_the_definition_and_adds_up_to_one(world, context):
     vocabulary, release, scorer, table, strength, share = world
     adapted = bg.adapt(
-        scorer, release, vocabulary, model=model_of(table), strength=strength, share=share
+        scorer, release, vocabulary, model=make_trie(table), strength=strength, share=share
     )
     ours = np.exp(adapted.log_probabilities([context, []])[0])
     assert ours.sum() == pytest.approx(1, abs=1e-9)
@@ -130,9 +130,9 @@ def test_equals_the_definition_and_adds_up_to_one(world, context):
 @examples(30)
 @given(tables(), st.lists(st.sampled_from(["a", "b", "é", "none"]), max_size=3))
 def test_a_back_off_model_as_a_scorer(table, context):
-    scorer = ModelScorer(bg.LanguageModel.from_release(release_of(table)))
+    scorer = ModelScorer(bg.LanguageModel.from_release(make_release(table)))
     logs = scorer.log_probabilities([context])[0]
-    expected = [Literal(table).probability(word, [START, *context]) for word in scorer.words]
+    expected = [ReferenceModel(table).probability(word, [START, *context]) for word in scorer.words]
     assert np.exp(logs).tolist() == pytest.approx(expected, rel=2e-5)
 
 
@@ -227,7 +227,7 @@ def test_words_of_several_sources_count_alike():
 
 def test_tuned_weights_are_the_best_of_all_near_them(world):
     vocabulary, release, scorer = world
-    model = model_of(
+    model = make_trie(
         {("red",): 4.0, ("fish",): 5.0, ("blue",): 2.0, ("red", "fish"): 4.0, ("blue", END): 2.0}
     )
     texts = ["red fish fish", "blue", "fish blue", "fish fish"] * 3

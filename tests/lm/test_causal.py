@@ -10,7 +10,7 @@ import pytest
 
 import bayesgram as bg
 from bayesgram.lm import neural
-from bayesgram.lm.neural import WORD_CHARACTERS, SENTENCE_ENDS, CausalScorer
+from bayesgram.lm.neural import SENTENCE_ENDS, WORD_CHARACTERS, CausalScorer
 
 WORDS = ["fish", "fishing", "red", "reddish", "don't", "a", "blue", "</s>"]
 

@@ -12,20 +12,27 @@ from hypothesis import strategies as st
 
 import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.lm.arpa import sum_contexts, read_arpa, write_arpa
+from bayesgram.lm.arpa import read_arpa, sum_contexts, write_arpa
 from bayesgram.lm.interpolation import fit_mixture_weights, interpolate, maximise_likelihood
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import is_consistent
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, START, UNKNOWN, everything, release_of, tables
+from helpers.reference_language_models import (
+    END,
+    START,
+    UNKNOWN,
+    all_probabilities,
+    make_release,
+    tables,
+)
 
 WORDS_OF_ARPA = ("a", "b", END, UNKNOWN)
 TEXT = "red fish swim . blue fish swim . a cat"
 
 
-def model_of(table):
-    return LanguageModel.from_release(release_of(table))
+def make_trie(table):
+    return LanguageModel.from_release(make_release(table))
 
 
 def names(model):
@@ -57,7 +64,7 @@ class Mixture:
     def _own(model, context):
         words = names(model)
         numbers = [words.index(word if word in words else UNKNOWN) for word in context]
-        return {words[number]: p for number, p in everything(model)(numbers).items()}
+        return {words[number]: p for number, p in all_probabilities(model)(numbers).items()}
 
     def part(self, at, context):
         """What one model says of all words after a context."""
@@ -125,7 +132,7 @@ def check(models, weights):
 )
 @examples(60)
 def test_mixed_is_what_the_definition_says(several, raw):
-    models = [model_of(table) for table in several]
+    models = [make_trie(table) for table in several]
     assume(overlap(models))
     weights = np.array(raw[: len(models)]) / sum(raw[: len(models)])
     check(models, weights)
@@ -158,15 +165,15 @@ def arpa_with_unknown(path, probabilities, after_unknown):
 def test_unknown_words_as_contexts_and_predictions(tmp_path):
     """A model of another tool may have n-grams with <unk>: they stand for the words that only others have."""
     foreign = arpa_with_unknown(tmp_path / "a.arpa", (0.5, 0.2, 0.1, 0.2), (0.1, 0.3, 0.2, 0.4))
-    ours = model_of({("a", "c"): 3.0, ("c", "b"): 2.0, ("c", "c"): 1.0, ("a", "b"): 1.0})
+    ours = make_trie({("a", "c"): 3.0, ("c", "b"): 2.0, ("c", "c"): 1.0, ("a", "b"): 1.0})
     mixed = check([foreign, ours], [0.7, 0.3])
     assert mixed.sizes[1] == 9
 
 
 def test_order_of_models_and_scale_of_weights_change_nothing():
     one, two = (
-        model_of({("a", "b"): 3.0, ("b", "c", "a"): 1.0}),
-        model_of({("a", "b", "d"): 3.0, ("b", "c"): 1.0}),
+        make_trie({("a", "b"): 3.0, ("b", "c", "a"): 1.0}),
+        make_trie({("a", "b", "d"): 3.0, ("b", "c"): 1.0}),
     )
     mixed = [interpolate([one, two], [3, 1]), interpolate([two, one], [0.25, 0.75])]
     for sentence in product(("a", "b", "d", "zzz"), repeat=3):
@@ -179,7 +186,7 @@ def test_order_of_models_and_scale_of_weights_change_nothing():
 @given(tables())
 @examples(20)
 def test_a_model_mixed_with_itself_is_itself(table):
-    model = model_of(table)
+    model = make_trie(table)
     assume(len(model.trie.words) > 3)
     assume(
         max(table.values()) < 1e14 * min(table.values())
@@ -221,8 +228,8 @@ def test_tuned_weights_find_the_text_they_are_tuned_by():
 def test_weights_are_tuned_on_the_mixture_that_is_made():
     """With one model for each column: what EM sees is what the reference says of each word."""
     one, two = (
-        model_of({("a", "b"): 3.0, ("b", "c"): 1.0}),
-        model_of({("a", "d"): 3.0, ("d", "c"): 1.0}),
+        make_trie({("a", "b"): 3.0, ("b", "c"): 1.0}),
+        make_trie({("a", "d"): 3.0, ("d", "c"): 1.0}),
     )
     reference = Mixture([one, two], [0.5, 0.5])
     sentence = ["a", "d", "c", "b", "zzz", "a"]
@@ -238,14 +245,14 @@ def test_weights_are_tuned_on_the_mixture_that_is_made():
 
 @pytest.mark.parametrize("weights", [[1], [1, 2, 3], [[1, 2]]])
 def test_a_weight_for_each_model(weights):
-    model = model_of({("a", "b"): 1.0})
+    model = make_trie({("a", "b"): 1.0})
     with pytest.raises(UsageError, match=r"^weights: \d for 2 models; give one for each\.$"):
         interpolate([model, model], weights)
 
 
 @pytest.mark.parametrize("weights", [[-1, 2], [0, 0], [math.nan, 1], [math.inf, 1]])
 def test_weights_out_of_range(weights):
-    model = model_of({("a", "b"): 1.0})
+    model = make_trie({("a", "b"): 1.0})
     with pytest.raises(
         UsageError, match=r"^weights=[^:]*: each is a number from 0, and one is above 0\.$"
     ):
@@ -253,7 +260,7 @@ def test_weights_out_of_range(weights):
 
 
 def test_models_that_cannot_be_mixed():
-    model, other = model_of({("a", "b"): 1.0}), LanguageModel.from_counts(pa.array(["a b"]), [1])
+    model, other = make_trie({("a", "b"): 1.0}), LanguageModel.from_counts(pa.array(["a b"]), [1])
     with pytest.raises(
         UsageError,
         match=r"^the models cut text in different ways \(whitespace; words\); mix those of",
@@ -264,7 +271,7 @@ def test_models_that_cannot_be_mixed():
     with pytest.raises(
         UsageError, match=r"^model 1 has no word in common with the others: they can't be about one"
     ):
-        interpolate([model, model_of({("x", "y"): 1.0})])
+        interpolate([model, make_trie({("x", "y"): 1.0})])
     with pytest.raises(
         BayesgramError, match=r"^the text to tune by has no words that a model knows; give other"
     ):
@@ -278,7 +285,7 @@ def test_boundaries_are_no_other_way_to_cut():
 
 
 def test_names_of_all_models_are_written_as_the_first_one_says():
-    one, two = model_of({("a", "b"): 1.0}), model_of({("a", "c"): 1.0})
+    one, two = make_trie({("a", "b"): 1.0}), make_trie({("a", "c"): 1.0})
     mixed = interpolate(
         [replace(one, casing={"a": "A"}), replace(two, casing={"a": "Á", "c": "C"})]
     )
@@ -287,8 +294,8 @@ def test_names_of_all_models_are_written_as_the_first_one_says():
 
 def test_kenlm_agrees(tmp_path):
     kenlm = pytest.importorskip("kenlm", reason="KenLM is not installed: it is built from source")
-    one = model_of({("a", "b", "c"): 3.0, ("b", "c", END): 1.0, (START, "a", "b"): 2.0})
-    two = model_of({("a", "b"): 3.0, ("b", "é"): 1.0, ("c",): 7.0, (START, "a"): 2.0})
+    one = make_trie({("a", "b", "c"): 3.0, ("b", "c", END): 1.0, (START, "a", "b"): 2.0})
+    two = make_trie({("a", "b"): 3.0, ("b", "é"): 1.0, ("c",): 7.0, (START, "a"): 2.0})
     mixed = interpolate([one, two], [0.4, 0.6])
     write_arpa(mixed, tmp_path / "mixed.arpa")
     judged = kenlm.Model(str(tmp_path / "mixed.arpa"))

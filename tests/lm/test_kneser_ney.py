@@ -77,7 +77,7 @@ def counted(rows, order, *, listed=KNOWN, tokenizer=CUT, memory=1 << 30):
     )
 
 
-class Literal:
+class ReferenceModel:
     """Chen and Goodman's formulas with dictionaries; `kept` are the n-grams of order 2 and more that a model keeps."""
 
     def __init__(self, rows, order, kept=None):
@@ -196,7 +196,7 @@ def agrees(trie, literal):
 @given(texts, st.integers(2, 6))
 @examples(120)
 def test_the_literal_reference(rows, order):
-    literal = Literal(rows, order)
+    literal = ReferenceModel(rows, order)
     found = agrees(estimate_kneser_ney(counted(rows, order)), literal)
     assert set(found) == set(literal.counts) | {(word,) for word in literal.words}
 
@@ -209,7 +209,7 @@ def test_a_smaller_model_is_what_the_definition_leaves(rows, order, extra):
     small = TextPruner(text).build_model(keep)
     assert small.word.size - 1 == min(keep, text.size)
     kept = {ngram for ngram in named(small) if len(ngram) > 1}
-    agrees(small, Literal(rows, order, kept))
+    agrees(small, ReferenceModel(rows, order, kept))
 
 
 @given(texts, st.integers(2, 6))
@@ -301,7 +301,7 @@ def test_little_memory_gives_the_same_model(monkeypatch, messages, order):
 
 
 def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
-    """The same n-grams as by `pruning`, from a model whose lower orders count everything."""
+    """The same n-grams as by `pruning`, from a model whose lower orders count all_probabilities."""
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     text = counted(rows, 4, listed=sorted({word for words in rows for word in words})[::3])
     keeping = TextPruner(text)

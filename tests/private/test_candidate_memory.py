@@ -14,15 +14,20 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private import candidates, streaming
-from bayesgram.private.candidates import Bound, Rounds, list_candidates, sum_candidates
+from bayesgram.private.candidates import (
+    CandidateRounds,
+    ContributionBound,
+    list_candidates,
+    sum_candidates,
+)
 from bayesgram.private.clipping import UNITS
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.discovery_data import candidates_of, sums_of, users_of
+from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
-FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
 
 
@@ -65,7 +70,7 @@ def crowded(monkeypatch):
     monkeypatch.setattr(streaming, "PIECE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(
-        streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill)
+        streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
     )
     monkeypatch.setattr(candidates, "spill", counting("sums", ngrams.spill))
     return spilled
@@ -82,7 +87,9 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
         here.ngrams.to_pylist(),
         here.sums.tolist(),
     )
-    above = sum_candidates(read(private), public, ORDERS, Bound(20, UNITS // 50, UNITS), memory=1)
+    above = sum_candidates(
+        read(private), public, ORDERS, ContributionBound(20, UNITS // 50, UNITS), memory=1
+    )
     kept = np.flatnonzero(here.sums >= UNITS)
     assert 0 < kept.size < len(here.sums)
     assert (above.ngrams.to_pylist(), above.sums.tolist()) == (
@@ -93,8 +100,8 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
 
 def all_of(lists):
     """Candidates, weights and everybody's lists, in their order."""
-    texts, logs = candidates_of(lists)
-    return texts, logs.tobytes(), users_of(lists)
+    texts, logs = candidate_texts_and_logs(lists)
+    return texts, logs.tobytes(), candidates_by_user(lists)
 
 
 def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded):
@@ -124,7 +131,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
     """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
     public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
-        pairs = sum(map(len, users_of(here)))
+        pairs = sum(map(len, candidates_by_user(here)))
         needed = candidates.CANDIDATE_BYTES * len(here) + candidates.PAIR_BYTES * pairs
         memory = int(share * needed)
     with (
@@ -135,7 +142,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
         assert (len(here.blocks), here.on_disk) == (1, False)
         assert there.on_disk
         assert len(there.blocks) > 3 or share > 0  # on disk there may be one block, too
-        asked = Rounds(here), Rounds(there)
+        asked = CandidateRounds(here), CandidateRounds(there)
         weights = rng.random(len(here))
         for _ in range(4):
             sums = []
@@ -152,7 +159,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
             )
         everything = np.ones(len(here))
         assert (
-            sums_of(there, everything) == sums_of(here, everything)
+            sum_weights(there, everything) == sum_weights(here, everything)
         ).all()  # others may begin again
 
 
@@ -200,7 +207,7 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
         with list_candidates(
             read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory
         ) as lists:
-            sums_of(lists, np.ones(len(lists)))
+            sum_weights(lists, np.ones(len(lists)))
             assert list(tmp_path.iterdir())
         assert not list(tmp_path.iterdir())
 
@@ -240,10 +247,10 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
-        near = users_of(lists)
+        near = candidates_by_user(lists)
     monkeypatch.setattr(candidates, "Column", Far)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
-        assert users_of(lists) == [[number + (1 << 32) for number in own] for own in near]
+        assert candidates_by_user(lists) == [[number + (1 << 32) for number in own] for own in near]
 
 
 def test_one_user_with_very_many_ngrams(vocabulary):

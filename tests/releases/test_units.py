@@ -12,7 +12,7 @@ from bayesgram.lm.language_model import LanguageModel
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.unit import THESE_DATA
+from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.releases.previous import Previous
 from bayesgram.reports.explanation import verdict, what_epsilon_means
 from bayesgram.reports.report import page
@@ -20,7 +20,7 @@ from bayesgram.reports.views import ReleaseView
 from bayesgram.web.panels import full
 from helpers import commands, web_catalogue
 
-MADE = web_catalogue.release(web_catalogue.vocabulary(), 1.0)
+MADE = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
 PROVED = replace(
     MADE.card,
     seeded=False,
@@ -72,7 +72,7 @@ def test_no_statement_about_a_post_is_about_a_person(changes):
 def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     card = release_of(unit, ledger=ledger).card
     said = dict(card.told)
-    named = unit or THESE_DATA
+    named = unit or DEFAULT_UNIT
     assert f"It is for adding or removing one unit: {named}." in said["Guarantee"]
     assert said["Protects"].startswith(named)
     assert f"for {named}" in said["Chain"]
@@ -100,4 +100,4 @@ def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_perso
     assert _label(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
     ledger = Ledger.create(tmp_path / "a.ledger", population="app", budget=Budget(1.0, 1e-6))
     ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian", "unit": "a post"})
-    assert "app: a post" in commands.succeed("ledger", "list", "a.ledger", cwd=tmp_path)
+    assert "app: a post" in commands.check_output("ledger", "list", "a.ledger", cwd=tmp_path)

@@ -12,7 +12,7 @@ from bayesgram.cli import console, options, release, spark
 from bayesgram.cli.evaluate import check_picture, save_picture
 from bayesgram.cli.options import several, whole
 from bayesgram.cli.typed import typed_command
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Bools
@@ -107,7 +107,7 @@ def discover(
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.privacy.unit import THESE_DATA, check_unit
+    from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.public.candidate_weights import PublicText
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
@@ -139,7 +139,7 @@ def discover(
     if dry_run:
         read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
-        release.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
+        release.show_discovery(mechanism, book, unit or DEFAULT_UNIT, label, json=json)
         return
     charged = None if ledger is None else console.begin(ledger, budget, output)
     drop_matches = _DropMatches(patterns)
@@ -157,7 +157,7 @@ def discover(
         found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, refuse_nothing=True, **rows)
+            records = bar.records(private, require_rows=True, **rows)
             found = discover_in(LocalText(records, room), public, settings, budget, **told)
     console.done()
     if plot is not None:
@@ -414,7 +414,7 @@ def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option="`file`") as aside,
+        write_file_atomically(file, parameter=Argument("file")) as aside,
         aside.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, named_inputs, options
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bayesgram.audit.evaluation import EvaluatedModel, Part, Rows, TextQuality
+    from bayesgram.audit.text_evaluation import (
+        EvaluatedModel,
+        Rows,
+        SubsetQuality,
+        TextQuality,
+    )
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
     from bayesgram.text.tokenizer import Tokenizer
 
 PICTURES = (".svg", ".png")
-PLOT = "`plot`"  # where a picture is asked for
+PLOT = Argument("plot")  # where a picture is asked for
 UNKNOWN = "unknown"  # the band of words that a model lacks
 COLUMNS = ("perplexity", "unknown", "top 1", "top 3", "keys saved")
 BY_FREQUENCY = {
@@ -100,19 +105,21 @@ class Judge:
         return {"text": [each.to_json() for each in self.judged], "same_words": self.same_words}
 
     def _judge(self, name: str, path: str, model: "LanguageModel", move: Any) -> None:  # noqa: ANN401 - moves a bar
-        from bayesgram.audit.evaluation import (
-            Claim,
+        from bayesgram.audit.text_evaluation import (
             EvaluatedModel,
-            frequencies,
+            FrequencyBands,
+            ModelClaim,
+            evaluate_model,
             has_same_words,
-            text_quality,
         )
 
         self._first = self._first or model
-        self._bands = self._bands or frequencies(model, self._texts)
+        self._bands = self._bands or FrequencyBands.from_texts(model, self._texts)
         self.same_words = self.same_words and has_same_words(self._first, model)
-        quality = text_quality(model, self._texts, bands=self._bands, name=name, on_progress=move)
-        self.judged.append(EvaluatedModel(name, path, Claim.of(model.about), quality))
+        quality = evaluate_model(model, self._texts, bands=self._bands, name=name, on_progress=move)
+        self.judged.append(
+            EvaluatedModel(name, path, ModelClaim.from_description(model.about), quality)
+        )
 
 
 def _may_be_model(path: str) -> bool:
@@ -129,14 +136,16 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_writable(path, force=force, inputs=inputs, option=PLOT)
+    check_writable(path, force=force, inputs=inputs, parameter=PLOT)
 
 
 def draw(judged: "Sequence[EvaluatedModel]", path: Path, *, same_words: bool, force: bool) -> None:
     """Write the picture over ε."""
-    from bayesgram.audit.evaluation import over_epsilon
+    from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
-    save_picture(lambda: over_epsilon(judged, same_words=same_words), path, force=force)
+    save_picture(
+        lambda: draw_quality_over_epsilon(judged, same_words=same_words), path, force=force
+    )
 
 
 def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
@@ -144,7 +153,10 @@ def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     kind = path.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(path, force=force, option=PLOT) as target:
+    with (
+        console.step("Drawing"),
+        write_file_atomically(path, force=force, parameter=PLOT) as target,
+    ):
         draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 
@@ -174,7 +186,7 @@ def _epsilon(judged: "EvaluatedModel") -> str:
     return console.number(judged.claim.epsilon)
 
 
-def _cells(part: "Part | TextQuality") -> tuple[str, ...]:
+def _cells(part: "SubsetQuality | TextQuality") -> tuple[str, ...]:
     shares = (part.out_of_vocabulary, part.accuracy_1, part.accuracy_3, part.keystrokes_saved)
     return _cell("perplexity", part.perplexity), *(f"{share:.1%}" for share in shares)
 
@@ -330,7 +342,7 @@ def _counts(
     path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "PrivateCounts | SegmentedCounts":
     """The private counts of the one vocabulary that everything has."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -342,7 +354,7 @@ def _counts(
             "the releases have vocabularies of different sizes; evaluate those of one vocabulary together."
         )
     with console.step("Reading counts"):
-        return open_by_segment(path, vocabulary_size=sizes.pop())
+        return open_any_counts(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(

@@ -46,7 +46,10 @@ def infer(
     check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
     check_writable(
-        output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams)
+        output,
+        force=force,
+        contents=contents,
+        required_bytes=folders * largest_size(vocabulary.ngrams),
     )
     with console.step("Inferring"):
         made = reinfer.infer(release, vocabulary).stated(command=typed_command(context))

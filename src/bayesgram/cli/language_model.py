@@ -18,7 +18,7 @@ from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Floats
-    from bayesgram.lm.language_model import ModelBuilder, LanguageModel
+    from bayesgram.lm.language_model import LanguageModel, ModelBuilder
     from bayesgram.releases.release import Release
     from bayesgram.text.tokenizer import Tokenizer
 
@@ -89,7 +89,7 @@ def export(
     quantize: Annotated[
         int | None,
         typer.Option(
-            metavar="BITS",
+            metavar="DEFAULT_BITS",
             help="Round probabilities to so many bits in a model folder: 8 halve it.",
             show_default="exact, or 8 with --max-size",
         ),

@@ -161,9 +161,9 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     if against is None and not audits:
         return None
-    from bayesgram.audit import runner
-    from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.audit.evaluation import DISCLOSURE, kl_by_order
+    from bayesgram.audit.runner import load_attacks
+    from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
     found = []
@@ -173,9 +173,9 @@ def _private(
                 "--against: the releases have different vocabularies; report those of one together."
             )
         with console.step("Reading counts"):
-            counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
+            counts = open_any_counts(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(
             len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
         )
-        found = runner.scores(counts, releases, public)
-    return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])
+        found = kl_by_order(counts, releases, public)
+    return PrivatePart(DISCLOSURE, found, [load_attacks(path) for path in audits])

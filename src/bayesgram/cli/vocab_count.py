@@ -11,7 +11,7 @@ import typer
 
 from bayesgram.cli import console, named_inputs, options, spark
 from bayesgram.cli.options import PLAIN, separated, several, whole
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.io.segments import Segments
@@ -153,7 +153,7 @@ def vocab(
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.mixture import alike
     from bayesgram.public.public_rows import check_rows_place
@@ -209,7 +209,7 @@ def vocab(
     for_machines = {  # said in lines of their own for people
         "sources": named_inputs.told(made),
         "given_twice": alike(made.sources),
-        "not_read": left_out(
+        "not_read": list_unread(
             [path for path in named_inputs.paths(given) if is_text(path, text_column)]
         ),
     }
@@ -256,11 +256,11 @@ def _made(
         "user_column": None,
         "skip_bad_rows": skip_bad_rows,
     }
-    rows["warn_of_users"] = True
+    rows["warn_about_users"] = True
     then = "Choosing n-grams" if request.output is None else "Making the model"
     with console.reading("Reading public text", then=then) as bar:
         times = 1 if request.output is None else 2
-        read = partial(bar.records, **rows, times=times, refuse_nothing=len(given) == 1)
+        read = partial(bar.records, **rows, times=times, require_rows=len(given) == 1)
         opened = open_sources(given, tokenizer, text_column, read)
         if request.output is not None:
             text_of(opened)
@@ -281,22 +281,22 @@ def _save(
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
-    from bayesgram.io.atomic import published, write_folder_atomically
+    from bayesgram.io.atomic import write_folder_atomically, written_paths
     from bayesgram.public.public_model import CONTENTS
 
-    before = len(published)
+    before = len(written_paths)
     try:
         with ExitStack() as places:
             places.enter_context(made.staged(output, force=force))
             modelled.write(
                 places.enter_context(
                     write_folder_atomically(
-                        model_output, contents=CONTENTS, force=force, option="`model`"
+                        model_output, contents=CONTENTS, force=force, parameter=Argument("model")
                     )
                 )
             )
     except BayesgramError as error:
-        if len(published) > before and published[-1].resolve() != output.resolve():
+        if len(written_paths) > before and written_paths[-1].resolve() != output.resolve():
             raise type(error)(
                 f"{error} The public model {model_output} is there, without its vocabulary."
             ) from error
@@ -364,7 +364,7 @@ def count(
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
     from bayesgram.private.counts_io import CONTENTS
     from bayesgram.private.streaming import count_to_folder
@@ -396,7 +396,7 @@ def count(
         )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(private, refuse_nothing=True, segments=listed, **rows)
+            records = bar.records(private, require_rows=True, segments=listed, **rows)
             counted = count_to_folder(
                 records,
                 vocabulary,
@@ -419,7 +419,7 @@ def count(
             **{name: console.rounded(size) for name, size in sizes.items()},
             "rounded": console.ROUNDING,
         }
-        told |= {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0}
+        told |= {"not_read": list_unread(private), "any_ngram_found": counted.nonzeros > 0}
         told |= {"public_rows_checked": vocabulary.public_rows is not None}
     console.report(
         {
@@ -439,13 +439,13 @@ def count(
 
 def _segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
     """What --by, --segments and --other say."""
-    from bayesgram.io.segments import read_names
-    from bayesgram.private.counts import segments_asked
+    from bayesgram.io.segments import parse_names
+    from bayesgram.private.counts import parse_segments
 
-    return segments_asked(by, None if names is None else read_names(names), other=other)
+    return parse_segments(by, None if names is None else parse_names(names), other=other)
 
 
 def _listed(segments: "Segments") -> str:
-    from bayesgram.io.segments import shown
+    from bayesgram.io.segments import format_names
 
-    return f"{len(segments)} by {segments.by!r}: {shown(segments.all_names)}"
+    return f"{len(segments)} by {segments.by!r}: {format_names(segments.all_names)}"

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.comparison.statistics import (
     Counts,
@@ -37,7 +37,7 @@ from bayesgram.comparison.statistics import (
 )
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
-from bayesgram.io.formats import NOT_AGAIN
+from bayesgram.io.formats import GET_A_COPY
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import SEEDED
 from bayesgram.releases.provenance import unproved_sentence
@@ -175,7 +175,7 @@ class Comparison:
         )
 
 
-@checked
+@check_arguments
 def compare(
     *releases: Release,
     vocabulary: PublicText | None = None,
@@ -206,8 +206,10 @@ def compare(
 def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: float) -> None:
     """Refuse what can't be compared."""
     if not 0 < fdr < 1:
-        raise UsageError(
-            f"fdr={fdr:g}: a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict."
+        raise UsageError.for_argument(
+            "fdr",
+            f"{fdr:g}",
+            "a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict.",
         )
     if vocabulary is not None and len(releases) != 1:
         raise UsageError(
@@ -259,7 +261,7 @@ class _Matched:
         places = pc.index_in(self.ngrams.filter(pa.array(among)), texts)
         if places.null_count:
             raise BayesgramError(
-                f"a release has n-grams that it did not measure: it is damaged. {NOT_AGAIN}"
+                f"a release has n-grams that it did not measure: it is damaged. {GET_A_COPY}"
             )
         rows = places.to_numpy().astype(np.int64)
         details = self.release.card.details
@@ -536,8 +538,10 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 def check_suffix(path: Path) -> None:
     """Refuse a name that does not say what to write."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"output={path}: give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        raise UsageError.for_argument(
+            "output",
+            path,
+            f"give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.",
         )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats
 from bayesgram.inference.chaining import measured_again, places
 from bayesgram.inference.hierarchy import by_source, infer_segments
@@ -39,7 +39,7 @@ def infer(release: Release, vocabulary: Vocabulary) -> Release: ...
 def infer(release: SegmentedRelease, vocabulary: Vocabulary) -> SegmentedRelease: ...
 @overload
 def infer(release: str | Path, vocabulary: Vocabulary) -> Release | SegmentedRelease: ...
-@checked
+@check_arguments
 def infer(
     release: "Release | SegmentedRelease | str | Path", vocabulary: Vocabulary
 ) -> Release | SegmentedRelease:

@@ -22,7 +22,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.lm.interpolation import maximise_likelihood
@@ -169,7 +169,7 @@ class AdaptedModel:
         return predict_words(self, words, k)
 
 
-@checked
+@check_arguments
 def adapt(
     scorer: Scorer,
     release: Release,
@@ -208,11 +208,13 @@ def adapt(
     ['blue', 'fish', 'red']
     """
     if not 0 <= strength <= MAX_STRENGTH:  # also refuses NaN
-        raise UsageError(
-            f"strength={strength}: how far words are moved is from 0 to {MAX_STRENGTH:g}."
+        raise UsageError.for_argument(
+            "strength", strength, f"how far words are moved is from 0 to {MAX_STRENGTH:g}."
         )
     if not 0 <= share <= 1:
-        raise UsageError(f"share={share}: the part of the n-gram model is from 0 to 1.")
+        raise UsageError.for_argument(
+            "share", share, "the part of the n-gram model is from 0 to 1."
+        )
     lifts = WordLifts.from_release(release, vocabulary).for_words(scorer.words)
     tokenizer = vocabulary.tokenizer
     index_words(scorer.words)  # refuses a list that has a word twice
@@ -228,7 +230,7 @@ def adapt(
     return AdaptedModel(scorer, lifts, tokenizer, model, float(strength), float(share), ingredients)
 
 
-@checked
+@check_arguments
 def tune_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> AdaptedModel:
     """Return the model with the β and λ under which public texts are likeliest.
 

@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.lm.packed import Words
 from bayesgram.lm.pruning import select_ngrams
 from bayesgram.lm.trie import (
@@ -90,7 +90,9 @@ def estimate(
     words, measured = _encode_ngrams(ngrams, expected)
     if max(measured, default=0) < 2:
         raise UsageError(
-            "a language model needs n-grams of order 2 to 6; make the vocabulary with order=3."
+            "a language model needs n-grams of order 2 to 6; make the vocabulary with ",
+            Argument("order", "3"),
+            ".",
         )
     levels = _add_lower_orders(measured, len(words))
     lost = [

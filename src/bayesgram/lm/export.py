@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import BayesgramError, whole_number
+from bayesgram.errors import BayesgramError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
@@ -98,7 +98,7 @@ def bias_list(lifts: WordLifts, max_words: int | None = None) -> list[tuple[str,
         max_words: How many words at most; None for all.
     """
     if max_words is not None:
-        max_words = whole_number("prune", max_words, 1, MAX_BIAS_WORDS, "the number of words")
+        max_words = check_int("prune", max_words, 1, MAX_BIAS_WORDS, "the number of words")
     order = np.argsort(-lifts.usefulness, kind="stable").tolist()
     rows = [
         (lifts.words[at], float(lifts.logs[at]))

@@ -151,7 +151,7 @@ def read_model(path: str | Path) -> ModelContents:
         )
     try:
         about = read_json(folder / MODEL_JSON)
-        _check_current_format(path, about["format"])
+        check_format(path, "a model", about["format"], FORMAT)
         trie = _read_trie(folder, about)
         _require(isinstance(about["tokenizer"], str))
         casing = _read_casing(folder, about["crc32"])
@@ -160,14 +160,6 @@ def read_model(path: str | Path) -> ModelContents:
         raise
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         raise BayesgramError(f"{path}: the model is damaged; export it again.") from None
-
-
-def _check_current_format(path: str | Path, number: object) -> None:
-    if check_format(path, "a model", number, FORMAT) != FORMAT:
-        raise UsageError(
-            f"{path}: is a model of format {number}; this bayesgram reads {FORMAT}."
-            " Make it anew with this version."
-        )
 
 
 def _read_trie(folder: Path, about: dict[str, Any]) -> Trie:

@@ -36,9 +36,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.lm.estimate import fit_backoffs, refit, round_to_stored, to_log10
 from bayesgram.lm.language_model import LanguageModel, provenance_details
@@ -69,7 +69,7 @@ MIN_LEFTOVER_SHARE = 1e-12
 # --- Interpolation ---
 
 
-@checked
+@check_arguments
 def interpolate(
     models: Sequence[LanguageModel], weights: Sequence[float] | Floats | None = None
 ) -> LanguageModel:
@@ -165,7 +165,9 @@ def normalise_weights(weights: Sequence[float] | Floats | None, model_count: int
         raise UsageError(f"weights: {values.size} for {model_count} models; give one for each.")
     if not (np.isfinite(values).all() and values.min() >= 0 and values.sum() > 0):
         shown = ", ".join(f"{weight:g}" for weight in values.tolist())
-        raise UsageError(f"weights={shown}: each is a number from 0, and one is above 0.")
+        raise UsageError.for_argument(
+            "weights", shown, "each is a number from 0, and one is above 0."
+        )
     shares: Floats = values / values.sum()
     return shares
 
@@ -184,7 +186,11 @@ def _check_alike(models: Sequence[LanguageModel]) -> None:
     if len(set(tokenizers)) > 1:
         raise UsageError(
             f"the models cut text in different ways ({'; '.join(tokenizers)}); mix those of one"
-            " tokenizer. ARPA files don't say theirs: `tokenizer` and `lowercase` do."
+            " tokenizer. ARPA files don't say theirs: ",
+            Argument("tokenizer"),
+            " and ",
+            Argument("lowercase"),
+            " do.",
         )
 
 

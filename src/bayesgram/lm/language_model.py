@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 from bayesgram.lm.estimate import estimate, prune
 from bayesgram.lm.files import (
     ModelContents,
@@ -93,7 +93,7 @@ class LanguageModel:
     # --- Making ---
 
     @classmethod
-    @checked
+    @check_arguments
     def from_release(cls, release: Release, *, prune: int | None = None) -> "LanguageModel":
         """Estimate the model of a release by itself.
 
@@ -161,7 +161,7 @@ class LanguageModel:
         """The bytes of a folder of this model."""
         return size_on_disk(self.contents)
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the model folder: arrays that `load` maps into memory."""
         write_model(path, self.contents, force=force)
@@ -171,7 +171,7 @@ class LanguageModel:
         write_model_files(folder, self.contents)
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "LanguageModel":
         """Map a model folder into memory."""
         if (Path(path) / PUBLIC_MODEL_FILE).is_file():
@@ -184,7 +184,7 @@ class LanguageModel:
         return cls(contents.trie, tokenizer, contents.about, contents.casing)
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "LanguageModel":
         """Open a release folder (the model is estimated), a model folder, or an ARPA file.
 
@@ -245,7 +245,7 @@ class LanguageModel:
 
     # --- Scoring ---
 
-    @checked
+    @check_arguments
     def score(self, sentence: str | Sequence[str]) -> float:
         """Return log10 of the probability of a text, its sentence ends included.
 
@@ -253,7 +253,7 @@ class LanguageModel:
         """
         return float(self.trie.score(self._encode(sentence))[0].sum())
 
-    @checked
+    @check_arguments
     def score_words(self, sentence: str | Sequence[str]) -> list[WordScore]:
         """Return log10 of each word's probability after the words before it.
 
@@ -266,7 +266,7 @@ class LanguageModel:
         rows = zip(words, scores.tolist(), orders.tolist(), is_known.tolist(), strict=True)
         return [WordScore(*row) for row in rows]
 
-    @checked
+    @check_arguments
     def perplexity(self, texts: str | Iterable[str]) -> float:
         """Return 10 to the mean −log10 probability of all words and sentence ends of texts."""
         rows = [texts] if isinstance(texts, str) else list(texts)
@@ -291,7 +291,7 @@ class LanguageModel:
 
     # --- Next words ---
 
-    @checked
+    @check_arguments
     def predict(
         self,
         context: str | Sequence[str],
@@ -319,7 +319,7 @@ class LanguageModel:
         predictions = self._predict_words(sentences, self.tokenizer.begun(typed), k, cache)
         return self.capitalise(predictions, sentences, typed) if capitals else predictions
 
-    @checked
+    @check_arguments
     def suggest(
         self, text: str, k: int = 3, *, cache: float = CACHE_WEIGHT, capitals: bool = True
     ) -> list[Prediction]:
@@ -370,7 +370,7 @@ class LanguageModel:
     def _predict_words(
         self, sentences: list[list[str]], prefix: str, k: int, cache_weight: float
     ) -> list[Prediction]:
-        k = whole_number("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
+        k = check_int("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
         id_range = self.trie.words.prefix_id_range(prefix) if prefix else None
         ids, scores = self.trie.predict(self.find_state(sentences[-1]), k, id_range)
         predictions = [
@@ -544,9 +544,10 @@ def check_cache_weight(weight: float) -> float:
         UsageError: If it is not from 0 to less than 1.
     """
     if not 0 <= weight < 1:
-        raise UsageError(
-            f"cache={weight}: the share of the words of this text is from 0 to less than 1,"
-            " such as 0.15."
+        raise UsageError.for_argument(
+            "cache",
+            weight,
+            "the share of the words of this text is from 0 to less than 1, such as 0.15.",
         )
     return weight
 
@@ -601,9 +602,10 @@ class CaseCounter:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if not tokenizer.lowercase:
-            raise UsageError(
-                f"tokenizer={tokenizer.name!r}: keeps case already;"
-                " only lower-case words are cased."
+            raise UsageError.for_argument(
+                "tokenizer",
+                repr(tokenizer.name),
+                "keeps case already; only lower-case words are cased.",
             )
         self._lower_tokenizer = tokenizer
         self._case_tokenizer = replace(tokenizer, lowercase=False)
@@ -730,9 +732,11 @@ def fit_to_size(
     best = build(fewest).quantise(bits)
     best_size = best.size_on_disk
     if best_size > max_size:
-        raise UsageError(
-            f"max_size={_format_bytes(max_size)}: the smallest model of these {words:,} words takes"
-            f" {_format_bytes(best_size)}; allow that much, or make the vocabulary smaller."
+        raise UsageError.for_argument(
+            "max_size",
+            _format_bytes(max_size),
+            f"the smallest model of these {words:,} words takes {_format_bytes(best_size)};"
+            " allow that much, or make the vocabulary smaller.",
         )
     for attempt in range(MAX_ATTEMPTS):
         if best_size >= MIN_SIZE_USED * max_size or too_many - fewest <= 1:

@@ -24,7 +24,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.errors import BayesgramError
-from bayesgram.io.spill import Answering, Column, combined, looked_up, spans
+from bayesgram.io.spill import Answering, Column, partitioned_lookup, partitioned_reduce, spans
 from bayesgram.kernels import kernel
 from bayesgram.lm.packed import Words, bits_for
 from bayesgram.lm.trie import MAX_NODES, find_special
@@ -187,7 +187,9 @@ class NgramCounts:
             last = min(first + part_rows, values.size)
             return partial(_take_from, values.read(first, last), first)
 
-        return looked_up(places, np.arange(0, values.size, part_rows), load_part, self.folder)
+        return partitioned_lookup(
+            places, np.arange(0, values.size, part_rows), load_part, self.folder
+        )
 
     def reduce_to_suffixes(
         self,
@@ -212,7 +214,7 @@ class NgramCounts:
         suffix = self.levels[order - 1].suffix
         pairs = zip(suffix.spans(self.batch_rows), values, strict=True)
         part_rows = self.part_rows(order - 1)
-        return combined(
+        return partitioned_reduce(
             pairs, size, part_rows, combine=combine.at, nothing=initial, folder=self.folder
         )
 
@@ -299,7 +301,7 @@ class NgramCounts:
             return partial(_find_in, keys, block.nodes[0])
 
         part_starts = np.array([block.contexts[0] for block in parts]) * word_count
-        return looked_up(targets, part_starts, load_part, self.folder)
+        return partitioned_lookup(targets, part_starts, load_part, self.folder)
 
 
 def _take_from(values: NDArray[Any], first: int, places: Integers) -> NDArray[Any]:

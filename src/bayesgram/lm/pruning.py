@@ -49,9 +49,10 @@ def select_ngrams(trie: Trie, size: int) -> list[Bools]:
     word_count = len(trie.words)
     total = trie.word.size - 1
     if not word_count < size:
-        raise UsageError(
-            f"prune={size}: a model of {word_count:,} words keeps {word_count + 1:,} n-grams"
-            " or more."
+        raise UsageError.for_argument(
+            "prune",
+            size,
+            f"a model of {word_count:,} words keeps {word_count + 1:,} n-grams or more.",
         )
     worth = _raise_to_dependents(trie, compute_worth(trie))[1 + word_count :]
     # Stable, so of equal ones the shorter comes first: no n-gram goes before those it needs.

@@ -11,7 +11,7 @@ dropped here: see `pruning`.
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers, Singles
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.lm.packed import FLOAT_BITS, LevelArrays, float_bits
 from bayesgram.lm.trie import Trie, pack_trie
 
@@ -31,7 +31,7 @@ def quantise(trie: Trie, bits: int = DEFAULT_BITS) -> Trie:
         trie: A model with exact probabilities.
         bits: The width of a probability, 4 to 14.
     """
-    bits = whole_number("bits", bits, MIN_BITS, MAX_BITS, "of a probability")
+    bits = check_int("bits", bits, MIN_BITS, MAX_BITS, "of a probability")
     backoff_bits = bits + EXTRA_BACKOFF_BITS
     probabilities = 10 ** trie.log_probability.astype(np.float64)
     probabilities[1 + trie.special.start] = 0.0

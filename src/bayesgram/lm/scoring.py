@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.lm.language_model import MAX_PREDICTIONS, LanguageModel, Prediction
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.releases.provenance import Ingredient
@@ -232,7 +232,7 @@ def predict_words(scorer: Scorer, context: Context, k: int) -> list[Prediction]:
 
     Of equal ones, the first in the list of words.
     """
-    k = whole_number("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
+    k = check_int("k", k, 1, MAX_PREDICTIONS, "the number of predictions")
     probabilities = np.exp(score_contexts(scorer, [context])[0])
     candidates = np.flatnonzero(_is_word(scorer.words))
     best = candidates[np.argsort(-probabilities[candidates], kind="stable")][:k]

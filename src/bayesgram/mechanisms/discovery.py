@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     Randomness,
@@ -40,12 +40,12 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.candidates import (
-    Bound,
     CandidateLists,
+    CandidateRounds,
     Candidates,
-    Rounds,
+    ContributionBound,
     list_candidates,
     sum_candidates,
 )
@@ -82,12 +82,12 @@ class Settings:
     rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
-        whole_number("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
-        whole_number(
+        check_int("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
+        check_int(
             "at_least", self.at_least, 1, MOST_PEOPLE, "the number of people that it takes at least"
         )
         if self.max_new is not None:
-            whole_number("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
+            check_int("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
 
     @classmethod
     def of(
@@ -100,16 +100,20 @@ class Settings:
         listed = [part.order for _, part in vocabulary.parts]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
-            raise UsageError(
-                f"orders={','.join(map(str, wanted))}: the vocabulary lists n-grams of order"
-                f" {', '.join(map(str, listed))}; search among those, or make one with `bayesgram vocab --orders`."
+            raise UsageError.for_argument(
+                "orders",
+                ",".join(map(str, wanted)),
+                f"the vocabulary lists n-grams of order {', '.join(map(str, listed))}; search "
+                "among those, or make one with `bayesgram vocab --orders`.",
             )
         return cls(wanted, **others)
 
     def calibrated(self, budget: Budget, left: Allowance = ANYTHING) -> Threshold:
         """Noise, floor and level; `left` is what a ledger still allows."""
         if budget.delta <= 0:
-            raise UsageError("delta=0: a discovery needs a delta above 0; 1e-7 is usual.")
+            raise UsageError.for_argument(
+                "delta", "0", "a discovery needs a delta above 0; 1e-7 is usual."
+            )
         bounds = {"most": MOST, "units": UNITS, "at_least": self.at_least, "left": left}
         if self.rounds > 1:
             return calibrate_rounds(budget, rounds=self.rounds, **bounds)
@@ -120,7 +124,9 @@ class Settings:
 class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
     def lists(
@@ -136,7 +142,9 @@ class LocalText:
     records: Iterable[Records]
     memory: int
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
@@ -170,9 +178,9 @@ class DiscoveryMechanism:
         return weakest_label(Guarantee.PROVED, [each.label for each in vocabulary.ingredients])
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> ContributionBound:
         """What users' text is asked for."""
-        return Bound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
+        return ContributionBound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
 
     def measure(
         self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve
@@ -215,7 +223,7 @@ class DiscoveryMechanism:
         """The noisy sums of all rounds together, block by block; of what was dropped, the lowest number there is."""
         rounds = self.settings.rounds
         course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
-        users = Rounds(lists)
+        users = CandidateRounds(lists)
         noisy = lists.values("noisy")
         weights = lists.values("weights")
         for block, (first, last) in enumerate(lists.blocks):
@@ -307,7 +315,7 @@ def of_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bools
     return rows
 
 
-@checked
+@check_arguments
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,
@@ -335,7 +343,7 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.spark.discovery.SparkText`, which knows its columns, and is asked in one round.
+            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns, and is asked in one round.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
@@ -422,11 +430,13 @@ def discover_in(
     )
     if ledger is not None and output is None:
         raise UsageError(
-            "ledger: a discovery that is charged to a ledger is saved by the same call, so that its entry can be marked"
-            " as published; give `output`, the folder to save it in."
+            "ledger: a discovery that is charged to a ledger is saved by the same call, so "
+            "that its entry can be marked as published; give ",
+            Argument("output"),
+            ", the folder to save it in.",
         )
     entries: list[int] = []
-    saved_before = len(published)
+    saved_before = len(written_paths)
 
     def reserve() -> None:
         if output is not None:
@@ -438,14 +448,14 @@ def discover_in(
                 "delta": budget.delta,
                 "output": str(output),
             }
-            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
+            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or DEFAULT_UNIT}
             entries.append(ledger.reserve(mechanism.threshold.spend, told))
             if on_reserved is not None:
                 on_reserved(entries[0])
 
     try:
         ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
-        charged = None if ledger is None else ledger.as_charged(entries[0])
+        charged = None if ledger is None else ledger.charge_details(entries[0])
         found = mechanism.found(
             ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged
         )
@@ -454,7 +464,7 @@ def discover_in(
             found.save(output, force=force)
     except BaseException as error:
         if entries and ledger is not None:
-            saved = len(published) > saved_before
+            saved = len(written_paths) > saved_before
             error.add_note(
                 failure_note(ledger, entries[0], output or "", saved=saved, what="discovery")
             )
@@ -477,14 +487,18 @@ def discovery_mechanism(
     if ledger is None:
         return DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     if seed is not None:
-        raise UsageError(
-            f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
+        raise UsageError.for_argument(
+            "seed",
+            seed,
+            "a seeded discovery is not private, so no ledger is charged; leave one of them out.",
         )
     if (weak := unproved_sentence(vocabulary.ingredients)) is not None:
         raise UsageError(
-            f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`."
+            f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no ",
+            Argument("ledger"),
+            ".",
         )
-    ledger.check_unit(unit or THESE_DATA)
+    ledger.check_unit(unit or DEFAULT_UNIT)
     check_published(ledger, vocabulary.ingredients)
     return DiscoveryMechanism(
         settings, budget, settings.calibrated(budget, ledger.check_discovery())

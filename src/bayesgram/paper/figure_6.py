@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bayesgram.audit.membership import AsPrinted, NoisyCounts, win_rates
+from bayesgram.audit.attacks import NoisyCounts, win_rates
 from bayesgram.mechanisms.base import Mechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.paper.algorithm_1 import Paper, paper_bounds
+from bayesgram.paper.algorithm_1 import AsPrinted, Paper, paper_bounds
 from bayesgram.paper.experiment import Check, Experiment, Finding, Run, along
 from bayesgram.paper.harness import Data, Method, Row
 from bayesgram.paper.line_charts import Axis, Panel, of_users, titled

@@ -23,8 +23,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bayesgram.arguments import checked
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.arguments import check_arguments
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     ASIDE,
     Allowance,
@@ -40,46 +40,50 @@ from bayesgram.privacy.ledger_io import (
     ENTRY_COLUMNS,
     FORMAT,
     TRIGGERS,
-    Contents,
+    LedgerContents,
     canonical,
     columns_of,
-    hash_of,
-    hash_of_entry,
+    hash_entry,
+    hash_row,
     insert,
-    lock_file,
     new_database,
+    open_lock_file,
     read_ledger,
     verified,
     writing,
 )
 from bayesgram.privacy.noise import check_opendp
-from bayesgram.privacy.unit import is_same
+from bayesgram.privacy.unit import is_same_unit
 
 
-def refusal(
-    contents: Contents, spend: Spend, description: Mapping[str, Any]
+def find_refusal(
+    contents: LedgerContents, spend: Spend, description: Mapping[str, Any]
 ) -> BayesgramError | None:
     """Why nothing can be reserved, if so."""
-    if "unit" in description and (refused := refusal_of_unit(contents, description["unit"])):
+    if "unit" in description and (refused := find_unit_refusal(contents, description["unit"])):
         return refused
     allowed = fits([*contents.spends, spend], contents.budget)
     return None if allowed else BayesgramError(_too_much(contents, spend))
 
 
-def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
+def find_unit_refusal(contents: LedgerContents, unit: str) -> UsageError | None:
     """(ε, δ) for one unit and for another don't add up."""
-    if contents.unit is None or is_same(unit, contents.unit):
+    if contents.unit is None or is_same_unit(unit, contents.unit):
         return None
-    return UsageError(
-        f"unit={unit!r}: the ledger of population {contents.population!r} counts in another unit, {contents.unit!r}:"
-        f' give unit="{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
-        " Nothing was reserved."
+    return UsageError.for_argument(
+        "unit",
+        repr(unit),
+        f"the ledger of population {contents.population!r} counts in another unit, "
+        f"{contents.unit!r}: give ",
+        Argument("unit", f'"{contents.unit}"'),
+        " if that is what one user id of these data stands for, or use another ledger. "
+        "Nothing was reserved.",
     )
 
 
-def _too_much(contents: Contents, spend: Spend) -> str:
+def _too_much(contents: LedgerContents, spend: Spend) -> str:
     if spend.failure > contents.left_for_discovery().failure:
-        return refusal_of_discovery(contents, spend.failure)
+        return describe_discovery_refusal(contents, spend.failure)
     budget, together = (
         contents.budget,
         composed_epsilon([*contents.spends, spend], contents.budget.delta),
@@ -97,7 +101,7 @@ def _too_much(contents: Contents, spend: Spend) -> str:
     )
 
 
-def refusal_of_discovery(contents: Contents, failure: float | None = None) -> str:
+def describe_discovery_refusal(contents: LedgerContents, failure: float | None = None) -> str:
     """Why a discovery can't be charged, and what can be done."""
     budget, first = contents.budget, contents.spends[:1]
     if not budget.delta:
@@ -127,7 +131,7 @@ def refusal_of_discovery(contents: Contents, failure: float | None = None) -> st
     return f"{who} has no room for this discovery: {why} Nothing was reserved."
 
 
-def _cost_of_failures(contents: Contents, spend: Spend) -> str:
+def _cost_of_failures(contents: LedgerContents, spend: Spend) -> str:
     """Why there is less room beside discoveries."""
     budget = contents.budget
     if not (budget.delta and contents.allowance(spend).failure):
@@ -138,7 +142,7 @@ def _cost_of_failures(contents: Contents, spend: Spend) -> str:
     )
 
 
-def _cost_of_pure(contents: Contents, spend: Spend) -> str:
+def _cost_of_pure(contents: LedgerContents, spend: Spend) -> str:
     """Why a Laplace release takes more of a ledger than its ε says."""
     if not (spend.pure_epsilon and contents.budget.delta):
         return ""
@@ -164,23 +168,23 @@ class Ledger:
     budget: Budget
 
     @classmethod
-    @checked
+    @check_arguments
     def create(cls, path: str | Path, *, population: str, budget: Budget) -> "Ledger":
         """A new file, readable by its owner only; never over something that exists."""
         check_population(population)
         _write_new(Path(path), _empty_ledger(population, budget))
         with suppress(UsageError):  # then whoever writes first makes it
-            os.close(lock_file(Path(path).resolve()))
+            os.close(open_lock_file(Path(path).resolve()))
         return cls.open(path)
 
     @classmethod
-    @checked
+    @check_arguments
     def open(cls, path: str | Path) -> "Ledger":
         """An existing ledger, verified from its first byte to its last entry."""
         contents = read_ledger(path)
         return cls(Path(path).absolute(), contents.identity, contents.population, contents.budget)
 
-    def read(self) -> Contents:
+    def read(self) -> LedgerContents:
         """All of it, verified."""
         return self._same(read_ledger(self.path))
 
@@ -194,7 +198,7 @@ class Ledger:
         check_opendp()
         with writing(self.path) as connection:
             contents = self._current(connection)
-            refused = refusal(contents, spend, description)
+            refused = find_refusal(contents, spend, description)
             number = (
                 _append(connection, contents, "reserved", None, spend, text)
                 if refused is None
@@ -204,17 +208,17 @@ class Ledger:
             raise refused
         return number
 
-    def check(self, spend: Spend, description: Mapping[str, Any]) -> Contents:
+    def check(self, spend: Spend, description: Mapping[str, Any]) -> LedgerContents:
         """What the ledger holds now, if `reserve` would not refuse this. Charges nothing."""
         contents = self.read()
-        refused = refusal(contents, spend, description)
+        refused = find_refusal(contents, spend, description)
         if refused is not None:
             raise refused
         return contents
 
     def check_unit(self, unit: str) -> None:
         """To be asked before anything is read; `reserve` refuses another unit too."""
-        refused = refusal_of_unit(self.read(), unit)
+        refused = find_unit_refusal(self.read(), unit)
         if refused is not None:
             raise refused
 
@@ -226,10 +230,10 @@ class Ledger:
         contents = self.read()
         left = contents.left_for_discovery()
         if not left.failure:
-            raise BayesgramError(refusal_of_discovery(contents))
+            raise BayesgramError(describe_discovery_refusal(contents))
         return left
 
-    def as_charged(self, number: int) -> dict[str, Any]:
+    def charge_details(self, number: int) -> dict[str, Any]:
         """What the card of a release says of its entry, and of the budget that all entries share."""
         told = {"population": self.population, "ledger": self.identity, "entry": number}
         return {**told, "epsilon": self.budget.epsilon, "delta": self.budget.delta}
@@ -240,19 +244,23 @@ class Ledger:
             contents = self._current(connection)
             entry = next((entry for entry in contents.reservations if entry.number == number), None)
             if entry is None:
-                raise UsageError(f"number={number}: no reservation of {self.path} has this number.")
+                raise UsageError.for_argument(
+                    "number", number, f"no reservation of {self.path} has this number."
+                )
             if entry.published:
-                raise UsageError(
-                    f"number={number}: this reservation of {self.path} is marked as published already."
+                raise UsageError.for_argument(
+                    "number",
+                    number,
+                    f"this reservation of {self.path} is marked as published already.",
                 )
             _append(connection, contents, "published", number, Spend(), "{}")
 
-    def _current(self, connection: sqlite3.Connection) -> Contents:
+    def _current(self, connection: sqlite3.Connection) -> LedgerContents:
         """All of it, verified, in the newest format."""
         contents = self._same(verified(connection, self.path))
         return contents if contents.format == FORMAT else _convert(connection, contents, self.path)
 
-    def _same(self, contents: Contents) -> Contents:
+    def _same(self, contents: LedgerContents) -> LedgerContents:
         if contents.identity != self.identity:
             raise BayesgramError(
                 f"{self.path}: is another ledger than it was a moment ago; find out who replaced it."
@@ -264,9 +272,11 @@ def check_population(name: str) -> None:
     """A name is 1 to 200 printable characters, with no space around it."""
     if not (1 <= len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()):
         shown = ascii(name[:LONGEST_NAME])
-        raise UsageError(
-            f"population={shown}: a name has 1 to {LONGEST_NAME} printable characters and no space around it;"
-            " 'app users 2025' would do."
+        raise UsageError.for_argument(
+            "population",
+            shown,
+            f"a name has 1 to {LONGEST_NAME} printable characters and no space around it; "
+            "'app users 2025' would do.",
         )
 
 
@@ -283,7 +293,7 @@ def _empty_ledger(population: str, budget: Budget) -> bytes:
         "delta": repr(float(budget.delta)),
         "created": _now(),
     }
-    genesis = hash_of(header)
+    genesis = hash_row(header)
     row = {"id": 1, **header, "genesis": genesis, "last_number": 0, "last_hash": genesis}
     with closing(new_database(FORMAT)) as connection:
         insert(connection, "header", row)
@@ -298,7 +308,7 @@ def _write_new(path: Path, data: bytes) -> None:
         )
     from bayesgram.io.atomic import write_file_atomically  # noqa: PLC0415 - loads Arrow, which only a new ledger needs
 
-    with write_file_atomically(path, option="place") as aside:
+    with write_file_atomically(path, parameter="place") as aside:
         aside.touch(mode=0o600)
         aside.write_bytes(data)
 
@@ -306,7 +316,9 @@ def _write_new(path: Path, data: bytes) -> None:
 # Appending
 
 
-def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> Contents:
+def _convert(
+    connection: sqlite3.Connection, contents: LedgerContents, path: Path
+) -> LedgerContents:
     """To the newest format, in the transaction of whoever charges the ledger. Every entry and its hash stay."""
     columns = ", ".join(columns_of(contents.format))
     for statement in (
@@ -329,7 +341,7 @@ def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> 
 
 def _append(
     connection: sqlite3.Connection,
-    contents: Contents,
+    contents: LedgerContents,
     kind: str,
     reservation: int | None,
     spend: Spend,
@@ -346,7 +358,7 @@ def _append(
         contents.last_hash,
     )
     row = dict(zip(ENTRY_COLUMNS, values, strict=True))
-    row["hash"] = hash_of_entry(row)
+    row["hash"] = hash_entry(row)
     insert(connection, "entries", row)
     connection.execute("UPDATE header SET last_number = ?, last_hash = ?", (number, row["hash"]))
     return number

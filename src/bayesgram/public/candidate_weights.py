@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from bayesgram.arrays import Bools, Floats, Ids, Integers
 from bayesgram.choices import TokenizerKind
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.kernels import kernel, signed
 from bayesgram.lm.kneser_ney import estimate_kneser_ney
 from bayesgram.lm.language_model import LanguageModel
@@ -58,7 +58,7 @@ class Spelling:
         known = pa.concat_arrays([letters.strings(), marks])
         known = known.take(pc.sort_indices(known))
         records = Records(words, None, "public words", 1)
-        with scratch_folder() as scratch:
+        with spill_folder() as scratch:
             counts = count_ngrams(
                 [records], known, order=LETTERS, tokenizer=tokenizer, scratch=scratch
             )

@@ -23,11 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import UsageError
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.io.formats import check_format, damage_named, read_json, read_whole
+from bayesgram.io.formats import check_format, explain_damage, read_json, read_parquet_table
 from bayesgram.notebook import Tabular, html
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import REVIEWED, Card, check_values
@@ -163,7 +163,7 @@ class Discovery(Tabular):
         card = replace(self.card, details={**self.card.details, REVIEWED: True})
         return replace(self, card=card, vocabulary=replace(self.vocabulary, origins=marked))
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder."""
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
@@ -187,7 +187,7 @@ class Discovery(Tabular):
         return pa.table(columns)
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "Discovery":
         """Read a discovery's folder."""
         folder = Path(path)
@@ -197,7 +197,7 @@ class Discovery(Tabular):
             raise UsageError(
                 f"{path}: not a discovery (no {NGRAMS}); make one with `bayesgram discover`."
             )
-        with damage_named(folder / CARD, KIND):
+        with explain_damage(folder / CARD, KIND):
             values = read_json(folder / CARD)
             check_format(path, "a discovery", values["format"], FORMAT)
             check_values(values)
@@ -205,8 +205,8 @@ class Discovery(Tabular):
             deviation = float(card.details["noise_multiplier"])
             if not math.isfinite(deviation):
                 raise ValueError("the noise is no number")
-        with damage_named(folder / NGRAMS, KIND):
-            ngrams, weights, logs = _columns(read_whole(folder / NGRAMS))
+        with explain_damage(folder / NGRAMS, KIND):
+            ngrams, weights, logs = _columns(read_parquet_table(folder / NGRAMS))
             if ngrams.null_count or not np.isfinite([weights, logs]).all():
                 raise ValueError("a row lacks a value")
         return cls(ngrams, weights, logs, deviation, card, Vocabulary.load(folder / VOCABULARY))

@@ -23,11 +23,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
+from bayesgram.io.atomic import check_writable, spill_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.lm import files
 from bayesgram.lm.estimate import FORBIDDEN
@@ -92,7 +92,7 @@ class PublicModel:
     # --- Making ---
 
     @classmethod
-    @checked
+    @check_arguments
     def from_public(
         cls,
         vocabulary: Vocabulary,
@@ -152,7 +152,7 @@ class PublicModel:
         tokenizer = replace(vocabulary.tokenizer, boundaries=True)
         models = {}
         for name, records in records_by_name.items():
-            with scratch_folder() as scratch:
+            with spill_folder() as scratch:
                 counts = count_ngrams(
                     records, words, order=order, tokenizer=tokenizer, scratch=scratch, memory=memory
                 )
@@ -168,7 +168,7 @@ class PublicModel:
                     models[name] = fit_to_size(build, max_size, full_size=full_size)
         return cls(models, vocabulary)
 
-    @checked
+    @check_arguments
     def adapt_to(self, release: Release) -> LanguageModel:
         """Return the language model of the people of a release, at no privacy cost.
 
@@ -226,9 +226,10 @@ class PublicModel:
 
     def __getitem__(self, source: str) -> LanguageModel:
         if source not in self.models:
-            raise UsageError(
-                f"source={source!r}: this public model has {', '.join(self.source_names)};"
-                " name one."
+            raise UsageError.for_argument(
+                "source",
+                repr(source),
+                f"this public model has {', '.join(self.source_names)}; name one.",
             )
         return self.models[source]
 
@@ -237,7 +238,7 @@ class PublicModel:
 
     # --- Saving and loading ---
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: a model folder for each source, and public.json with their names."""
         check_output_path(path, force=force)
@@ -262,7 +263,7 @@ class PublicModel:
         (folder / PUBLIC_MODEL).write_text(text + "\n", encoding="utf-8")
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "PublicModel":
         """Map a saved public model into memory.
 
@@ -303,14 +304,17 @@ def check_output_path(path: str | Path, *, force: bool, inputs: Iterable[str | P
         force: Whether a public model that is there already is replaced.
         inputs: Files that must not be lost under it.
     """
-    target = check_writable(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
+    target = check_writable(
+        path, force=force, contents=CONTENTS, inputs=inputs, parameter=Argument("model")
+    )
     for folder in (target / name for name in SOURCE_FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.CONTENTS)
         ):
             raise UsageError(
-                f"{path}: holds files that are not ours, so it is not replaced;"
-                " choose another `model`."
+                f"{path}: holds files that are not ours, so it is not replaced; choose another ",
+                Argument("model"),
+                ".",
             )
 
 
@@ -341,15 +345,17 @@ def _damaged(path: str | Path) -> BayesgramError:
 
 def check_order(order: int) -> int:
     """Return the order of a model, if it can be one."""
-    return whole_number("model_order", order, 2, MAX_ORDER, "the order of a public model")
+    return check_int("model_order", order, 2, MAX_ORDER, "the order of a public model")
 
 
 def check_size(size: int | None, word_count: int) -> None:
     """Refuse a number of n-grams that leaves no room for the words."""
     if size is not None and size <= word_count:
-        raise UsageError(
-            f"model_size={size}: the model keeps all of its {word_count:,} words;"
-            f" give {word_count + 1:,} or more n-grams."
+        raise UsageError.for_argument(
+            "model_size",
+            size,
+            f"the model keeps all of its {word_count:,} words;"
+            f" give {word_count + 1:,} or more n-grams.",
         )
 
 

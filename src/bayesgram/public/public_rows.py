@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
-from bayesgram.io.formats import check_format, read_whole
+from bayesgram.io.formats import check_format, read_parquet_table
 from bayesgram.text.row_hashes import ALL, RowSample, long_row, new_salt
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -54,7 +54,9 @@ def check_rows_place(vocabulary: str | Path) -> None:
     path = rows_path(vocabulary)
     if path.exists() and _read_table(path) is None:
         raise UsageError(
-            f"{path}: is no file of public rows, and would be replaced by one; choose another `path`."
+            f"{path}: is no file of public rows, and would be replaced by one; choose another ",
+            Argument("path"),
+            ".",
         )
 
 
@@ -134,7 +136,7 @@ def load_rows(vocabulary: str | Path, fingerprint: str) -> RowSample | None:
 def _read_table(path: Path) -> pa.Table | None:
     """The table of a file of ours; None of another file."""
     try:
-        table = read_whole(path)
+        table = read_parquet_table(path)
     except (pa.ArrowException, OSError, ValueError):
         return None
     return table if NUMBER in (table.schema.metadata or {}) else None

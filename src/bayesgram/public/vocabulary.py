@@ -40,12 +40,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import RecordReader, Records, read_records
-from bayesgram.io.atomic import scratch_folder, write_file_atomically
+from bayesgram.io.atomic import spill_folder, write_file_atomically
 from bayesgram.notebook import Tabular, html
 from bayesgram.public import vocabulary_io
 from bayesgram.public.mixture import UNNAMED, Source, alike, by_name, check_names, mixture
@@ -121,12 +121,16 @@ def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dic
     if isinstance(size, Integral):
         sizes *= len(orders)
     if len(sizes) != len(orders):
-        raise UsageError(
-            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
+        raise UsageError.for_argument(
+            "size",
+            ",".join(map(str, sizes)),
+            f"{len(sizes)} sizes for {len(orders)} orders; give one, or one for each.",
         )
     for each in sizes:
         if not 1 <= each <= MAX_SIZE:
-            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+            raise UsageError.for_argument(
+                "size", each, f"a vocabulary has 1 to {MAX_SIZE:,} n-grams."
+            )
     return dict(zip(orders, sizes, strict=True))
 
 
@@ -172,9 +176,7 @@ def read_list(
         vocabulary_io.longest(path, ngrams)
         return ngrams, cut
     try:
-        records = read_records(
-            Path(path), text_column="ngram", user_column=None, refuse_nothing=True
-        )
+        records = read_records(Path(path), text_column="ngram", user_column=None, require_rows=True)
         ngrams = pa.concat_arrays([batch.text for batch in records]).cast(pa.large_string())
     except UsageError as error:
         column = "Name the right one with `text_column`."
@@ -288,7 +290,9 @@ class Vocabulary(Tabular):
                 "the public counts must be 0 or more and add up to less than 2^53; divide them all."
             )
         if vocabulary_io.longest("vocabulary", self.ngrams) != self.order:
-            raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
+            raise UsageError.for_argument(
+                "order", self.order, "the n-grams have another number of tokens."
+            )
         if self.sources:
             check_names(self.source_names)
             if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):
@@ -489,7 +493,7 @@ class Vocabulary(Tabular):
         return NgramMatcher(self.ngrams, self.tokenizer)
 
     @classmethod
-    @checked
+    @check_arguments
     def from_public(
         cls,
         inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io
@@ -511,7 +515,7 @@ class Vocabulary(Tabular):
         return cls.from_sources(sources, order=order, size=size, tokenizer=tokenizer, memory=memory)
 
     @classmethod
-    @checked
+    @check_arguments
     def of_list(
         cls,
         ngrams: "Vocabulary | str | Path | Sequence[str] | pa.LargeStringArray",
@@ -584,7 +588,7 @@ class Vocabulary(Tabular):
         sizes = sizes_by_order(order, size)
         orders = list(sizes)
         rows = _rows_of(sources, tokenizer)
-        with scratch_folder() as scratch:
+        with spill_folder() as scratch:
             tokens = StringTable()
             make = partial(
                 NgramCounter,
@@ -638,7 +642,7 @@ class Vocabulary(Tabular):
             )
         return made
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write vocab.parquet: `ngram`, `count`, `count_NAME` of each source; tokenizer and order are metadata.
 
@@ -681,7 +685,7 @@ class Vocabulary(Tabular):
         return pa.table(arrays if self.origins is None else {**arrays, COLUMN: self.origins.column})
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path, *, tokenizer: Tokenizer | None = None) -> "Vocabulary":
         """Read a vocabulary; one made elsewhere says no tokenizer.
 
@@ -719,7 +723,7 @@ def _reader(text_column: str, *, skip_bad_rows: bool) -> Callable[[Any], RecordR
         text_column=text_column,
         user_column=None,
         skip_bad_rows=skip_bad_rows,
-        warn_of_users=True,
+        warn_about_users=True,
     )
 
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import UsageError, unreadable
-from bayesgram.io.formats import check_format, read_whole
+from bayesgram.errors import Argument, UsageError, unreadable
+from bayesgram.io.formats import check_format, read_parquet_table
 from bayesgram.public.mixture import check_names
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
 from bayesgram.text.tokenizer import Tokenizer
@@ -53,7 +53,7 @@ def check_number(path: str | Path, said: bytes) -> None:
 def read_table(path: Path) -> pa.Table:
     """The columns of a vocabulary file: n-grams and counts."""
     try:
-        table = read_whole(path)
+        table = read_parquet_table(path)
         names = table.column_names  # text, if it is a vocabulary
     except FileNotFoundError:
         raise UsageError(f"{path}: no such vocabulary; make one with `bayesgram vocab`.") from None
@@ -102,8 +102,14 @@ def ngrams_of(
         )
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
-            f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-            f" {'give its file' if stated.digest else 'leave `tokenizer` and `lowercase` out'}."
+            f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not"
+            f" {tokenizer.name!r}; ",
+            *(
+                ["give its file"]
+                if stated.digest
+                else ["leave ", Argument("tokenizer"), " and ", Argument("lowercase"), " out"]
+            ),
+            ".",
         )
     if not (
         pa.types.is_string(column.type) or pa.types.is_large_string(column.type)

@@ -37,10 +37,10 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from enum import StrEnum
 from typing import Any
 
-from bayesgram.io.segments import ALL, OTHER, shown
+from bayesgram.io.segments import ALL, OTHER, format_names
 from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
-from bayesgram.privacy.unit import THESE_DATA, check_unit, is_person, promise
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.chain import Chain, Commitment
 from bayesgram.releases.provenance import (
     DISCOVERY,
@@ -490,7 +490,7 @@ class Card:
     @property
     def unit_shown(self) -> str:
         """What one id of the user column stands for, as it was said; else all that it has there."""
-        return self.unit or THESE_DATA
+        return self.unit or DEFAULT_UNIT
 
     @property
     def person(self) -> str | None:
@@ -640,11 +640,11 @@ class Card:
         who = "all people" if name == ALL else f"{self.segment['by']} = {name}"
         since = self.details.get(SINCE, {})
         moved = "".join(
-            f"; {what} since the release before: {shown(those)}"
+            f"; {what} since the release before: {format_names(those)}"
             for what, those in since.items()
             if those
         )
-        return f"{who}; one budget for all people and each of {len(names)} segments together ({shown(names)}){moved}"
+        return f"{who}; one budget for all people and each of {len(names)} segments together ({format_names(names)}){moved}"
 
     @property
     def _orders(self) -> str:

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Bools, Floats, Ids
-from bayesgram.io.formats import read_whole
+from bayesgram.io.formats import read_parquet_table
 from bayesgram.text.tokenizer import buffers
 
 FILE = "measured.parquet"
@@ -184,7 +184,7 @@ class Measurements:
     @classmethod
     def load(cls, folder: Path) -> "Measurements":
         """Read it; a ValueError, KeyError, TypeError or an exception of Arrow's where it is damaged."""
-        table = read_whole(folder / FILE)
+        table = read_parquet_table(folder / FILE)
         kinds = pc.index_in(
             table["kind"].cast(pa.large_string()), pa.array(KINDS, pa.large_string())
         )

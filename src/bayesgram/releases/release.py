@@ -17,12 +17,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.io.formats import NOT_AGAIN, check_format, damage_named, read_json, read_whole
+from bayesgram.io.formats import (
+    GET_A_COPY,
+    check_format,
+    explain_damage,
+    read_json,
+    read_parquet_table,
+)
 from bayesgram.io.segments import ALL
 from bayesgram.notebook import Tabular, html
 from bayesgram.releases.card import Card, check_values
@@ -110,7 +116,7 @@ class Release(Tabular):
     def __contains__(self, ngram: object) -> bool:
         return isinstance(ngram, str) and self._row(ngram) is not None
 
-    @checked
+    @check_arguments
     def __getitem__(self, ngram: str) -> Estimate:
         """What it says of an n-gram, which is cut as text is: release["Thank you so!"] is that of `thank you so`."""
         row = self._row(ngram)
@@ -120,14 +126,14 @@ class Release(Tabular):
             )
         return self._estimate(row)
 
-    @checked
+    @check_arguments
     def top(self, k: int = 20, *, order: int | None = None) -> list[Estimate]:
         """The k most probable n-grams, of the longest unless an order is given: each order adds up to 1."""
         orders = self.orders
         rows = np.flatnonzero(orders == (orders.max() if order is None else order))
         if not rows.size:
-            raise UsageError(f"order={order}: the release has {self.card.counted}.")
-        whole_number("k", k, 1, 10**9, "the number of n-grams")
+            raise UsageError.for_argument("order", order, f"the release has {self.card.counted}.")
+        check_int("k", k, 1, 10**9, "the number of n-grams")
         best = rows[np.argsort(-self.probabilities[rows], kind="stable")[:k]]
         return [self._estimate(int(row)) for row in best]
 
@@ -178,7 +184,7 @@ class Release(Tabular):
         """The same with these values on its card."""
         return replace(self, card=replace(self.card, **values))
 
-    @checked
+    @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the release folder."""
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
@@ -204,35 +210,33 @@ class Release(Tabular):
         return Provenance.of([own, *card.ingredients], card.discoveries, found)
 
     @classmethod
-    @checked
+    @check_arguments
     def load(cls, path: str | Path) -> "Release":
         """Read a release folder."""
         folder = Path(path)
         _check_folder(folder)
-        with damage_named(folder / CARD, KIND):
+        with explain_damage(folder / CARD, KIND):
             values = read_json(folder / CARD)
-            check_format(
-                path, "a release", values.get("format", 1), FORMAT
-            )  # version 0.1 wrote no number
+            check_format(path, "a release", values["format"], FORMAT)
             check_values(values)
             card = Card.from_json(values)
             linked = card.chain is None or Chain.from_json(card.chain).holds(
                 card.commitment, values["chain"]["hash"]
             )
-        with damage_named(folder / DISTRIBUTION, KIND):
-            table = read_whole(folder / DISTRIBUTION)
+        with explain_damage(folder / DISTRIBUTION, KIND):
+            table = read_parquet_table(folder / DISTRIBUTION)
             ngrams, probabilities = _ngrams(table), _numbers(table, "probability")
             known = "standard_deviation" in table.column_names
             deviations = _numbers(table, "standard_deviation") if known else None
             discovered = _discovered(table, card)
-        with damage_named(folder / MEASURED, KIND):
+        with explain_damage(folder / MEASURED, KIND):
             measured = _measured(folder, card)
         if not linked:
             raise BayesgramError(
-                f"{path}: the chain on its card does not hold: a link was changed or is missing. {NOT_AGAIN}"
+                f"{path}: the chain on its card does not hold: a link was changed or is missing. {GET_A_COPY}"
             )
         loaded = cls(ngrams, probabilities, card, deviations, discovered, measured)
-        with damage_named(folder / DISTRIBUTION, KIND):
+        with explain_damage(folder / DISTRIBUTION, KIND):
             loaded._check_rows()
         return loaded
 
