@@ -89,7 +89,7 @@ def export(
     quantize: Annotated[
         int | None,
         typer.Option(
-            metavar="DEFAULT_BITS",
+            metavar="BITS",
             help="Round probabilities to so many bits in a model folder: 8 halve it.",
             show_default="exact, or 8 with --max-size",
         ),

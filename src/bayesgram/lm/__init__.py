@@ -1,10 +1,11 @@
 """N-gram language models: estimated, pruned, stored, searched, interpolated, adapted and exported.
 
 The modules are stages. Counts become a model in `estimate` (a release) or in `ngram_counts`,
-`kneser_ney` and `pruning` (public text). A model is a `trie`, whose arrays are in `packed` and whose
-inner loops are in `search`; `quantisation` makes it smaller, and `files` and `arpa` store it.
-`language_model` is what users hold. `interpolation` mixes models, `scoring`, `neural` and `adaptation`
-adapt other people's models by a release, and `export` writes a release for other programs.
+`kneser_ney` and `pruning` (public text). A model is a `trie`, whose arrays are in `packed` and
+whose inner loops are in `search`; `quantisation` makes it smaller, and `files` and `arpa` store it.
+`language_model` is what users hold. `interpolation` mixes models, `scoring`, `neural` and
+`adaptation` adapt other people's models by a release, and `export` writes a release for other
+programs.
 
 The names below are loaded when they are first used.
 """

@@ -1,17 +1,17 @@
 """Adapt a public model, such as a neural network, by a release: nothing is trained.
 
-In go a `Scorer` that never saw private text, a `Release` and its vocabulary, perhaps the language model
-of the release; out comes a scorer of the same words. Private text is not needed.
+In go a `Scorer` that never saw private text, a `Release` and its vocabulary, perhaps the language
+model of the release; out comes a scorer of the same words. Private text is not needed.
 
-The words come first: p′(w|h) ∝ p(w|h) (θ(w)/π(w))^β, where θ is what the release says of single words
-and π is public text; words that the release lacks stay as likely as they were, beside the others. Then
-n-grams: (1 − λ) p′ + λ q, where q is the backoff model over the scorer's words. A release is published,
-so all of this is post-processing, at no privacy cost; weights tuned on private text would be a
-disclosure, so `tune_adaptation` takes public text.
+The words come first: p′(w|h) ∝ p(w|h) (θ(w)/π(w))^β, where θ is what the release says of single
+words and π is public text; words that the release lacks stay as likely as they were, beside the
+others. Then n-grams: (1 − λ) p′ + λ q, where q is the backoff model over the scorer's words. A
+release is published, so all of this is post-processing, at no privacy cost; weights tuned on
+private text would be a disclosure, so `tune_adaptation` takes public text.
 
-q over the scorer's words: a word that only the scorer has gets a part of q(<unk>|h), in proportion to
-p(w|h), as <unk> itself does; words that only q has are <unk> to the scorer. Where there is no <unk> or
-</s>, q goes without.
+q over the scorer's words: a word that only the scorer has gets a part of q(<unk>|h), in proportion
+to p(w|h), as <unk> itself does; words that only q has are <unk> to the scorer. Where there is no
+<unk> or </s>, q goes without.
 """
 
 from collections.abc import Iterable, Sequence
@@ -137,7 +137,7 @@ class AdaptedModel:
         return self.scorer.words
 
     def log_probabilities(self, contexts: Sequence[Context]) -> Floats:
-        """Return the logarithms of p of every word after each context; each row of p adds up to one."""
+        """Return log p of every word after each context; each row of p adds up to one."""
         scorer_logs = score_contexts(self.scorer, contexts)
         lifted = _apply_lifts(scorer_logs, self.strength * self.lifts)
         if self.ngram_mixin is None or not self.share:
@@ -155,7 +155,7 @@ class AdaptedModel:
         return _NgramMixin.from_model(self.model, self.scorer.words)
 
     def perplexity(self, texts: str | Iterable[str]) -> float:
-        """Return e to the mean −log p of all words and sentence ends of texts that are predicted."""
+        """Return e to the mean −log p of what is predicted of texts: words and sentence ends."""
         return perplexity(self, self.tokenizer, texts)
 
     def predict(self, context: str | Context, k: int = 5) -> list[Prediction]:
@@ -181,9 +181,9 @@ def adapt(
 ) -> AdaptedModel:
     """Adapt a public scorer to the people of a release, at no privacy cost.
 
-    The defaults are round numbers from experiments with public posts. Never choose weights by private
-    text, such as messages that were held out: what is chosen then tells of it, outside the guarantee.
-    `tune_adaptation` takes public text.
+    The defaults are round numbers from experiments with public posts. Never choose weights by
+    private text, such as messages that were held out: what is chosen then tells of it, outside the
+    guarantee. `tune_adaptation` takes public text.
 
     Args:
         scorer: A model that never saw private text.
@@ -240,8 +240,8 @@ def tune_adaptation(adapted: AdaptedModel, texts: str | Iterable[str]) -> Adapte
     Args:
         adapted: The adapted model.
         texts: Public texts, like what people write: on text like that which the scorer learnt from,
-            there is nothing to adapt to, and β = 0 comes out. Never give private text: what comes out
-            would tell of it.
+            there is nothing to adapt to, and β = 0 comes out. Never give private text: what comes
+            out would tell of it.
     """
     factors = np.exp(np.outer(adapted.lifts, TUNED_STRENGTHS))
     lifted = []
@@ -315,7 +315,7 @@ class _NgramMixin:
         )
 
     def probabilities(self, contexts: Sequence[Context], scorer_logs: Floats) -> Floats:
-        """Return q of the scorer's words after each context; `scorer_logs` are the scorer's log p."""
+        """Return q of the scorer's words after contexts, of which `scorer_logs` are the log p."""
         model_probabilities = np.exp(self.scorer.log_probabilities(contexts))
         is_lacking = self.model_index < 0
         q = np.where(is_lacking, 0.0, model_probabilities[:, self.model_index])

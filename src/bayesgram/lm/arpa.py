@@ -1,10 +1,10 @@
 """Language models as ARPA files, which KenLM, SRILM and most recognisers read; `.gz` is compressed.
 
-Files are written so that reading gives the same model bit for bit. They are read strictly: KenLM refuses
-n-grams whose context or suffix is missing, positive log-probabilities and files without <s> and </s>,
-but accepts repeated n-grams and contexts that don't add up to one. Here all of them are refused, with
-the line. Words are separated by ASCII white space alone, as in KenLM, so any other character may be
-part of one. ARPA has no place for a tokenizer or a claim.
+Files are written so that reading gives the same model bit for bit. They are read strictly: KenLM
+refuses n-grams whose context or suffix is missing, positive log-probabilities and files without <s>
+and </s>, but accepts repeated n-grams and contexts that don't add up to one. Here all of them are
+refused, with the line. Words are separated by ASCII white space alone, as in KenLM, so any other
+character may be part of one. ARPA has no place for a tokenizer or a claim.
 """
 
 import gzip
@@ -97,7 +97,11 @@ def _open_file(path: Path, mode: str) -> Iterator[IO[bytes]]:
 # --- Reading ---
 
 
-def read_arpa(path: str | Path, *, tokenizer: Tokenizer = Tokenizer()) -> LanguageModel:  # noqa: B008 - frozen
+def read_arpa(
+    path: str | Path,
+    *,
+    tokenizer: Tokenizer = Tokenizer(),  # noqa: B008 - frozen
+) -> LanguageModel:
     """Read and check an ARPA file.
 
     Args:

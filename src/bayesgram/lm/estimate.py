@@ -1,20 +1,20 @@
 """Backoff models of expected counts: lower orders, leftover mass, backoff weights.
 
 In go n-grams of one order or several, each with an expected count E in one scale, as a release has
-them; out comes a `Trie` (`estimate`). `refit` gives a trie other probabilities or fewer n-grams, with
-the backoff weights that this needs. No text is read here.
+them; out comes a `Trie` (`estimate`). `refit` gives a trie other probabilities or fewer n-grams,
+with the backoff weights that this needs. No text is read here.
 
 Lower orders. An n-gram occurs at least as often as all its continuations together, and as all that
 end with it; a table that was cut at some size misses the rest. So E(g) is the largest of what was
-measured, Σ_w E(g w) and Σ_x E(x g). Nothing stands before <s> or after </s>: there the other margin is
-the larger one by itself.
+measured, Σ_w E(g w) and Σ_x E(x g). Nothing stands before <s> or after </s>: there the other margin
+is the larger one by itself.
 
-Leftover. Of what a context h had after it, the table lost L(h): about κτ for each n-gram that it has,
-where τ is a typical expected count of the order, (mean √E)²: below the mean, which the frequent ones
-rule, above the median, which is almost nothing where people write unlike public text. (κτ = 1 would be
-Witten–Bell.) A lower order is used only where the longer one has no answer, so it counts only what
-that does not explain, R, as in Kneser–Ney smoothing. T→ and T← are how many n-grams continue one to
-the right and to the left:
+Leftover. Of what a context h had after it, the table lost L(h): about κτ for each n-gram that it
+has, where τ is a typical expected count of the order, (mean √E)²: below the mean, which the
+frequent ones rule, above the median, which is almost nothing where people write unlike public text.
+(κτ = 1 would be Witten–Bell.) A lower order is used only where the longer one has no answer, so it
+counts only what that does not explain, R, as in Kneser–Ney smoothing. T→ and T← are how many
+n-grams continue one to the right and to the left:
 
     L(h) = max(E(h) − Σ_w E(hw), κ τ T→(h))
     R(g) = min(E(g), E(g) − Σ_x E(xg) + κ τ T←(g))
@@ -24,11 +24,12 @@ where h′ is h without its first word and bow(h) makes the context add up to on
 themselves is <unk>: all words that the table lacks.
 
 How it was chosen: by the perplexity of held-out text, generated and from Wikipedia, nine tables in
-all, on which every choice was made. There the mean of both margins is 2 to 10% worse than the larger
-one (the same where all orders are measured), and E in place of R 3 to 21%. Interpolation, tried with E
-alone, was 3 to 7% worse on five tables and 1% better on two. κ = 2 suits where E(h) is known from
-margins alone, ½ where it was measured and for the words; the optimum is flat, and differs between the
-tables. Rows that no ARPA file can hold are left out: with <unk>, <s> inside, </s> before the end.
+all, on which every choice was made. There the mean of both margins is 2 to 10% worse than the
+larger one (the same where all orders are measured), and E in place of R 3 to 21%. Interpolation,
+tried with E alone, was 3 to 7% worse on five tables and 1% better on two. κ = 2 suits where E(h) is
+known from margins alone, ½ where it was measured and for the words; the optimum is flat, and
+differs between the tables. Rows that no ARPA file can hold are left out: with <unk>, <s> inside,
+</s> before the end.
 """
 
 from dataclasses import dataclass
@@ -355,10 +356,10 @@ def refit(trie: Trie, probabilities: list[Floats], masks: list[Bools] | None = N
 def fit_backoffs(
     probability: Floats, lower: Floats, parents: Integers, context_count: int
 ) -> tuple[Floats, Floats]:
-    """Return probabilities as they are stored, and backoff weights with which contexts add up to one.
+    """Return probabilities as they are stored, and backoff weights for them.
 
-    Where a context lists nearly all that its shorter one expects, a backoff weight could only be
-    huge: then what it lists makes up for the rest.
+    With these, each context adds up to one. Where a context lists nearly all that its shorter one
+    expects, a backoff weight could only be huge: then what it lists makes up for the rest.
 
     Args:
         probability: p(w|h) of the n-grams of an order.

@@ -1,13 +1,13 @@
 """A release as files for other programs: tables (TSV, JSON lines, Parquet) and biasing lists.
 
-In a table, the count is how often people wrote an n-gram, as the release has it: θ times the noisy total
-of its order; where a mechanism publishes no total, θ a million times.
+In a table, the count is how often people wrote an n-gram, as the release has it: θ times the noisy
+total of its order; where a mechanism publishes no total, θ a million times.
 
 A biasing list is for recognisers: words, and how much likelier people are to write them than public
-text is. Each line has a word, a tab and log θ/π (natural). The words that matter most come first: those
-with the largest part in how far θ and π are apart. <s> and </s> are no words. The numbers are not
-scaled: a recogniser has a weight of its own for such a list, which multiplies them; 0.85 is a good one
-(see `adaptation`).
+text is. Each line has a word, a tab and log θ/π (natural). The words that matter most come first:
+those with the largest part in how far θ and π are apart. <s> and </s> are no words. The numbers are
+not scaled: a recogniser has a weight of its own for such a list, which multiplies them; 0.85 is a
+good one (see `adaptation`).
 """
 
 import json

@@ -1,11 +1,11 @@
 """Model folders: the files of a language model, written and mapped back into memory.
 
-A folder holds the arrays of a `Trie` (one `.npy` file each), `model.json`, which describes them, and
-`casing.json` where the model has spellings. Nothing is built when a model is opened. Two things are
-checked: the checksum of every array, which finds what went wrong on the way, and that no record leads
-outside the arrays, so that not even a forged file can crash a kernel or keep it busy. Both are one pass
-over the file, at the speed of memory. That contexts add up to one is not checked: whoever makes a model
-makes sure of it.
+A folder holds the arrays of a `Trie` (one `.npy` file each), `model.json`, which describes them,
+and `casing.json` where the model has spellings. Nothing is built when a model is opened. Two things
+are checked: the checksum of every array, which finds what went wrong on the way, and that no record
+leads outside the arrays, so that not even a forged file can crash a kernel or keep it busy. Both
+are one pass over the file, at the speed of memory. That contexts add up to one is not checked:
+whoever makes a model makes sure of it.
 """
 
 import json

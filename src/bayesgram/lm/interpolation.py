@@ -1,31 +1,31 @@
 """Combining backoff models: static interpolation, and public models adapted by a release.
 
-Interpolation, p(w|h) = Σ_k λ_k p_k(w|h), as SRILM's static mixing. In go models that cut text alike, and
-weights λ (or public text that they are fitted to, by EM); out comes one backoff model. It has every
-n-gram of every model, with the mixed probability; what a model lacks, its own backoff gives. The
-backoff weights make each context add up to one. Of words that no n-gram lists after a context, the
-mixed model says bow(h) p(w|h′), which is near the mixture of the models and not equal to it: no backoff
-model can hold that.
+Interpolation, p(w|h) = Σ_k λ_k p_k(w|h), as SRILM's static mixing. In go models that cut text
+alike, and weights λ (or public text that they are fitted to, by EM); out comes one backoff model.
+It has every n-gram of every model, with the mixed probability; what a model lacks, its own backoff
+gives. The backoff weights make each context add up to one. Of words that no n-gram lists after a
+context, the mixed model says bow(h) p(w|h′), which is near the mixture of the models and not equal
+to it: no backoff model can hold that.
 
-Words are those of all models together. A model's <unk> stands for all words that it lacks, together; so
-a word that only others have gets a part of its <unk>: in proportion to the mean probability that the
-others give the word, against the smallest <unk> of all, which stays for words that nobody has. So each
-p_k is a distribution over the same words, and λ can be fitted. In a context, such a word is <unk> to the
-model. A model with λ = 0 is left out, its words too. Nothing is pruned, and private text must not be
-looked at: weights fitted to it would disclose it.
+Words are those of all models together. A model's <unk> stands for all words that it lacks,
+together; so a word that only others have gets a part of its <unk>: in proportion to the mean
+probability that the others give the word, against the smallest <unk> of all, which stays for words
+that nobody has. So each p_k is a distribution over the same words, and λ can be fitted. In a
+context, such a word is <unk> to the model. A model with λ = 0 is left out, its words too. Nothing
+is pruned, and private text must not be looked at: weights fitted to it would disclose it.
 
-Adaptation of a public model: the grammar of public text, with the words of the people of a release. With
-the lifts λ = log θ/π of the release's n-grams, and h′ for h without its first word,
+Adaptation of a public model: the grammar of public text, with the words of the people of a release.
+With the lifts λ = log θ/π of the release's n-grams, and h′ for h without its first word,
 
     p′(w|h) = p(w|h) exp(β R(w|h)) / Z(h)
     R(w|h) = λ(h w) − λ(h)  where the release has h w,  else R(w|h′), and 0 for words that it lacks
     Z(h) = Σ p(w|h) exp(β R(w|h)) + bow(h) (Z(h′) − Σ p(w|h′) exp(β R(w|h′)))
 
-with sums over the words that follow h. So p′ is a backoff model again, exactly, with the same n-grams:
-what a context does not list moves as its shorter one does. β < 1, for lifts are shrunk for themselves
-and not for what they do together. The model of the people of a release is that, with some of the
-release's own model, which knows best where much was measured. This is post-processing and costs no
-privacy.
+with sums over the words that follow h. So p′ is a backoff model again, exactly, with the same
+n-grams: what a context does not list moves as its shorter one does. β < 1, for lifts are shrunk for
+themselves and not for what they do together. The model of the people of a release is that, with
+some of the release's own model, which knows best where much was measured. This is post-processing
+and costs no privacy.
 """
 
 from collections.abc import Iterable, Sequence
@@ -55,12 +55,13 @@ MAX_EM_STEPS = 1000
 EM_TOLERANCE = 1e-7  # EM stops where no weight changes by more
 SPECIAL_WORDS = 3  # <s>, </s> and <unk>, which all models have
 
-# β, how much of what lifts say is believed: as in `adaptation`, a round number from experiments with
-# public posts (benchmarks/adapted.py).
+# β, how much of what lifts say is believed: as in `adaptation`, a round number from experiments
+# with public posts (benchmarks/adapted.py).
 LIFT_STRENGTH = 0.85
 # Weight of the release's own model in that of the people; from 0.2 to 0.4 it hardly matters.
 RELEASE_MODEL_SHARE = 0.3
-# |β R| is at most this: by lifts alone, no word is e⁸ times as likely as public text says. Not measured.
+# |β R| is at most this: by lifts alone, no word is e⁸ times as likely as public text says. Not
+# measured.
 MAX_EXPONENT = 8.0
 # Part of Z(h) for words that h does not list, where rounding leaves nothing.
 MIN_LEFTOVER_SHARE = 1e-12
@@ -317,7 +318,7 @@ class _MemberValues:
 
 
 def _build_mixture(words: Words, members: list[_Member], weights: Floats) -> Trie:
-    """Order by order: the n-grams of all, what each model says of them, mixture, backoff weights."""
+    """Build, order by order: the n-grams of all, their values, the mixture, backoff weights."""
     level = _first_level(len(words))
     start = find_special(words).start
     values = [_word_values(member, start) for member in members]
@@ -539,7 +540,10 @@ def _encode_ngrams(trie: Trie, ngrams: pa.LargeStringArray) -> Ids:
 
 
 def _compute_exponents(trie: Trie, lifts: Floats, strength: float) -> list[Floats]:
-    """Return β R of every n-gram, order by order; fills the lifts of those that the release lacks."""
+    """Return β R of every n-gram, order by order.
+
+    The lifts of n-grams that the release lacks are filled in.
+    """
     moves = np.zeros(lifts.size)
     for order in range(1, trie.order + 1):
         nodes = trie.nodes(order)

@@ -1,34 +1,35 @@
 """Interpolated modified Kneser–Ney smoothing of a whole text (Chen and Goodman 1998, Section 4.1).
 
-In go `NgramCounts`: how often a text has every n-gram of orders 1 to N, in sentences with <s> and </s>.
-Out comes a backoff model, a `Trie`. Text is read elsewhere (`public.public_model`).
+In go `NgramCounts`: how often a text has every n-gram of orders 1 to N, in sentences with <s> and
+</s>. Out comes a backoff model, a `Trie`. Text is read elsewhere (`public.public_model`).
 
-The longest n-grams have their counts. A shorter one has as its adjusted count a(g) the number of words
-that stand before it, for it is used only where the longer one has no answer; before <s> nothing stands,
-so what begins with it keeps its own count. n₁ to n₄ are how many n-grams of an order have
-a = 1, 2, 3, 4; then
+The longest n-grams have their counts. A shorter one has as its adjusted count a(g) the number of
+words that stand before it, for it is used only where the longer one has no answer; before <s>
+nothing stands, so what begins with it keeps its own count. n₁ to n₄ are how many n-grams of an
+order have a = 1, 2, 3, 4; then
 
-    D_k = k − (k + 1) Y n_{k+1} / n_k,  Y = n₁ / (n₁ + 2 n₂),      D_k for a = 1, 2 and for 3 or more
-    p(w|h) = (a(hw) − D(a(hw))) / Σ_w a(hw) + γ(h) p(w|h′),        γ(h) = Σ_w D(a(hw)) / Σ_w a(hw)
+    D_k = k − (k + 1) Y n_{k+1} / n_k,  Y = n₁ / (n₁ + 2 n₂),  for a = 1, 2 and for 3 or more
+    p(w|h) = (a(hw) − D(a(hw))) / Σ_w a(hw) + γ(h) p(w|h′),  γ(h) = Σ_w D(a(hw)) / Σ_w a(hw)
 
 where h′ is h without its first word; below the words, all of them but <s> are equally likely, <unk>
-among them. That is what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or repeated
-text, D is ½, 1, 1½, which lmplz takes with --discount_fallback.
+among them. That is what KenLM's lmplz computes. Where the n_k give no discounts, as in tiny or
+repeated text, D is ½, 1, 1½, which lmplz takes with --discount_fallback.
 
 A smaller model. Which n-grams go is decided by `pruning`, with a model whose lower orders count
 everything: those above lack what longer n-grams explain (Chelba et al. 2010). Then what goes is
 explained no more, so a(g) is the number of words before g where that n-gram stays, and the sum of a
-where it goes (Siivola, Hirsimäki and Virpioja 2007). What stays has p(w|h) as above, and the backoff
-weight of h makes it add up to one again.
+where it goes (Siivola, Hirsimäki and Virpioja 2007). What stays has p(w|h) as above, and the
+backoff weight of h makes it add up to one again.
 
 How that was chosen: by the perplexity of held-out text of the same source and of another register,
-where models of Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the model
-itself, 0 to 6% worse; with the a of the whole model 0 to 8%; with the mass of what goes shared by what
-stays as well, ½ to 3%.
+where models of Wikipedia and of reviews kept 100,000 to 1,000,000 of their n-grams. Judged by the
+model itself, 0 to 6% worse; with the a of the whole model 0 to 8%; with the mass of what goes
+shared by what stays as well, ½ to 3%.
 
-Memory. The counts are on disk, and so is all that is computed of them: each order is read some rows at
-a time, and what the order below says of their suffixes is looked up there in parts (`ngram_counts`). In
-memory are those rows, such a part, the words, and the model that comes out, packed.
+Memory. The counts are on disk, and so is all that is computed of them: each order is read some rows
+at a time, and what the order below says of their suffixes is looked up there in parts
+(`ngram_counts`). In memory are those rows, such a part, the words, and the model that comes out,
+packed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -237,8 +238,8 @@ def _interpolate(
 ) -> None:
     """Compute p(w|h) of all children of some contexts, and the backoff weights of these.
 
-    The weight is γ(h); where n-grams go, it is the probability of all words but those that stay, over
-    their probability one order below.
+    The weight is γ(h); where n-grams go, it is the probability of all words but those that stay,
+    over their probability one order below.
 
     Args:
         children: How many children each context has.
@@ -327,7 +328,7 @@ def _make_layout(
 
 
 def _find_first_children(counts: NgramCounts, masks: Masks, order: int) -> Column:
-    """Return where the children of each n-gram that stays begin in the next order, and their end."""
+    """Return where the children of each n-gram that stays begin, and where the last ones end."""
     column = counts.new_column(np.int64)
     first = 0
     for block in counts.blocks(order + 1):

@@ -1,10 +1,10 @@
 """Language models: what keyboards and recognisers ship.
 
 A `LanguageModel` is a backoff model (a `Trie`) with the tokenizer that cuts text for it. It is made
-from a release, at no privacy cost, or from counts, and it scores texts and predicts next words. Every
-sentence has a probability above 0: words that the model lacks are <unk>, which stands for all of them
-together. Probabilities are estimated in `estimate`, the arrays are in `trie`, and other people's format
-is in `arpa`.
+from a release, at no privacy cost, or from counts, and it scores texts and predicts next words.
+Every sentence has a probability above 0: words that the model lacks are <unk>, which stands for all
+of them together. Probabilities are estimated in `estimate`, the arrays are in `trie`, and other
+people's format is in `arpa`.
 
 Beside the model are here: the words of the text that is being written as a cache, the casing of
 suggested words, the joint probabilities of a model's n-grams, and the best model of a given size.
@@ -190,8 +190,8 @@ class LanguageModel:
 
         Args:
             path: The folder or file.
-            tokenizer: How text is cut, for an ARPA file, which doesn't say it. Where text is cut by a
-                tokenizer.json, it brings that file.
+            tokenizer: How text is cut, for an ARPA file, which doesn't say it. Where text is cut by
+                a tokenizer.json, it brings that file.
         """
         from bayesgram.lm.arpa import read_arpa  # noqa: PLC0415 - it imports this module
 
@@ -278,7 +278,8 @@ class LanguageModel:
     def total_log10(self, texts: pa.LargeBinaryArray) -> tuple[float, int]:
         """Return Σ log10 p of all words and sentence ends in rows of valid UTF-8, and their number.
 
-        Rows are scored some at a time, so that the scores of all words are never in memory together.
+        Rows are scored some at a time, so that the scores of all words are never in memory
+        together.
         """
         total = 0.0
         count = 0
@@ -410,9 +411,10 @@ class LanguageModel:
         return np.concatenate(parts)
 
     def encode_tokens(self, tokens: Bytes, offsets: Ids) -> Ids:
-        """Return the ids of tokens as a tokenizer cuts them: end to end, an empty one ends a sentence.
+        """Return the ids of tokens that stand end to end, as a tokenizer cuts them.
 
-        <s> and </s> in a text are <unk>: boundaries are ours to set.
+        An empty token ends a sentence, which is −1. <s> and </s> in a text are <unk>: boundaries
+        are ours to set.
         """
         ids = self.trie.words.find(tokens, offsets)
         return normalise_stream(ids, offsets, self.trie.for_scoring.special)
@@ -484,8 +486,8 @@ def joint_probabilities(
 
     Args:
         model: The model.
-        boundaries: Whether n-grams with <s> or </s> are among them. None has <unk>, and <s> alone is
-            none.
+        boundaries: Whether n-grams with <s> or </s> are among them. None has <unk>, and <s> alone
+            is none.
 
     Returns:
         The n-grams, short ones first, and their probabilities.
@@ -530,9 +532,9 @@ def _can_occur(trie: Trie, rows: Ids, *, boundaries: bool) -> Bools:
 
 # --- The cache: words of the text that is being written ---
 
-# p(w) = (1 − λ) p(w|h) + λ c(w)/N, where c(w) of the last N words are w. A word that the model lacks,
-# such as a name, is suggested too once it was written. The cache is for whoever writes the text:
-# nothing is kept after the answer, and nothing goes into a model or a release.
+# p(w) = (1 − λ) p(w|h) + λ c(w)/N, where c(w) of the last N words are w. A word that the model
+# lacks, such as a name, is suggested too once it was written. The cache is for whoever writes the
+# text: nothing is kept after the answer, and nothing goes into a model or a release.
 
 MAX_CACHED_WORDS = 200  # the last words of a text
 
@@ -588,14 +590,14 @@ MIN_SPELLING_COUNT = 2  # times that a spelling is seen before it is believed; n
 
 
 class CaseCounter:
-    """Counts how words are written inside sentences of public text, where a capital means something.
+    """Counts how words are written inside sentences of public text.
 
-    Models with case kept (`--keep-case`) need none of it. Public text only: a spelling is as private
-    as a word.
+    There a capital means something. Models with case kept (`--keep-case`) need none of it. Public
+    text only: a spelling is as private as a word.
 
     >>> counter = CaseCounter(Tokenizer())
-    >>> texts = [b"In Rome we said so. Said who? In Rome!", b"We love Rome, and an iPhone or iPhone"]
-    >>> counter.add(pa.array(texts))
+    >>> counter.add(pa.array([b"In Rome we said so. Said who? In Rome!"]))
+    >>> counter.add(pa.array([b"We love Rome, and an iPhone or iPhone"]))
     >>> counter.casing()
     {'iphone': 'iPhone', 'rome': 'Rome'}
     """
@@ -716,8 +718,8 @@ def fit_to_size(
         build: Builds a model with at most so many n-grams, or with all.
         max_size: The bytes that are allowed.
         bits: The width of a probability.
-        full_size: How large the model of all n-grams is. It is built only where it may fit, or where
-            this is not given.
+        full_size: How large the model of all n-grams is. It is built only where it may fit, or
+            where this is not given.
 
     Raises:
         UsageError: If not even the smallest model fits.

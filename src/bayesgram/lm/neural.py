@@ -3,14 +3,15 @@
 In go a model and its tokenizer (both of `transformers`, an extra) and a list of words; out comes a
 `Scorer`, with <unk> and </s>. Nothing is trained or loaded here: the caller brings the model.
 
-p(w|h) is the product of the probabilities of the pieces of w after h, and of the probability that no
-piece follows that goes on with the word. A context is read once, then the pieces of all words as one
-trie, many prefixes a batch; of a context that is longer than the model reads, the end. As the first
-piece only those count that begin a word or end a sentence: what stands between words (commas, quotes)
-is not predicted. </s> is that a sentence ends; <unk> is all the rest, so each context adds up to one.
+p(w|h) is the product of the probabilities of the pieces of w after h, and of the probability that
+no piece follows that goes on with the word. A context is read once, then the pieces of all words as
+one trie, many prefixes a batch; of a context that is longer than the model reads, the end. As the
+first piece only those count that begin a word or end a sentence: what stands between words (commas,
+quotes) is not predicted. </s> is that a sentence ends; <unk> is all the rest, so each context adds
+up to one.
 
-A prefix whose probability is below `least` is not looked into: its words share it equally. That saves
-most of the work; least = 0 is exact.
+A prefix whose probability is below `least` is not looked into: its words share it equally. That
+saves most of the work; least = 0 is exact.
 """
 
 from collections.abc import Iterator, Sequence
@@ -121,15 +122,15 @@ def _build_piece_trie(words: list[tuple[int, ...]]) -> _PieceNode:
 class CausalScorer:
     """A causal model of `transformers` as a scorer of words.
 
-    The tokenizer is one that writes a space before a word into its first piece, as those of GPT-2 and
-    Llama do.
+    The tokenizer is one that writes a space before a word into its first piece, as those of GPT-2
+    and Llama do.
 
     Args:
         model: The model, which gives logits of the next piece.
         tokenizer: Its tokenizer.
         vocabulary: The words to predict; </s> and <unk> are added.
-        least: The probability below which a prefix is not looked into, and its words share it equally.
-            0 is exact, and slow.
+        least: The probability below which a prefix is not looked into, and its words share it
+            equally. 0 is exact, and slow.
         batch: How many prefixes the model reads at once.
     """
 
@@ -205,7 +206,7 @@ class CausalScorer:
     def _split_children(
         self, node: _PieceNode, expected: Floats, probabilities: Floats
     ) -> Iterator[tuple[_PieceNode, float]]:
-        """Yield the children that are looked into; the words of the others share what these have."""
+        """Yield the children that are looked into; the words of the others share their part."""
         fan = node.fan
         is_rough = expected < self.least
         word_shares = np.where(is_rough, expected / fan.sizes, 0.0)
@@ -255,7 +256,7 @@ class CausalScorer:
                 strict=True,
             )
 
-    def _logits(self, context: list[int], cache: Any, pieces: Any) -> Any:  # noqa: ANN401 - of torch
+    def _logits(self, context: list[int], cache: Any, pieces: Any) -> Any:  # noqa: ANN401
         """Return logits after the context and each row of pieces.
 
         The context is not read again where the model remembers it.
@@ -282,7 +283,7 @@ class CausalScorer:
         return pieces
 
     def _cut_to_fit(self, pieces: list[int]) -> list[int]:
-        """Return the end of a context, so that there is room for a beginning and the longest word."""
+        """Return the end of a context that leaves room for a beginning and the longest word."""
         max_pieces = getattr(self.model.config, "max_position_embeddings", None)
         if max_pieces is None:
             return pieces
@@ -306,7 +307,7 @@ class CausalScorer:
 
     @cached_property
     def _space(self) -> str:
-        """What stands before the first word; nothing where the tokenizer adds a space, as Llama's."""
+        """What stands before the first word; nothing if the tokenizer adds a space, as Llama's."""
         pieces = self.tokenizer.encode("a", add_special_tokens=False)
         first = self.tokenizer.convert_ids_to_tokens(pieces)[0]
         return "" if first.startswith(SPACES) else " "

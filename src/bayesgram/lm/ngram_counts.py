@@ -1,15 +1,16 @@
 """All n-grams of a text with their counts, on disk: order by order, and each order sorted.
 
-In go the n-grams of each order, in any order; out comes `NgramCounts`, whose columns are read some rows
-at a time. The place of an n-gram is its position in its order. Its children (itself and one word more)
-stand together in the next order, sorted by word, as in a `Trie`; its suffix is the same n-gram without
-its first word. What is needed of a suffix stands anywhere in the order below: it is looked up in parts
-of that order, one after the other (`io.spill`).
+In go the n-grams of each order, in any order; out comes `NgramCounts`, whose columns are read some
+rows at a time. The place of an n-gram is its position in its order. Its children (itself and one
+word more) stand together in the next order, sorted by word, as in a `Trie`; its suffix is the same
+n-gram without its first word. What is needed of a suffix stands anywhere in the order below: it is
+looked up in parts of that order, one after the other (`io.spill`).
 
-More n-grams than memory holds are sorted by `NgramSorter`: runs are sorted and written, then merged.
+More n-grams than memory holds are sorted by `NgramSorter`: runs are sorted and written, then
+merged.
 
-Memory: `batch_rows` n-grams are worked on at a time, and `part_rows` of the order below are looked up;
-the words are always all in memory.
+Memory: `batch_rows` n-grams are worked on at a time, and `part_rows` of the order below are looked
+up; the words are always all in memory.
 """
 
 from collections.abc import Iterable, Iterator
@@ -32,8 +33,8 @@ from bayesgram.lm.trie import MAX_NODES, find_special
 BATCH_ROW_BYTES = 256  # that an n-gram takes at most while it is worked on
 PART_ROW_BYTES = 64  # that an n-gram takes at most while others look it up
 MIN_ROWS = 1 << 14  # worked on at a time, however little memory there is; not measured
-# Each column may keep this part of the memory, 1/256, and is written to disk when it has more: a good
-# many columns that are small enough stay in memory. Not measured.
+# Each column may keep this part of the memory, 1/256, and is written to disk when it has more: a
+# good many columns that are small enough stay in memory. Not measured.
 MAX_COLUMNS = 256
 MAX_PARTS = 256  # files that are open at a time
 
@@ -90,8 +91,8 @@ class NgramCounts:
 
         Args:
             words: The words.
-            orders: Of order 1, 2, …: the n-grams, each once and in any order, some at a time. Orders
-                that have none are left out.
+            orders: Of order 1, 2, …: the n-grams, each once and in any order, some at a time.
+                Orders that have none are left out.
             folder: Where columns are written.
             memory: The bytes to work with.
         """
@@ -370,7 +371,8 @@ def _begins_with(ngram: Ids, context: Ids) -> bool:
 class NgramSorter:
     """Sorts n-grams of one order, each of which comes once, word by word.
 
-    An n-gram is its word ids side by side in one or more 64-bit integers, so that it is its own key.
+    An n-gram is its word ids side by side in one or more 64-bit integers, so that it is its own
+    key.
 
     Args:
         folder: Where runs are written.
@@ -436,7 +438,10 @@ class SortedRun:
         return self._read_count < self._keys.size
 
     def fill(self, rows: int) -> None:
-        """Read some n-grams if none are in memory and there are more; remove the files at the end."""
+        """Read some n-grams if none are in memory and there are more.
+
+        The files are removed at the end.
+        """
         if len(self.buffer[0]) or not self.has_more:
             return
         first = self._read_count

@@ -5,13 +5,13 @@ byte order; the id of a word is its row. `Layout` says how wide the fields of ea
 `PackedTrie` is what kernels search.
 
 Each order has the last words of its n-grams, which are searched, and beside them as many records:
-log10 p, log10 of the backoff weight, and where the children begin; all without gaps. A word takes as
-many bits as the largest id needs. Values are single-precision numbers (32 bits) or indices into a
-codebook of the order (fewer bits); those of single words are always exact. Child offsets are counted
-from a base that 64 neighbours share. The words of order 1 are their own places, and the longest
-n-grams have no backoff weight and no children. Orders that have children end with one more record,
-which says where the last children end. Nothing says which n-gram is the suffix of another: `search`
-finds it.
+log10 p, log10 of the backoff weight, and where the children begin; all without gaps. A word takes
+as many bits as the largest id needs. Values are single-precision numbers (32 bits) or indices into
+a codebook of the order (fewer bits); those of single words are always exact. Child offsets are
+counted from a base that 64 neighbours share. The words of order 1 are their own places, and the
+longest n-grams have no backoff weight and no children. Orders that have children end with one more
+record, which says where the last children end. Nothing says which n-gram is the suffix of another:
+`search` finds it.
 
 A place is the position of an n-gram within its order; its node is the same counted over all orders.
 """

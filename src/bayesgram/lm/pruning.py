@@ -1,18 +1,18 @@
 """Entropy-based pruning (Stolcke 1998): which n-grams a smaller model keeps.
 
-What an n-gram hw is worth is the relative entropy between the model with it and without it, weighted
-with how often h occurs; each is judged as if it were the only one to go. An n-gram stays as long as a
-longer one needs it as its context or suffix, so it is worth at least what that is, and all words stay.
-Of equal ones the shorter stay, then the first.
+What an n-gram hw is worth is the relative entropy between the model with it and without it,
+weighted with how often h occurs; each is judged as if it were the only one to go. An n-gram stays
+as long as a longer one needs it as its context or suffix, so it is worth at least what that is, and
+all words stay. Of equal ones the shorter stay, then the first.
 
-`select_ngrams` judges the n-grams of a `Trie` in memory. `TextPruner` does the same for all n-grams of
-a public text, on disk like their counts, and builds the models of those that stay; the worth of each
-n-gram is computed once, however many sizes are tried.
+`select_ngrams` judges the n-grams of a `Trie` in memory. `TextPruner` does the same for all n-grams
+of a public text, on disk like their counts, and builds the models of those that stay; the worth of
+each n-gram is computed once, however many sizes are tried.
 
-The smaller model is estimated again from the counts, so that what a longer n-gram explained comes back
-to the shorter one: lower orders as in Kneser–Ney smoothing lack it, and are the worse for pruning as
-they are. For the same reason n-grams are judged by a model whose lower orders count everything (see
-`kneser_ney`).
+The smaller model is estimated again from the counts, so that what a longer n-gram explained comes
+back to the shorter one: lower orders as in Kneser–Ney smoothing lack it, and are the worse for
+pruning as they are. For the same reason n-grams are judged by a model whose lower orders count
+everything (see `kneser_ney`).
 """
 
 from collections.abc import Callable, Iterator
@@ -88,8 +88,8 @@ def entropy_loss(
 ) -> Floats:
     """Return the relative entropy that each n-gram of some contexts is worth.
 
-    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }: Stolcke's
-    Equation 9, where α is the backoff weight of h and α′ what it becomes.
+    −p(h) { p(w|h) [log p(w|h′) + log α′ − log p(w|h)] + (1 − Σ p(·|h)) [log α′ − log α] }:
+    Stolcke's Equation 9, where α is the backoff weight of h and α′ what it becomes.
 
     Args:
         parents: The context of each n-gram, as an index into the last two.

@@ -1,11 +1,11 @@
 """Smaller models: probabilities and backoff weights as indices into short lists of values.
 
-Every order from 2 on has a codebook of log10 p and one of backoff weights, for which the squared error
-is least (Lloyd 1982). Single words stay exact, so that all of them add up to one exactly. Backoff
-weights are computed anew from the probabilities as they are stored: after a single word they are exact
-too, and after a longer context the sum over all words is off by the rounding of its weight alone. They
-get two bits more than probabilities: a quarter of the error, for a bit or so an n-gram. No n-gram is
-dropped here: see `pruning`.
+Every order from 2 on has a codebook of log10 p and one of backoff weights, for which the squared
+error is least (Lloyd 1982). Single words stay exact, so that all of them add up to one exactly.
+Backoff weights are computed anew from the probabilities as they are stored: after a single word
+they are exact too, and after a longer context the sum over all words is off by the rounding of its
+weight alone. They get two bits more than probabilities: a quarter of the error, for a bit or so an
+n-gram. No n-gram is dropped here: see `pruning`.
 """
 
 import numpy as np
@@ -20,7 +20,8 @@ MIN_BITS = 4
 MAX_BITS = 14
 EXTRA_BACKOFF_BITS = 2  # bits that a backoff weight has more than a probability
 LLOYD_STEPS = 30  # of Lloyd's algorithm: the error no longer falls by 1%
-# Rounding must leave at least this part of what a context leaves to words that it lacks; not measured.
+# Rounding must leave at least this part of what a context leaves to words that it lacks; not
+# measured.
 MIN_LEFTOVER_KEPT = 0.5
 
 
@@ -85,7 +86,8 @@ def _round_order(
         order: The order.
         codebook: Its codebook.
         probabilities: Of all nodes; those of the order are set to the rounded ones.
-        backoffs: Of all contexts; the weights of the order below are set to what this makes of them.
+        backoffs: Of all contexts; the weights of the order below are set to what this makes of
+            them.
 
     Returns:
         The codes of all n-grams of the order.

@@ -1,8 +1,9 @@
 """Scorers: anything that gives probabilities of the next word, and what can be asked of it.
 
-A `Scorer` is a list of words, and log p of each of them after a context. A context is the words of a
-sentence so far; every sentence begins afresh. The list may have <unk>, which stands for all words that
-are not in it, and </s>, the end of a sentence; what it lacks is not predicted. Nothing is trained here.
+A `Scorer` is a list of words, and log p of each of them after a context. A context is the words of
+a sentence so far; every sentence begins afresh. The list may have <unk>, which stands for all words
+that are not in it, and </s>, the end of a sentence; what it lacks is not predicted. Nothing is
+trained here.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -179,7 +180,7 @@ def score_events(scorer: Scorer, events: PredictionEvents) -> Iterator[ScoredBat
 
 
 def score_contexts(scorer: Scorer, contexts: Sequence[Context]) -> Floats:
-    """Return a scorer's log p after contexts, checked and normalised: each row adds up to exactly one.
+    """Return a scorer's log p after contexts, checked and normalised to add up to one.
 
     Raises:
         BayesgramError: If the array has another shape, or rows are no distributions.

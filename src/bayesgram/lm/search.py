@@ -1,16 +1,16 @@
 """The inner loops that search a packed trie: scoring, next words, and the ranks of words.
 
 Scoring (`score_stream`). A text is scored order by order: which n-grams of order k end at each word
-depends on those of order k − 1 alone, so that all words of a batch are looked up one after the other,
-and none waits for the probability of another. A model holds every prefix and suffix of its n-grams, so
-where one of order k − 1 is missing, longer ones are too.
+depends on those of order k − 1 alone, so that all words of a batch are looked up one after the
+other, and none waits for the probability of another. A model holds every prefix and suffix of its
+n-grams, so where one of order k − 1 is missing, longer ones are too.
 
 Next words (`predict_words`). Words are offered from the longest context down; what a longer context
 has was offered there and is not offered again.
 
-Ranks (`rank_words`). Where a word stands among the suggestions, and how much of it must be typed until
-it is one. The better words are counted, not listed, and no further than it matters: many thousand
-ranks cost what lists for some hundred words would.
+Ranks (`rank_words`). Where a word stands among the suggestions, and how much of it must be typed
+until it is one. The better words are counted, not listed, and no further than it matters: many
+thousand ranks cost what lists for some hundred words would.
 
 A node is a place in an order: `level_starts[order]` + place. Node 0 is the root.
 """
@@ -198,8 +198,8 @@ def find_suffixes(trie: PackedTrie) -> Ids:
 def normalise_stream(ids: Ids, offsets: Ids, special: Ids) -> Ids:
     """Turn the ids of tokens that were looked up into a stream, in place.
 
-    An empty token ends a sentence, and an unknown one is <unk>. So is a <s> or </s> that stands in a
-    text: boundaries are ours to set.
+    An empty token ends a sentence, and an unknown one is <unk>. So is a <s> or </s> that stands in
+    a text: boundaries are ours to set.
     """
     for at in range(ids.size):
         if offsets[at] == offsets[at + 1]:
@@ -648,7 +648,7 @@ def _count_better(
     limit: int,
     trie: PackedTrie,
 ) -> int:
-    """Count the words of a range that are suggested before a word with this score, up to a limit."""
+    """Count the words of a range that are suggested before a word, up to a limit."""
     count = 0
     backoff = np.float64(0)
     for order in range(contexts.size - 1, 0, -1):

@@ -2,12 +2,12 @@
 
 Node 0 is the root, nodes 1 to V are the words in byte order, then come the n-grams of order 2, 3, …
 The children of a node (its context and one word more) stand together, sorted by word. The suffix of
-an n-gram is the same without its first word, which is where backoff goes. A state is the node of the
-longest context that a text ends with.
+an n-gram is the same without its first word, which is where backoff goes. A state is the node of
+the longest context that a text ends with.
 
 What is kept, in memory and on disk, are the packed arrays (`packed`); plain arrays of all nodes
-(`word`, `log_probability`, `suffix`, …) are made when they are first needed. Where the probabilities
-come from is not known here: see `estimate` and `kneser_ney`.
+(`word`, `log_probability`, `suffix`, …) are made when they are first needed. Where the
+probabilities come from is not known here: see `estimate` and `kneser_ney`.
 """
 
 from dataclasses import dataclass
@@ -168,7 +168,7 @@ class Trie:
 
     @cached_property
     def level_starts(self) -> Integers:
-        """Order k has the nodes from level_starts[k] to level_starts[k + 1]; order 0 is the root."""
+        """Where the nodes of each order begin; order 0 is the root. The last is their end."""
         return self.layout.level_starts
 
     @property

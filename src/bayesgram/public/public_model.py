@@ -1,14 +1,14 @@
 """The public model: a language model of each public source, over the words of one vocabulary.
 
-In go a vocabulary, and the text of its sources once more; out comes a `PublicModel`: modified Kneser–Ney
-(`lm.kneser_ney`) of all n-grams of each source, or of those that are worth most. Its words are those of
-order 1 in the vocabulary, or all words in its n-grams if it has none of order 1; every other word of a
-text is <unk>, which is counted like a word. Sentences have <s> and </s>, whether n-grams of the
-vocabulary do or not.
+In go a vocabulary, and the text of its sources once more; out comes a `PublicModel`: modified
+Kneser–Ney (`lm.kneser_ney`) of all n-grams of each source, or of those that are worth most. Its
+words are those of order 1 in the vocabulary, or all words in its n-grams if it has none of order 1;
+every other word of a text is <unk>, which is counted like a word. Sentences have <s> and </s>,
+whether n-grams of the vocabulary do or not.
 
-Counts and what is computed of them are spilled to disk beyond `memory`; the model of each source is in
-memory. Adapted by a release of the vocabulary (`PublicModel.adapt_to`), it is the model that teams ship.
-Private text is not read here.
+Counts and what is computed of them are spilled to disk beyond `memory`; the model of each source is
+in memory. Adapted by a release of the vocabulary (`PublicModel.adapt_to`), it is the model that
+teams ship. Private text is not read here.
 """
 
 import json
