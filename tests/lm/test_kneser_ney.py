@@ -305,7 +305,7 @@ def test_what_goes_is_what_the_pruning_of_any_model_lets_go(messages):
     rows = [words for text in messages for words in Tokenizer().sentences(text)]
     text = counted(rows, 4, listed=sorted({word for words in rows for word in words})[::3])
     keeping = TextPruner(text)
-    judging = pack_estimate(keeping._judging_model, None)
+    judging = pack_estimate(keeping._estimate_judging_model(), None)
     for size in (len(text.words) + 1, len(text.words) + 900, text.size - 1):
         kept = [column.read(0, column.size) for column in keeping.select(size)]
         right = select_ngrams(judging, size)

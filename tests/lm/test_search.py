@@ -68,7 +68,7 @@ def test_a_long_walk_is_that_of_its_sentences():
         for size in rng.integers(1, 200, 60)
     ]
     whole = trie.score(np.concatenate(sentences))
-    for kind, parts in enumerate(zip(*map(trie.walk, sentences), strict=True)):
+    for kind, parts in enumerate(zip(*map(trie.score, sentences), strict=True)):
         assert np.array_equal(whole[kind], np.concatenate(parts))
     assert whole[0].size > 10 * search.SCORE_BATCH
 
@@ -130,7 +130,13 @@ def test_after_a_large_context_the_likeliest_are_known(how_many):
     trie = build_trie(levels, words, logs, [-rng.random(len(level)) for level in levels[:2]])
     assert trie.for_prediction.large_contexts.size == 3
     for model in (trie, quantise(trie)):
-        for state in (6, 10, model.state(np.array([5, 9], np.int32)), 0, model.start):
+        for state in (
+            6,
+            10,
+            model.find_state(np.array([5, 9], np.int32)),
+            0,
+            1 + model.special.start,
+        ):
             plain = search.predict_words(state, how_many, 0, len(words), model.for_scoring)
             assert [each.tolist() for each in model.predict(state, how_many)] == [
                 each.tolist() for each in plain
@@ -191,7 +197,7 @@ def test_words_are_found_and_others_are_not(known, others):
     asked = [*encoded, *(text.encode() for text in others if text.isprintable())]
     found = words.find(np.frombuffer(b"".join(asked), np.uint8), np.cumsum([0, *map(len, asked)]))
     assert found.tolist() == [encoded.index(text) if text in encoded else -1 for text in asked]
-    assert words.are_in_order()
+    assert words.is_sorted_utf8()
     assert words.to_list() == encoded
     for text in asked[:10]:
         prefix = text.decode()[:2]
@@ -205,4 +211,4 @@ def test_words_out_of_order_are_seen():
             np.frombuffer(b"".join(names), np.uint8),
             np.cumsum([0, *map(len, names)]).astype(np.uint32),
         )
-        assert not Words(data, ends).are_in_order()
+        assert not Words(data, ends).is_sorted_utf8()

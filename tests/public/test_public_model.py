@@ -42,7 +42,7 @@ def same(ours, theirs):
         "suffix",
         "log_probability",
         "log_backoff",
-        "ranked",
+        "likeliest_words",
     )
     return all(
         np.array_equal(getattr(ours.trie, name), getattr(theirs.trie, name)) for name in names
