@@ -77,7 +77,7 @@ def word_list(vocab: Path) -> tuple[list[str], Any]:
     from bayesgram.public.vocabulary import Vocabulary  # noqa: PLC0415
 
     vocabulary = Vocabulary.load(vocab)
-    single = vocabulary.parts[0][1].ngrams.to_pylist()
+    single = vocabulary.by_order[0][1].ngrams.to_pylist()
     return [word for word in single if word != END] + [END, UNKNOWN], vocabulary.tokenizer
 
 

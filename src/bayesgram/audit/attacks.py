@@ -55,7 +55,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
 from bayesgram.private.clipping import UNITS, clip, clipped_sum
 from bayesgram.private.counts import PrivateCounts, UserCounts, add_users, remove_user
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
 
 # --- Membership: the paper's attack ---
@@ -828,7 +828,7 @@ class Canary:
 
 def discovery_attack(
     mechanism: DiscoveryMechanism,
-    public: PublicText,
+    public: PublicTextModel,
     people: pa.Table,
     canary: Canary,
     rng: np.random.Generator,
@@ -886,7 +886,7 @@ def discovery_attack(
 
 def _discovery_scores(
     mechanism: DiscoveryMechanism,
-    public: PublicText,
+    public: PublicTextModel,
     table: pa.Table,
     canary: Canary,
     rng: np.random.Generator | None,
@@ -902,7 +902,7 @@ def _discovery_scores(
 
 
 def _discovered_weights(
-    mechanism: DiscoveryMechanism, public: PublicText, table: pa.Table, noise: NoiseSource
+    mechanism: DiscoveryMechanism, public: PublicTextModel, table: pa.Table, noise: NoiseSource
 ) -> dict[str, float]:
     """Run a discovery; return the noisy weight of each n-gram that came out."""
     records = read_records(table, user_column=USER_COLUMN, text_column=TEXT_COLUMN)

@@ -91,7 +91,7 @@ def comparison_row(name: str, release: Release | None, kl: float) -> dict[str, A
         "mechanism": card.mechanism if card else "no private data",
         "guarantee": card.guarantee.name if card else "PROVED",
         "grade": card.grade if card else None,
-        "unit": None if card is None or card.is_person else card.unit_shown,
+        "unit": None if card is None or card.is_person else card.unit_text,
         "epsilon": card.epsilon if card else 0.0,
         "delta": card.delta if card else 0.0,
         "kl": _none_if_infinite(kl),

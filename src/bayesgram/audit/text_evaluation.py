@@ -34,7 +34,7 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.search import NEVER_SUGGESTED, SENTENCE_END, rank_words
-from bayesgram.public.mixture import by_name
+from bayesgram.public.mixture import inputs_by_source
 
 SUGGESTIONS = 3  # as keyboards show
 BATCH_SIZE = 1 << 15  # words that are ranked between two reports of progress
@@ -138,7 +138,7 @@ def evaluate_text(
         name: [
             batch.text for batch in read_records(source, text_column=text_column, user_column=None)
         ]
-        for name, source in by_name(texts).items()
+        for name, source in inputs_by_source(texts).items()
     }
     qualities: dict[str, TextQuality] = {}
     bands: FrequencyBands | None = None

@@ -40,8 +40,8 @@ from bayesgram.lm.scoring import (
     score_events,
 )
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.releases.provenance import Ingredient, label_of, unique_ingredients
-from bayesgram.releases.release import Fingerprinted, Release, check_vocabulary
+from bayesgram.releases.provenance import Ingredient, combined_label, unique_ingredients
+from bayesgram.releases.release import Release, VocabularyIdentity, check_vocabulary
 from bayesgram.text.ngrams import END
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -55,7 +55,7 @@ MIN_RATIO = 1e-4  # of θ/π: a θ of 0 is noise, and has no logarithm; not meas
 TUNED_STRENGTHS = np.linspace(0.0, 1.5, 31)  # that `tune_adaptation` tries
 
 
-class PublicTable(Fingerprinted, Protocol):
+class PublicTable(VocabularyIdentity, Protocol):
     """Public n-grams and their distribution, order by order: a `Vocabulary` is one."""
 
     @property
@@ -129,7 +129,7 @@ class AdaptedModel:
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def words(self) -> Sequence[str]:

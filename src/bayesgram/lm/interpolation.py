@@ -96,7 +96,7 @@ def interpolate(
     used = [model for share, model in zip(shares.tolist(), models, strict=True) if share > 0]
     provenance = Provenance()
     for model in used:
-        provenance = provenance.joined(model.provenance)
+        provenance = provenance.merge(model.provenance)
     about: dict[str, Any] = {"interpolated": parts, **provenance_details(provenance)}
     has_boundaries = any(model.tokenizer.boundaries for model in models)
     tokenizer = replace(models[0].tokenizer, boundaries=has_boundaries)

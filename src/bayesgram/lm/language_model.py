@@ -41,11 +41,11 @@ from bayesgram.releases.provenance import (
     DiscoveryClaim,
     Ingredient,
     Provenance,
+    combined_label,
     ingredients_from_json,
-    label_of,
     unique_ingredients,
 )
-from bayesgram.releases.release import CARD, Release
+from bayesgram.releases.release import CARD_FILE, Release
 from bayesgram.text.ngrams import END
 from bayesgram.text.strings import EMPTY, StringTable
 from bayesgram.text.tokenizer import Tokenizer, chunks
@@ -198,7 +198,7 @@ class LanguageModel:
         folder = Path(path)
         if not folder.is_dir():
             return read_arpa(folder, tokenizer=tokenizer or Tokenizer())
-        if (folder / CARD).is_file():
+        if (folder / CARD_FILE).is_file():
             model = cls.from_release(Release.load(folder))
         else:
             model = cls.load(folder)
@@ -215,12 +215,12 @@ class LanguageModel:
     def provenance(self) -> Provenance:
         """What it is from, beside public text; which n-grams were discovered is not known."""
         claims = tuple(DiscoveryClaim(**claim) for claim in self.about.get("discoveries", []))
-        return Provenance.of(self.ingredients, claims)
+        return Provenance.from_ingredients(self.ingredients, claims)
 
     @property
     def label(self) -> str:
         """The weakest label of everything that it was made from; public text weakens nothing."""
-        return label_of(self.ingredients)
+        return combined_label(self.ingredients)
 
     @property
     def order(self) -> int:
@@ -448,7 +448,7 @@ def provenance_details(provenance: Provenance) -> dict[str, Any]:
         return {}
     details: dict[str, Any] = {
         MADE_FROM: [asdict(ingredient) for ingredient in ingredients],
-        "label": label_of(ingredients),
+        "label": combined_label(ingredients),
     }
     if claims:
         details["discoveries"] = [asdict(claim) for claim in claims]

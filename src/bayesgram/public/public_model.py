@@ -44,9 +44,14 @@ from bayesgram.lm.packed import Words
 from bayesgram.lm.pruning import TextPruner
 from bayesgram.lm.quantisation import DEFAULT_BITS, EXTRA_BACKOFF_BITS
 from bayesgram.lm.trie import UNKNOWN
-from bayesgram.public.mixture import MOST_SOURCES, UNNAMED, by_name, check_names
-from bayesgram.public.sources import PUBLIC_MODEL, Opened, open_sources, text_of
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, source_distributions
+from bayesgram.public.mixture import (
+    DEFAULT_SOURCE_NAME,
+    MAX_SOURCES,
+    check_source_names,
+    inputs_by_source,
+)
+from bayesgram.public.sources import PUBLIC_MODEL, OpenSource, open_sources, require_text
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, source_distributions
 from bayesgram.releases.release import Release, check_vocabulary
 from bayesgram.text.ngrams import END, MAX_ORDER, START, NgramCounter, ngram_orders
 from bayesgram.text.strings import StringTable
@@ -55,9 +60,9 @@ from bayesgram.version import VERSION
 
 FORMAT = 1
 DEFAULT_ORDER = 3
-SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MOST_SOURCES))
-VOCABULARY = "vocab.parquet"
-CONTENTS = (PUBLIC_MODEL, VOCABULARY, *SOURCE_FOLDERS)
+SOURCE_FOLDERS = tuple(f"source-{number}" for number in range(MAX_SOURCES))
+VOCABULARY_FILE = "vocab.parquet"
+CONTENTS = (PUBLIC_MODEL, VOCABULARY_FILE, *SOURCE_FOLDERS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +80,7 @@ class PublicModel:
     vocabulary: Vocabulary
 
     def __post_init__(self) -> None:
-        check_names(self.source_names)
+        check_source_names(self.source_names)
         if not self.models:
             raise UsageError("models: a public model has one or more.")
         first = next(iter(self.models.values()))
@@ -103,7 +108,7 @@ class PublicModel:
         max_size: int | None = None,
         text_column: str = "text",
         skip_bad_rows: bool = False,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "PublicModel":
         """Estimate the model of the text that a vocabulary was made of.
 
@@ -120,7 +125,7 @@ class PublicModel:
         read = partial(
             read_records, text_column=text_column, user_column=None, skip_bad_rows=skip_bad_rows
         )
-        sources = open_sources(by_name(inputs), vocabulary.tokenizer, text_column, read)
+        sources = open_sources(inputs_by_source(inputs), vocabulary.tokenizer, text_column, read)
         return cls.from_sources(
             vocabulary, sources, order=order, size=size, max_size=max_size, memory=memory
         )
@@ -129,26 +134,28 @@ class PublicModel:
     def from_sources(
         cls,
         vocabulary: Vocabulary,
-        sources: Mapping[str, Opened],
+        sources: Mapping[str, OpenSource],
         *,
         order: int = DEFAULT_ORDER,
         size: int | None = None,
         max_size: int | None = None,
-        memory: int = MEMORY,
+        memory: int = DEFAULT_MEMORY_BYTES,
     ) -> "PublicModel":
         """Estimate the model of sources that are open; they are read from the beginning.
 
         Args: as of `from_public`.
         """
-        check_order(order)
-        records_by_name = {name or UNNAMED: records for name, records in text_of(sources).items()}
+        check_model_order(order)
+        records_by_name = {
+            name or DEFAULT_SOURCE_NAME: records for name, records in require_text(sources).items()
+        }
         if list(records_by_name) != vocabulary.source_names:
             raise UsageError(
                 f"sources {', '.join(records_by_name)}: the vocabulary has"
                 f" {', '.join(vocabulary.source_names)}; give its own."
             )
         words = model_words(vocabulary)
-        check_size(size, len(words))
+        check_model_size(size, len(words))
         tokenizer = replace(vocabulary.tokenizer, boundaries=True)
         models = {}
         for name, records in records_by_name.items():
@@ -177,7 +184,7 @@ class PublicModel:
         """
         check_vocabulary(release, self.vocabulary, given="the public model")
         model = adapt_public_model(release, self.mixture, self._prior)
-        provenance = model.provenance.joined(self.mixture.provenance)
+        provenance = model.provenance.merge(self.mixture.provenance)
         details = {"public_model": self.source_names, **provenance_details(provenance)}
         return replace(model, about={**model.about, **details})
 
@@ -186,15 +193,15 @@ class PublicModel:
         """One model of all sources, with equal weights."""
         models = list(self.models.values())
         mixture = models[0] if len(models) == 1 else interpolate(models)
-        provenance = mixture.provenance.joined(self.vocabulary.provenance)
+        provenance = mixture.provenance.merge(self.vocabulary.provenance)
         return replace(mixture, about={**mixture.about, **provenance_details(provenance)})
 
     @cached_property
     def _prior(self) -> Floats:
         """π of the n-grams of each order, with equal weights of the sources as in the mixture."""
         distributions = [
-            source_distributions(part.by_source, part.counts).mean(axis=0)
-            for _, part in self.vocabulary.parts
+            source_distributions(part.counts_by_source, part.counts).mean(axis=0)
+            for _, part in self.vocabulary.by_order
         ]
         return np.concatenate(distributions)
 
@@ -241,7 +248,7 @@ class PublicModel:
     @check_arguments
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Write the folder: a model folder for each source, and public.json with their names."""
-        check_output_path(path, force=force)
+        check_target(path, force=force)
         with write_folder_atomically(path, contents=CONTENTS, force=force) as folder:
             self.write(folder)
 
@@ -250,7 +257,7 @@ class PublicModel:
         for name, model in zip(SOURCE_FOLDERS, self.models.values(), strict=False):
             (folder / name).mkdir()
             model.write(folder / name)
-        self.vocabulary.write(folder / VOCABULARY)
+        self.vocabulary.write(folder / VOCABULARY_FILE)
         about = {
             "format": FORMAT,
             "sources": self.source_names,
@@ -280,12 +287,12 @@ class PublicModel:
         models = {}
         for name, source_folder in zip(_read_source_names(folder), SOURCE_FOLDERS, strict=False):
             if not (folder / source_folder / files.MODEL_JSON).is_file():
-                raise _damaged(path)
+                raise _damage_error(path)
             models[name] = LanguageModel.load(folder / source_folder)
         try:
-            return cls(models, Vocabulary.load(folder / VOCABULARY))
+            return cls(models, Vocabulary.load(folder / VOCABULARY_FILE))
         except (BayesgramError, OSError):
-            raise _damaged(path) from None
+            raise _damage_error(path) from None
 
 
 # --- Folders ---
@@ -296,7 +303,7 @@ def is_public_model(path: Path) -> bool:
     return (path / PUBLIC_MODEL).is_file()
 
 
-def check_output_path(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
+def check_target(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written.
 
     Args:
@@ -326,15 +333,15 @@ def _read_source_names(folder: Path) -> list[str]:
     except UsageError:  # another format
         raise
     except (OSError, ValueError, KeyError, TypeError):
-        raise _damaged(folder) from None
+        raise _damage_error(folder) from None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise _damaged(folder)
-    if len(set(names)) < len(names) or len(names) > MOST_SOURCES:
-        raise _damaged(folder)
+        raise _damage_error(folder)
+    if len(set(names)) < len(names) or len(names) > MAX_SOURCES:
+        raise _damage_error(folder)
     return names
 
 
-def _damaged(path: str | Path) -> BayesgramError:
+def _damage_error(path: str | Path) -> BayesgramError:
     return BayesgramError(
         f"{path}: the public model is damaged; make it again with `bayesgram vocab … --model`."
     )
@@ -343,12 +350,12 @@ def _damaged(path: str | Path) -> BayesgramError:
 # --- Estimating ---
 
 
-def check_order(order: int) -> int:
+def check_model_order(order: int) -> int:
     """Return the order of a model, if it can be one."""
     return check_int("model_order", order, 2, MAX_ORDER, "the order of a public model")
 
 
-def check_size(size: int | None, word_count: int) -> None:
+def check_model_size(size: int | None, word_count: int) -> None:
     """Refuse a number of n-grams that leaves no room for the words."""
     if size is not None and size <= word_count:
         raise UsageError.for_argument(
@@ -384,7 +391,7 @@ def count_ngrams(
     order: int,
     tokenizer: Tokenizer,
     scratch: Path,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
 ) -> NgramCounts:
     """Count every n-gram of a text up to an order.
 
