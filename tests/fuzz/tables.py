@@ -21,7 +21,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.lm.export import release_table
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.private.counts import MAX_COUNT
-from bayesgram.private.counts_io import COLUMNS, COUNTS, META, load_counts, save_counts
+from bayesgram.private.counts_io import COLUMNS, COUNTS_FILE, META_FILE, load_counts, save_counts
 from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
@@ -213,8 +213,8 @@ def saved_counts() -> tuple[bytes, bytes]:
         pq.write_table(pa.table(counts_columns()), Path(folder) / "made.parquet")
         counts = load_counts(Path(folder) / "made.parquet", vocabulary_size=SIZE)
         save_counts(counts, vocabulary(), Path(folder) / "counts")
-        return (Path(folder) / "counts" / COUNTS).read_bytes(), (
-            Path(folder) / "counts" / META
+        return (Path(folder) / "counts" / COUNTS_FILE).read_bytes(), (
+            Path(folder) / "counts" / META_FILE
         ).read_bytes()
 
 
@@ -307,8 +307,8 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
 def check_meta(data: bytes, folder: Path) -> None:
     place = folder / "counts"
     place.mkdir(exist_ok=True)
-    (place / COUNTS).write_bytes(saved_counts()[0])
-    (place / META).write_bytes(data)
+    (place / COUNTS_FILE).write_bytes(saved_counts()[0])
+    (place / META_FILE).write_bytes(data)
     counts = load_counts(place, vocabulary_size=SIZE)
     must(len(counts.users) == 5, "users were lost")
     must(isinstance(counts.vocabulary_fingerprint, str), "a fingerprint that is none")

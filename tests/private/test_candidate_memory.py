@@ -27,6 +27,8 @@ from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
+pytestmark = pytest.mark.slow
+
 FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
 
@@ -66,8 +68,8 @@ def crowded(monkeypatch):
         return call
 
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", 1 << 13)
-    monkeypatch.setattr(streaming, "SMALLEST", 2000)
-    monkeypatch.setattr(streaming, "PIECE", 3000)
+    monkeypatch.setattr(streaming, "MIN_PENDING", 2000)
+    monkeypatch.setattr(streaming, "PIECE_SIZE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(
         streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
@@ -110,7 +112,7 @@ def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded
         here = all_of(lists)
     assert not crowded["text"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streaming, "BYTES_PER_ROW", 1 << 20)
+        patch.setattr(streaming, "BYTES_PER_OCCURRENCE", 1 << 20)
         with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as lists:
             there = all_of(lists)
     assert crowded["text"] > 3

@@ -339,7 +339,7 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
     with pytest.MonkeyPatch.context() as patch:
         before = added(said), sorted(listed(said)[1])
         assert (added(shuffled), sorted(listed(shuffled)[1])) == before
-        patch.setattr(streaming, "SMALLEST", 3)
+        patch.setattr(streaming, "MIN_PENDING", 3)
         patch.setattr(candidates, "SMALLEST_TABLE", 1)
         patch.setattr(candidates, "FEWEST_CANDIDATES", 1)
         patch.setattr(candidates, "PAIRS_AT_ONCE", 5)
@@ -413,7 +413,7 @@ def test_what_waits_for_its_user_stays_in_the_order_in_which_it_was_read(sizes, 
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streaming, "CORES", cores)
-        _, _, partitioned = streaming._partitioned(parts, np.zeros(1, np.uint64))
+        _, _, partitioned = streaming._partition_parts(parts, np.zeros(1, np.uint64))
     assert partitioned.tolist() == list(range(edges[-1]))
 
 
@@ -470,9 +470,9 @@ def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):
     before = listed(said), added(said)
     for module, name, size in (
         (public_weights, "BATCH_SIZE", 16),
-        (streaming, "PIECE", 100),
+        (streaming, "PIECE_SIZE", 100),
         (tokens_of_text, "CHUNK_BYTES", 500),
-        (streaming, "SMALLEST", 300),
+        (streaming, "MIN_PENDING", 300),
     ):
         monkeypatch.setattr(module, name, size)
         assert (listed(said), added(said)) == before

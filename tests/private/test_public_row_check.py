@@ -23,6 +23,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import ALL, LONG_ROW_OF_CHARACTERS, RowSample
 from bayesgram.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 SALTS = range(20)
 
 
@@ -61,12 +63,12 @@ def share_of(public_rows, private_rows, salt):
     public = RowSample(salt, least=8, capacity=CAPACITY)
     for piece in np.array_split(spread(public_rows, salt), 7):
         public.add(piece)
-    empty = RowSample(salt, least=8, capacity=public_row_check.CAPACITY, limit=public.limit)
+    empty = RowSample(salt, least=8, capacity=public_row_check.SAMPLE_CAPACITY, limit=public.limit)
     check = PublicRowCheck(public, empty, allow_public=False)
     for piece in np.array_split(spread(private_rows, salt), 5):
         check.private.add(piece)
     assert len(check.public) <= CAPACITY
-    assert len(check.private) <= public_row_check.CAPACITY
+    assert len(check.private) <= public_row_check.SAMPLE_CAPACITY
     return check.share
 
 
@@ -214,8 +216,8 @@ def test_several_sources_and_pieces_of_text_are_all_known(monkeypatch):
 
 
 def count_share(rows, vocabulary):
-    check = PublicRowCheck.of(vocabulary)
-    for _ in public_row_check.compared(
+    check = PublicRowCheck.from_vocabulary(vocabulary)
+    for _ in public_row_check.check_records(
         read_records(people(rows), text_column="text", user_column="user"),
         vocabulary.tokenizer,
         PublicRowCheck(check.public, check.private, allow_public=True),

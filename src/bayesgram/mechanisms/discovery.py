@@ -50,7 +50,7 @@ from bayesgram.private.candidates import (
     sum_candidates,
 )
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.public_row_check import PublicRowCheck, compared
+from bayesgram.private.public_row_check import PublicRowCheck, check_records
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
@@ -164,8 +164,8 @@ class LocalText:
 
         An error would be an output of the discovery that no noise covers.
         """
-        check = PublicRowCheck.of(public.vocabulary, allow_public=True)
-        return compared(self.records, public.vocabulary.tokenizer, check)
+        check = PublicRowCheck.from_vocabulary(public.vocabulary, allow_public=True)
+        return check_records(self.records, public.vocabulary.tokenizer, check)
 
 
 @dataclass(frozen=True)

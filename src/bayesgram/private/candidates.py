@@ -58,7 +58,7 @@ from bayesgram.io.spill import (
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import split_users
-from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
+from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
 from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
 from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
@@ -119,12 +119,12 @@ def collect_candidates(
 
 
 def _kept(
-    text: Iterable[WholeUsers], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
+    text: Iterable[UserTokens], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
 ) -> Iterator[Kept]:
     """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
     orders = np.array(novelty.orders, np.int64)
 
-    def keep(users: WholeUsers) -> Kept:
+    def keep(users: UserTokens) -> Kept:
         weights = novelty.log_weights(users.tokens)
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
@@ -133,7 +133,7 @@ def _kept(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        max_pending=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE_SIZE * cores,
         cores=cores,
     )
 

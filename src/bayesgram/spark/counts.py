@@ -142,7 +142,7 @@ def count_texts(
     allow_public: bool = False,
 ) -> SparkCounts:
     """Counts of several texts; a user may be in all of them."""
-    check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
+    check = PublicRowCheck.from_vocabulary(vocabulary, allow_public=allow_public)
     plain = Vocabulary(
         vocabulary.ngrams, vocabulary.counts, vocabulary.order, vocabulary.tokenizer
     )  # no caches travel

@@ -148,7 +148,7 @@ def count_users(
     batches: Batches, read: Read, vocabulary: Vocabulary, check: PublicRowCheck | None = None
 ) -> Batches:
     """Private text as (user, n-gram, count) rows, merged; then hashes of rows, 1 if they were public."""
-    bad, rows_read, check = BadRows(), 0, None if check is None else check.renewed()
+    bad, rows_read, check = BadRows(), 0, None if check is None else check.copy_empty()
     for run in _runs(read(batches, bad)):
         rows_read += sum(map(len, run))
         yield from _row_batches(count_records(run, vocabulary, cores=1, check=check))
