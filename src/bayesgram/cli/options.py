@@ -384,9 +384,10 @@ def load_tokenizer(name: str | None, *, keep_case: bool | None = None) -> "Token
 
     if name is not None and name.startswith(FILE_PREFIX):
         if keep_case is not None:
-            raise UsageError(
-                "--tokenizer file: the file itself says whether case matters; leave --keep-case and"
-                " --lower-case out."
+            raise UsageError.for_argument(
+                "tokenizer",
+                "file",
+                "the file itself says whether case matters; leave --keep-case and --lower-case out.",
             )
         return Tokenizer.from_file(name.removeprefix(FILE_PREFIX))
     # An unknown name is refused by `Tokenizer` itself.
