@@ -1,6 +1,5 @@
 """bayesgram tune, sensitivity and reproduce: the paper's mechanism, its figures and its table."""
 
-from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,8 +12,8 @@ from bayesgram.cli.options import parse_float, parse_int
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.paper.harness import Data
-    from bayesgram.paper.results_page import Result
+    from bayesgram.paper.harness import ExperimentData
+    from bayesgram.paper.results_page import ExperimentResult
 
 # --- tune ---
 
@@ -200,7 +199,8 @@ def reproduce(
     """
     from bayesgram.io.atomic import check_writable
     from bayesgram.paper import results_page
-    from bayesgram.paper.experiment import Run
+    from bayesgram.paper.experiment import ExperimentRun
+    from bayesgram.paper.figures import EXPERIMENTS
     from bayesgram.privacy.budget import Budget
 
     inputs = [path for path in (counts, vocab) if path]
@@ -210,21 +210,21 @@ def reproduce(
             "--delta 0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual."
         )
     default_seeds = QUICK_SEEDS if quick else PAPER_SEEDS
-    checked_seeds = results_page.seeds_of(default_seeds if seeds is None else seeds)
+    checked_seeds = results_page.make_seeds(default_seeds if seeds is None else seeds)
     data = _load_data(counts, vocab, users, size, quick=quick)
     experiments = [name.value for name in names]
     if ExperimentName.ALL in names:
-        experiments = list(results_page.EXPERIMENTS)
-    run = Run(data, checked_seeds, delta, quick, console.step)
-    results = results_page.make(experiments, run, output, force=force)
+        experiments = list(EXPERIMENTS)
+    run = ExperimentRun(data, checked_seeds, delta, quick, console.step)
+    results = results_page.run_experiments(experiments, run, output, force=force)
     _print_results(results, output, json=json)
 
 
 def _load_data(
     counts: Path | None, vocab: Path | None, users: int | None, size: int | None, *, quick: bool
-) -> "Data":
+) -> "ExperimentData":
     """Load the given counts, with the most frequent `size` n-grams; or make up a crowd."""
-    from bayesgram.paper.harness import generated, given
+    from bayesgram.paper.harness import generate_data, load_data
 
     if (counts is None) != (vocab is None):
         missing = "--vocab" if vocab is None else "--counts"
@@ -237,17 +237,17 @@ def _load_data(
         if size is None:
             size = QUICK_SIZE if quick else PAPER_SIZE
         with console.step(f"Making a crowd of {users:,}"):
-            return generated(users, size, quick=quick)
+            return generate_data(users, size, quick=quick)
     if users is not None:
         raise UsageError(f"--users {users}: the users are those of --counts; leave --users out.")
     with console.step("Reading counts"):
-        data = given(counts, vocab)
-        return data if size is None else data.smaller_vocabulary(size)
+        data = load_data(counts, vocab)
+        return data if size is None else data.truncate_vocabulary(size)
 
 
-def _print_results(results: "list[Result]", output: Path, *, json: bool) -> None:
+def _print_results(results: "list[ExperimentResult]", output: Path, *, json: bool) -> None:
     from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.paper.results_page import seconds
+    from bayesgram.paper.results_page import format_seconds
 
     if json:
         experiments = [_result_json(result) for result in results]
@@ -259,8 +259,8 @@ def _print_results(results: "list[Result]", output: Path, *, json: bool) -> None
     cells = [
         (
             result.experiment.name,
-            result.finding.verdict,
-            seconds(result.cost.seconds),
+            result.assessment.verdict,
+            format_seconds(result.cost.seconds),
             f"{result.cost.peak_bytes / 2**30:.1f} GiB",
         )
         for result in results
@@ -269,11 +269,13 @@ def _print_results(results: "list[Result]", output: Path, *, json: bool) -> None
     console.write(f"Open {output}/index.html. The numbers there are {DISCLOSURE}.")
 
 
-def _result_json(result: "Result") -> dict[str, Any]:
+def _result_json(result: "ExperimentResult") -> dict[str, Any]:
+    assessment = result.assessment
     return {
         "name": result.experiment.name,
-        "verdict": result.finding.verdict,
-        **asdict(result.finding),
+        "verdict": assessment.verdict,
+        "checks": [{"found": check.sentence, "holds": check.holds} for check in assessment.checks],
+        "remarks": assessment.remarks,
         "seconds": round(result.cost.seconds, 2),
         "peak_bytes": result.cost.peak_bytes,
     }
