@@ -179,7 +179,7 @@ def log_probabilities(novelty: Any, rows: Ids, number: int) -> Floats:
     found = [np.zeros(0)]
     for some in np.array_split(rows, len(rows) // 100_000 + 1):
         stream = np.insert(some, order, -1, axis=1).ravel()
-        steps = novelty.likelihood.steps(stream, order)
+        steps = novelty.likelihood.conditional_log_probabilities(stream, order)
         found.append(window_log_probabilities(steps, order)[order - 1 :: order + 1])
     return np.concatenate(found)
 
