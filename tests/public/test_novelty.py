@@ -25,7 +25,7 @@ def test_weights_don_t_depend_on_where_tokens_are_weighed_together(public, monke
     tokens, rng = public.new_token_table(), np.random.default_rng(5)
     tokens.add(*buffers(pa.array([b"zog", b"blip"], pa.large_binary())))
     stream = rng.integers(-1, len(tokens), 60).astype(np.int32)
-    weights = public.novelty(tokens, orders)
+    weights = public.candidate_weigher(tokens, orders)
     whole = weights.weights(stream)
     assert np.isfinite(whole).sum() > 5
     assert np.isinf(whole).sum() > 5

@@ -125,7 +125,7 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
     options = {"order": 1, "size": 50, "text_column": "body"}
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
     here, there = Vocabulary.from_public(public, **options), engine.vocabulary(frame, **options)
-    plain = [TextFrame(frame.selectExpr("body text"), tasks.from_columns)]
+    plain = [TextFrame(frame.selectExpr("body text"), tasks.read_columns)]
     listed, _ = count_listed_ngrams(
         {"": plain}, ngrams=here.ngrams, tokenizer=here.tokenizer, skip_bad_rows=False
     )
@@ -268,7 +268,7 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
         assert here.any()
         assert same(sums(counts), here)
         with monkeypatch.context() as patch:
-            patch.setattr(engine, "FAN_IN", 2)  # tasks merge answers first
+            patch.setattr(engine, "MAX_DRIVER_ANSWERS", 2)  # tasks merge answers first
             assert same(sums(counts), here)
 
 
