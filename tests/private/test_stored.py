@@ -26,6 +26,8 @@ from bayesgram.text.tokenizer import buffers
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
 
+pytestmark = pytest.mark.slow
+
 SIZE = 4
 NAMES = [
     "a",

@@ -119,7 +119,7 @@ def _translate_error(error: Exception, *place: str | Argument) -> BayesgramError
     )
 
 
-def _import_spark_session() -> Any:
+def _import_spark_session() -> Any:  # noqa: ANN401 - a class without types
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError:
