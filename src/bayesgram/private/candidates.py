@@ -444,7 +444,7 @@ class CandidateSums:
                 self._spill(index)
 
     def entries(self, min_sum: int) -> Iterator[tuple[Ids, Integers]]:
-        """Yield the candidates whose sums are `min_sum` or more, as rows of tokens, and the sums."""
+        """Yield candidates whose sums are `min_sum` or more, as rows of tokens, and the sums."""
         for index, table in enumerate(self._tables):
             spilled = self._spilled[index]
             if not spilled:
@@ -476,8 +476,8 @@ def sum_candidates(
 ) -> Candidates:
     """Add up all users' candidates exactly.
 
-    Formal guarantee: adding or removing one user moves the sums by at most B = UNITS in L2, exactly,
-    in integers (before those below the floor are dropped).
+    Formal guarantee: adding or removing one user moves the sums by at most B = UNITS in L2,
+    exactly, in integers (before those below the floor are dropped).
 
     Args:
         records: The text of all users.
@@ -924,6 +924,9 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
 
 @kernel
 def add_units(sums: Integers, candidates: Integers, units: Integers) -> None:
-    """Add units to the sums of candidates, which may come several times; faster than `np.add.at`."""
+    """Add units to the sums of candidates, which may come several times.
+
+    Faster than `np.add.at`.
+    """
     for at in range(candidates.size):
         sums[candidates[at]] += units[at]

@@ -26,8 +26,8 @@ from bayesgram.text.tokenizer import Tokenizer, chunks
 # standard deviation), one of 5% to ±0.17%.
 SAMPLE_CAPACITY = 1 << 14
 
-# The smallest share, and the smallest number, of rows that is noticeable. Distinct rows are counted, so that a row which thousands of people forward
-# counts once: 20 rows are more than the boilerplate of a platform ("this message was removed by
+# The smallest share, and the smallest number, of rows that is noticeable. Distinct rows are
+# counted, so that a row which thousands of people forward counts once: 20 rows are more than the boilerplate of a platform ("this message was removed by
 # a moderator because …") and the few texts that everybody quotes. As a share, two halves of one
 # collection (different posts, authors, sentences) have 0.04% (Reddit, commit messages), 0.07% (film
 # reviews), 0.10% (Tatoeba, Wikipedia) of their rows of eight words in common, and collections of
@@ -137,8 +137,8 @@ class PublicRowShare:
         """The share to one digit, and what it means."""
         percent = float(f"{100 * self.share:.1g}")
         return (
-            f"about {percent:.0f}% of the private rows of eight words or more were rows of the public"
-            " text that the vocabulary was made from. If private text was used as public text, no"
+            f"about {percent:.0f}% of the private rows of eight words or more were rows of the"
+            " public text that the vocabulary was made from. If private text was used as public text, no"
             " release with this vocabulary is private, whatever its card says."
         )
 

@@ -418,7 +418,8 @@ def _check_batch(batch: pa.RecordBatch, vocabulary_size: int) -> pa.Table:
         is_inside = pc.and_(pc.greater_equal(batch[name], low), pc.less_equal(batch[name], high))
         if not pc.all(pc.fill_null(is_inside, False), min_count=0).as_py():
             raise BayesgramError(
-                f"the counts: a {name} is not in {low} … {high}; {meaning}. Are they the right ones?"
+                f"the counts: a {name} is not in {low} … {high}; {meaning}."
+                " Are they the right ones?"
             )
     users = as_bytes(batch["user"])
     if users.null_count or not pc.all(pc.greater(pc.binary_length(users), 0), min_count=0).as_py():
