@@ -445,7 +445,7 @@ def weighed():
 def test_weights_don_t_depend_on_the_pieces_in_which_text_is_weighed(weighed, size, monkeypatch):
     text, novelty, weights = weighed
     monkeypatch.setattr(public_weights, "BATCH_TOKENS", size)
-    assert novelty.weights(text).tobytes() == weights.tobytes()
+    assert novelty.log_weights(text).tobytes() == weights.tobytes()
 
 
 @pytest.mark.parametrize("size", [50, 1 << 15])
@@ -454,11 +454,11 @@ def test_weights_don_t_depend_on_what_others_wrote_before(weighed, size, monkeyp
     text, novelty, weights = weighed
     own = np.append(np.int32(-1), text[2000:])  # a sentence begins here
     monkeypatch.setattr(public_weights, "BATCH_TOKENS", size)
-    alone = novelty.weights(own)
+    alone = novelty.log_weights(own)
     for others in (text[:0], text[:1], text[:700], text[:1999]):
-        behind = novelty.weights(np.concatenate([others, own]))[:, others.size :]
+        behind = novelty.log_weights(np.concatenate([others, own]))[:, others.size :]
         assert behind.tobytes() == alone.tobytes()
-    assert novelty.weights(text).tobytes() == weights.tobytes()
+    assert novelty.log_weights(text).tobytes() == weights.tobytes()
 
 
 def test_lists_don_t_depend_on_the_pieces_in_which_text_is_read(monkeypatch):

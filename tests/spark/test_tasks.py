@@ -163,11 +163,11 @@ def test_the_java_of_the_wheel_is_found_where_it_is_installed(monkeypatch):
 
 def test_java_home_is_put_back(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    with session._environment("JAVA_HOME", "/here"):
+    with session._set_environment("JAVA_HOME", "/here"):
         assert session.os.environ["JAVA_HOME"] == "/here"
     assert "JAVA_HOME" not in session.os.environ
     monkeypatch.setenv("JAVA_HOME", "/before")
-    with session._environment("JAVA_HOME", "/here"):
+    with session._set_environment("JAVA_HOME", "/here"):
         pass
     assert session.os.environ["JAVA_HOME"] == "/before"
 
@@ -251,7 +251,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
     public = PublicTextModel.from_vocabulary(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
     floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
-    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
+    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, min_sum=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
