@@ -120,7 +120,7 @@ def test_public_rows_are_those_of_one_machine_and_private_ones_are_refused(
 ):
     monkeypatch.setattr(public_rows, "CAPACITY", capacity)
     monkeypatch.setattr(public_rows, "new_salt", lambda: 7)
-    monkeypatch.setattr(public_row_check, "CAPACITY", max(capacity // 2, 40))
+    monkeypatch.setattr(public_row_check, "SAMPLE_CAPACITY", max(capacity // 2, 40))
     public, columns = row_table(range(400)), {"user_column": "who", "text_column": "body"}
     options = {"order": 1, "size": 50, "text_column": "body"}
     frame = spark.createDataFrame(public.to_pylist()).repartition(5)
