@@ -52,10 +52,15 @@ from bayesgram.private.candidates import (
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.public_row_check import PublicRowCheck, check_records
 from bayesgram.public.candidate_weights import PublicTextModel
-from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
+from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
-from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
+from bayesgram.releases.provenance import (
+    DISCOVERY_MECHANISM,
+    DiscoveryClaim,
+    unproved_sentence,
+    weakest_label,
+)
 from bayesgram.text.ngrams import END, START, ngram_orders
 
 Reserve = Callable[[], None]
@@ -167,7 +172,7 @@ class LocalText:
 class DiscoveryMechanism:
     """Everything that is settled before private text is looked at."""
 
-    name: ClassVar[str] = MECHANISM
+    name: ClassVar[str] = DISCOVERY_MECHANISM
 
     settings: Settings
     budget: Budget
