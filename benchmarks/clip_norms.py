@@ -32,14 +32,18 @@ CLIP_NORMS = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 64.0)
 
 
 def crowd(
-    vocabulary: Vocabulary, amounts: Floats, manners: list[Floats], which: Floats, seed: int
+    vocabulary: Vocabulary,
+    norm_histogram_sum: Floats,
+    manners: list[Floats],
+    which: Floats,
+    seed: int,
 ) -> UserCounts:
     """Users who write so many n-grams each, in one of these manners."""
     rng = np.random.default_rng(seed)
     bounds = [np.cumsum(manner) for manner in manners]
     users, ngrams, counts = [], [], []
     for user, (amount, manner) in enumerate(
-        zip(amounts.astype(int).tolist(), which.tolist(), strict=True)
+        zip(norm_histogram_sum.astype(int).tolist(), which.tolist(), strict=True)
     ):
         drawn = np.searchsorted(
             bounds[int(manner)], rng.random(max(amount, 1)) * bounds[int(manner)][-1]
@@ -50,7 +54,7 @@ def crowd(
         counts.append(times)
     sizes = [own.size for own in ngrams]
     return UserCounts(
-        pa.array([str(user) for user in range(amounts.size)]).cast(pa.large_binary()),
+        pa.array([str(user) for user in range(norm_histogram_sum.size)]).cast(pa.large_binary()),
         np.concatenate([[0], np.cumsum(sizes)]),
         np.concatenate(ngrams).astype(np.int32),
         np.concatenate(counts).astype(np.int32),

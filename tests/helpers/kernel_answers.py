@@ -20,9 +20,15 @@ from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.paper.harness import Data
 from bayesgram.paper.sensitivity import Statistics
-from bayesgram.private.clipping import Coordinates, LostWords, clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import (
+    ClippedWordsSpec,
+    Coordinates,
+    clip,
+    clipped_mass_sum,
+    clipped_sum,
+)
 from bayesgram.private.counts import count
-from bayesgram.private.norm_histogram import Bins, amounts
+from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.crowd import Crowd
@@ -92,7 +98,7 @@ def clipping(vocabulary, counts):
     words = np.arange(2 * len(vocabulary)).reshape(-1, 2) % 6 - 1
     measured = Coordinates(shape, np.where(words < 0, -1, words + len(vocabulary)).astype(np.int32))
     lost = [
-        LostWords(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
+        ClippedWordsSpec(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
         for norm in (0.1, 1e6)
     ]
     kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
@@ -102,7 +108,7 @@ def clipping(vocabulary, counts):
         np.array([0, 1, 1, 2], np.int32),
         (np.arange(len(vocabulary)) // 2 % 4).astype(np.int32),
     )
-    bins = Bins(
+    bins = HistogramSpec(
         np.array([1.0, 3.0, 10.0]),
         np.array([1.0, 4.0, 40.0, 7e3]),
         kinds,
@@ -122,9 +128,12 @@ def clipping(vocabulary, counts):
             for norm in (0.7, 1e6)
             for each in (counts, heavy)
         ],
-        [amounts(counts, measured, replace(bins, kind_total=kinds)).tolist() for kinds in (0, 3)],
         [
-            digest(lost_sum(each, measured, asked, clip_norm=0.7))
+            norm_histogram_sum(counts, measured, replace(bins, kind_total=kinds)).tolist()
+            for kinds in (0, 3)
+        ],
+        [
+            digest(clipped_mass_sum(each, measured, asked, clip_norm=0.7))
             for asked in lost
             for each in (counts, heavy)
         ],

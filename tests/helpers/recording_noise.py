@@ -5,7 +5,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.mechanisms import posterior
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import NoiseSource
@@ -64,9 +64,9 @@ def record_measurement(mechanism, counts, vocabulary, budget, key=11):
 
 # Both ways in which `posterior` goes on when it has seen how much users write.
 CLIPPING_PLANS = {
-    "counts": Choice(2.0, heavy=4.0),
-    "lost words and counts": Choice(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
-    "lost words first of all": Choice(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
+    "counts": ClippingPlan(2.0, heavy=4.0),
+    "lost words and counts": ClippingPlan(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
+    "lost words first of all": ClippingPlan(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
 }
 
 

@@ -14,9 +14,9 @@ from bayesgram.inference.design import (
     RATES,
     TRUST,
     USUAL_RATE,
-    Amounts,
     FirstWords,
-    best_choice,
+    NormHistogram,
+    choose_clipping,
     distortion,
     first_word_groups,
     left_of_bins,
@@ -38,7 +38,7 @@ def people(users=1e6, middle=14, width=4.0):
     """Norms in a bell over the bins; whoever has a larger norm has written more."""
     bell = np.exp(-(((np.arange(NORMS.size) - middle) / width) ** 2) / 2)
     number = np.where(bell > 1e-3, users * bell / bell.sum(), 0.0)
-    return Amounts(number, number * np.maximum(NORMS**1.5, 1.0))
+    return NormHistogram(number, number * np.maximum(NORMS**1.5, 1.0))
 
 
 def shares_of(seen, slopes, noise=1e-6):
@@ -146,7 +146,7 @@ def test_by_chance_few_people_who_write_half_cost_more_than_many():
 def test_people_who_write_like_one_another_are_clipped_further():
     seen, public, slopes = people(), trigrams(), np.resize([1.0, -1.0], FIRST_WORD_GROUPS)
     alike, unlike = (
-        best_choice(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
+        choose_clipping(seen, public, 1.0, shares_of(seen, slope * slopes)) for slope in (0.0, 0.3)
     )
     assert alike.clip_norm < unlike.clip_norm
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import bayesgram as bg
 from bayesgram.audit.evaluation import kl_divergence, totals_for
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.inference.model import infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
 from bayesgram.mechanisms.base import Randomness, release
@@ -126,7 +126,7 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
     public, mechanism = vocabulary(), Posterior(clip_norm)
     asked, _, _ = measured_by(mechanism, by_segment(matrix), public)
     [(_, found, _)] = asked
-    measured = SegmentedDesign.by_segment(public, 3).coordinates(Choice.fixed(clip_norm))
+    measured = SegmentedDesign.by_segment(public, 3).coordinates(ClippingPlan.fixed(clip_norm))
     assert found.size == measured.shape.size == 3 * SIZE + SIZE + 2 + 3 + 9
     expected = sum(literal(row, public, measured, clip_norm) for row in matrix)
     assert np.abs(found - expected).max() <= 2 * len(matrix)  # the last bit of a root
@@ -342,7 +342,7 @@ def test_a_single_phrase_that_a_segment_never_says_is_told_apart_from_all_people
     for seed in range(5):
         counts = expected + noise * np.random.default_rng(seed).standard_normal(len(public))
         found = infer(
-            Measured(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known
+            NoisyCounts(counts, noise, total * (1 - known.prior[at]), float(noise[0])), known
         )
         ratios.append(found.theta[at] / known.prior[at])
     assert np.mean(ratios) < 0.25  # 0.16; drawn to all people with all other n-grams, it is 0.41

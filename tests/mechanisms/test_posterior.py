@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.errors import UsageError
-from bayesgram.inference.design import AMOUNT_SHARE, CLIP_NORMS, MOST_LOST_WORDS, NORM_EDGES, Choice
+from bayesgram.inference.design import (
+    CLIP_NORMS,
+    HISTOGRAM_SHARE,
+    MAX_CLIPPED_WORDS,
+    NORM_EDGES,
+    ClippingPlan,
+)
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -53,8 +59,8 @@ def coordinates_of(vocabulary):
     """How many numbers may get noise: n-grams, words and a total of each order, lost words and theirs, amounts."""
     longest = vocabulary.parts[-1][1]
     words = longest.words[1]
-    lost = min(words, MOST_LOST_WORDS) + 1
-    amounts = (
+    lost = min(words, MAX_CLIPPED_WORDS) + 1
+    norm_histogram_sum = (
         2 * (NORM_EDGES.size + 1)
         + (len(vocabulary.sources) if len(vocabulary.sources) > 1 else 0)
         + 16 * 8
@@ -64,7 +70,7 @@ def coordinates_of(vocabulary):
         + (words if longest.order > 1 else 0)
         + len(vocabulary.parts)
         + lost
-        + amounts
+        + norm_histogram_sum
     )
 
 
@@ -126,7 +132,7 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in asked]
     assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
-    assert float(shares[0]) == pytest.approx(AMOUNT_SHARE)
+    assert float(shares[0]) == pytest.approx(HISTOGRAM_SHARE)
     if choice is not None:
         assert len(asked) == (3 if choice.lost_share else 2)
         assert [float(share) for share in shares[1:-1]] == pytest.approx(
@@ -228,7 +234,7 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     """A norm of lost words that nobody reaches."""
     counts, choice = (
         reference_paper.make_user_counts(matrix),
-        Choice(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
+        ClippingPlan(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
     )
     with fixed_clipping_plan(choice):
         _, measured, _ = record_measurement(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
@@ -323,15 +329,15 @@ def test_a_unigram_vocabulary_measures_no_words_twice():
 
 def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     """None that is not on the public list, and the total whatever the words."""
-    size = MOST_LOST_WORDS + 50
+    size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
     design = Design.of(vocabulary)
     asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
-    assert asked.shape.size == MOST_LOST_WORDS + 1 == design.asked_words.size + 1
+    assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
-    assert (asked.words[:, -1] == MOST_LOST_WORDS).all()
+    assert (asked.words[:, -1] == MAX_CLIPPED_WORDS).all()
     left_out = ~np.isin(vocabulary.words[0], design.asked_words)
     assert left_out.any()
     assert ((asked.words[:, :-1] == -1) == left_out).all()

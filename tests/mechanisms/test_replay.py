@@ -108,7 +108,7 @@ def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, t
 )
 def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch):
     """All that Λ and the other questions follow from, to the last bit, whoever was asked."""
-    chosen_from, choose = [], posterior.best_choice
+    chosen_from, choose = [], posterior.choose_clipping
 
     def recorded(seen, longest, multiplier, first_words):
         chosen_from.append(
@@ -116,7 +116,7 @@ def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch
         )
         return choose(seen, longest, multiplier, first_words)
 
-    monkeypatch.setattr(posterior, "best_choice", recorded)
+    monkeypatch.setattr(posterior, "choose_clipping", recorded)
     source = replay_noise.NoiseRecorder()
     released(Posterior(), "many", source, tmp_path / "first", public)
     for name in DATASETS:

@@ -30,10 +30,10 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.private import public_row_check
-from bayesgram.private.clipping import clip, clipped_sum, lost_sum
+from bayesgram.private.clipping import clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import count
 from bayesgram.private.counts_io import load_counts, save_counts
-from bayesgram.private.norm_histogram import amounts
+from bayesgram.private.norm_histogram import norm_histogram_sum
 from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
@@ -258,8 +258,8 @@ def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatc
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
     for sums in (
-        lambda each: amounts(each, design.ngrams, design.bins),
-        lambda each: lost_sum(each, measured, asked, clip_norm=choice.clip_norm),
+        lambda each: norm_histogram_sum(each, design.ngrams, design.bins),
+        lambda each: clipped_mass_sum(each, measured, asked, clip_norm=choice.clip_norm),
         lambda each: clipped_sum(each, measured, clip_norm=choice.clip_norm),
     ):
         here = sums(local)

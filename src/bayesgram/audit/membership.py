@@ -18,7 +18,7 @@ from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.audit.findings import Finding, Target, at_least, at_most
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, check_int
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Design, Posterior
@@ -189,7 +189,7 @@ def _counts_sampler(
 ) -> Sampler:
     """The sum is made once: with Λ given, only the noise's scale follows the budget."""
     design = Design.of(vocabulary)
-    measured = design.coordinates(Choice.fixed(clip_norm))
+    measured = design.coordinates(ClippingPlan.fixed(clip_norm))
     total = clipped_sum(counts, measured, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:

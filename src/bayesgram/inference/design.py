@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.inference.noisy_counts import Clipping, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import Clipping, NoisyCounts, PublicNgrams
 
 FIRST_WORD_GROUPS = 8  # groups of first words
 MOST_EVEN = (
@@ -187,7 +187,7 @@ LEVEL_PART = (
 WORD_WEIGHT = 0.01  # of a user's squared norm is spent on words
 TOTAL_PART = 0.1  # of the norm of somebody who writes a lot is their total
 HEAVY_NORM = 32.0  # the norm of somebody who writes a lot, where it was not measured
-AMOUNT_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
+HISTOGRAM_SHARE = 0.03  # of the budget (of 1/σ²) measures how much users write
 NORM_EDGES = 2.0 ** np.arange(-2, 12.5, 0.5)  # public bins: half octaves from ¼ to 4096
 NORMS = np.concatenate(
     [[NORM_EDGES[0] / math.sqrt(2)], NORM_EDGES * 2**0.25]
@@ -196,7 +196,7 @@ GROUPS = ((np.arange(NORMS.size) + 1) // 2).astype(
     np.int32
 )  # octaves: bins that are asked together how people write
 CLIP_NORMS = 2.0 ** np.arange(-2, 12.25, 0.25)  # what Λ may be
-MOST_LOST_WORDS = 8192  # asked about in what clipping took away
+MAX_CLIPPED_WORDS = 8192  # asked about in what clipping took away
 BESIDE_OTHERS, BY_ITSELF = 3.0, 4.5  # deviations of noise above which there is somebody in a bin
 USUAL_PART, PART_DEVIATION = (
     0.4,
@@ -315,20 +315,20 @@ def left_of_bins(clip_norm: float) -> Floats:
     return left
 
 
-def most_lost_words(words: int) -> int:
+def max_clipped_words(words: int) -> int:
     """How many of so many words can be asked about."""
-    return min(words, MOST_LOST_WORDS)
+    return min(words, MAX_CLIPPED_WORDS)
 
 
 def lost_words(public: PublicNgrams) -> tuple[Integers, Floats]:
     """The words that are asked about in what clipping takes away, most frequent first, and their shape."""
     rates = public.per_word(public.prior)
-    which = np.argsort(-rates, kind="stable")[: most_lost_words(rates.size)]
+    which = np.argsort(-rates, kind="stable")[: max_clipped_words(rates.size)]
     return which, shape_of(rates / rates.sum())[which]
 
 
 @dataclass(frozen=True, eq=False)
-class Amounts:
+class NormHistogram:
     """How much users write, by bins of their norm: noisy numbers of users and of n-grams."""
 
     users: Floats
@@ -337,7 +337,7 @@ class Amounts:
     @classmethod
     def from_noisy(
         cls, users: Floats, parts_of_largest: Floats, largest: Floats, noise: float
-    ) -> "Amounts":
+    ) -> "NormHistogram":
         """Bins that may be noise alone are empty; somebody in one writes USUAL_PART of the largest, or as measured.
 
         A bin without neighbours must be surer: one that is noise alone would take a whole Λ with it.
@@ -374,21 +374,23 @@ class Amounts:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ClippingPlan:
     """How the counts are to be measured."""
 
     clip_norm: float  # Λ
     heavy: float  # the norm of somebody who writes a lot
     lost_share: float = 0.0  # of the budget measures what clipping takes away, by words
     lost_norm: float = 1.0  # the clip norm of those words
-    seen: Amounts | None = None
+    seen: NormHistogram | None = None
 
     @classmethod
-    def fixed(cls, clip_norm: float) -> "Choice":
+    def fixed(cls, clip_norm: float) -> "ClippingPlan":
         """A Λ that somebody gave: all of the budget goes to the counts."""
         return cls(clip_norm, heavy=max(clip_norm, HEAVY_NORM))
 
-    def described(self, parts: Sequence[Measured], scales: Sequence[Floats]) -> list[Measured]:
+    def described(
+        self, parts: Sequence[NoisyCounts], scales: Sequence[Floats]
+    ) -> list[NoisyCounts]:
         """Measurements of every order, with what is known of the clipping that was chosen."""
         if self.seen is None:
             return list(parts)
@@ -448,13 +450,13 @@ class NoiseCost:
 
 
 def distortion_of(
-    seen: Amounts, public: PublicNgrams, first_words: FirstWords | None = None
+    seen: NormHistogram, public: PublicNgrams, first_words: FirstWords | None = None
 ) -> Distortion:
     """What clipping would cost these people; `public` are the longest n-grams."""
     return distortion(np.log(NORMS), seen.users, seen.written, public, first_words)
 
 
-def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
+def clipping_cost(clipped: Distortion, choice: ClippingPlan, noise: float) -> float:
     """KL by clipping, and by what is believed of the words that it takes away; `noise` is the KL by noise."""
     left = left_of_bins(choice.clip_norm)
     cost = clipped.cost(left)
@@ -465,26 +467,29 @@ def clipping_cost(clipped: Distortion, choice: Choice, noise: float) -> float:
     )
 
 
-def best_choice(
-    seen: Amounts, public: PublicNgrams, multiplier: float, first_words: FirstWords | None = None
-) -> Choice:
+def choose_clipping(
+    seen: NormHistogram,
+    public: PublicNgrams,
+    multiplier: float,
+    first_words: FirstWords | None = None,
+) -> ClippingPlan:
     """The Λ with the smallest predicted cost, with and without a look at what clipping takes away.
 
     `multiplier` is the σ of the whole budget, `public` the longest n-grams. From noisy answers and public text alone.
     """
     if seen.written.sum() <= 0:
-        return Choice.fixed(1.0)
+        return ClippingPlan.fixed(1.0)
     clipped, noisy = distortion_of(seen, public, first_words), NoiseCost.of(public)
 
-    def cost(choice: Choice) -> float:
+    def cost(choice: ClippingPlan) -> float:
         kept = float((seen.written * left_of_bins(choice.clip_norm)).sum())
-        sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
+        sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - choice.lost_share)
         noise = noisy.cost(choice.clip_norm * sigma, kept)
         return noise + (1 - 2 * noise / DIFFERENCE) * clipping_cost(
             clipped, choice, noise
         )  # what noise hides is not distorted
 
-    plain = [Choice(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
+    plain = [ClippingPlan(float(norm), _heavy(seen, float(norm))) for norm in CLIP_NORMS]
     which, shape = lost_words(public)
     someone = TypicalUser.of([public.per_word(public.prior)[which]], [shape])
     looking = [
@@ -499,26 +504,30 @@ def best_choice(
     return replace(best, seen=seen)
 
 
-def _heavy(seen: Amounts, clip_norm: float) -> float:
+def _heavy(seen: NormHistogram, clip_norm: float) -> float:
     """The norm below which nine tenths are written of what is kept, and no less than Λ."""
     kept = np.cumsum(seen.written * left_of_bins(clip_norm))
     return max(clip_norm, float(NORMS[np.searchsorted(kept, 0.9 * kept[-1])]))
 
 
 def _with_lost_words(
-    choice: Choice, seen: Amounts, someone: TypicalUser, multiplier: float
-) -> Choice | None:
+    choice: ClippingPlan, seen: NormHistogram, someone: TypicalUser, multiplier: float
+) -> ClippingPlan | None:
     """The same Λ with the largest clip norm for lost words that noise allows, if any does."""
     part = 1 - left_of_bins(choice.clip_norm)  # lost, of what people of each norm write
     norms = someone.norm(seen.written / np.maximum(seen.users, 1.0)) * part
     sigma = multiplier / math.sqrt(LOST_SHARE)
-    found: list[tuple[float, Choice]] = []
+    found: list[tuple[float, ClippingPlan]] = []
     for lost_norm in NORM_EDGES[norms.max() > NORM_EDGES] if norms.max() > 0 else []:
-        asked = Choice(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
+        asked = ClippingPlan(choice.clip_norm, choice.heavy, LOST_SHARE, float(lost_norm))
         total = float(
             (seen.written * part * np.minimum(1, lost_norm / np.maximum(norms, 1e-9))).sum()
         )
-        noise = Choice(float(lost_norm), float(lost_norm)).total_shape(someone) * lost_norm * sigma
+        noise = (
+            ClippingPlan(float(lost_norm), float(lost_norm)).total_shape(someone)
+            * lost_norm
+            * sigma
+        )
         found.append((noise / max(total, 1e-9), asked))
     sure = [asked for doubt, asked in found if doubt <= SURE]
     if sure:

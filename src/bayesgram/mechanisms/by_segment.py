@@ -16,18 +16,18 @@ import numpy as np
 from bayesgram.arrays import Floats, Integers
 from bayesgram.cores import parallel_map
 from bayesgram.inference.chaining import join, kept
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.inference.hierarchy import JointPosterior, by_source, infer_segments
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.mechanisms.base import Outcome, Randomness, made_release, need
 from bayesgram.mechanisms.posterior import Design, Posterior, described
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise
-from bayesgram.private.clipping import UNITS, Coordinates, LostWords
+from bayesgram.private.clipping import UNITS, ClippedWordsSpec, Coordinates
 from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.norm_histogram import Bins
+from bayesgram.private.norm_histogram import HistogramSpec
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT, SINCE
 from bayesgram.releases.previous import PreviousSegments
@@ -59,7 +59,7 @@ class SegmentedDesign(Design):
         return Design(self.parts)
 
     @property
-    def noisier(self) -> float:
+    def noise_inflation(self) -> float:
         """All people are measured by n-grams of their own, and by the sum over segments."""
         return float((1 - SEGMENT_PART + SEGMENT_PART / self.number) ** -0.5)
 
@@ -68,7 +68,7 @@ class SegmentedDesign(Design):
         """N-grams and words, before totals have their weight."""
         return self._with_segments(self.everyone.ngrams, np.zeros(0))
 
-    def coordinates(self, choice: Choice) -> Coordinates:
+    def coordinates(self, choice: ClippingPlan) -> Coordinates:
         """All of them; a segment's total has the weight of all people's."""
         one = self.everyone.coordinates(choice)
         return self._with_segments(one, one.shape[-len(self.parts) :])
@@ -94,7 +94,7 @@ class SegmentedDesign(Design):
         return Coordinates(np.concatenate(shape), words.reshape(first, -1))
 
     @cached_property
-    def bins(self) -> Bins:
+    def bins(self) -> HistogramSpec:
         """How users are sorted: whichever segment they write in."""
         one = self.everyone.bins
         return replace(
@@ -103,14 +103,14 @@ class SegmentedDesign(Design):
             first_words=np.tile(one.first_words, self.number),
         )
 
-    def lost_words(self, choice: Choice) -> LostWords:
+    def lost_words(self, choice: ClippingPlan) -> ClippedWordsSpec:
         """Of all people together."""
         one = self.everyone.lost_words(choice)
         return replace(one, words=np.tile(one.words, (self.number, 1)))
 
     def as_measured(
         self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
-    ) -> list[list[Measured]]:
+    ) -> list[list[NoisyCounts]]:
         """Of all people, and then of each segment, by order."""
         first, orders = self.number * self.size, len(self.parts)
         whole = slice(first, noisy.size - self.number * orders)
@@ -130,7 +130,7 @@ class SegmentedDesign(Design):
                 total.tolist(),
                 total_doubt.tolist(),
             )
-            groups.append([Measured(*values) for values in zip(*columns, strict=True)])
+            groups.append([NoisyCounts(*values) for values in zip(*columns, strict=True)])
         return groups
 
 
@@ -180,7 +180,7 @@ class BySegment:
         vocabulary: Vocabulary,
         budget: Budget | None,
         chance: Randomness,
-    ) -> tuple[list[list[Measured]], dict[str, Any]]:
+    ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
         """The door: noisy counts of all people and then of each segment, by order, and what the cards say of them."""
         design = SegmentedDesign.by_segment(vocabulary, len(self.segments))
         return self.posterior.measured(
@@ -220,8 +220,8 @@ class BySegment:
         )
 
     def _joined(
-        self, noisy: Sequence[list[Measured]], parts: Sequence[Vocabulary]
-    ) -> tuple[list[list[Measured]], list[dict[str, Any]]]:
+        self, noisy: Sequence[list[NoisyCounts]], parts: Sequence[Vocabulary]
+    ) -> tuple[list[list[NoisyCounts]], list[dict[str, Any]]]:
         """What was measured of each together with what earlier releases of it carry over, and what the cards say.
 
         A segment that is new has its own measurements alone; all people, its prior, know what they knew.

@@ -18,25 +18,25 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import join, kept
 from bayesgram.inference.design import (
-    AMOUNT_SHARE,
     FIRST_WORD_GROUPS,
     GROUPS,
+    HISTOGRAM_SHARE,
     NORM_EDGES,
-    Amounts,
-    Choice,
+    ClippingPlan,
     FirstWords,
+    NormHistogram,
     TypicalUser,
-    best_choice,
+    choose_clipping,
     first_word_groups,
     largest_amounts,
     lost_words,
-    most_lost_words,
+    max_clipped_words,
     shapes,
     typical,
 )
-from bayesgram.inference.mixing import kinds_of, likely_weights
+from bayesgram.inference.mixing import dominant_source, likely_weights
 from bayesgram.inference.model import Inferred, models_told, sources_told
-from bayesgram.inference.noisy_counts import Lost, Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import ClippedMass, NoisyCounts, PublicNgrams
 from bayesgram.inference.orders import infer_orders
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
@@ -45,14 +45,20 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.private.clipping import (
     UNITS,
+    ClippedWordsSpec,
     Coordinates,
-    LostWords,
     check_clip_norm,
+    clipped_mass_sum,
     clipped_sum,
-    lost_sum,
 )
 from bayesgram.private.counts import PrivateCounts
-from bayesgram.private.norm_histogram import FIRST_WORD_UNITS, KIND_UNITS, USER_UNITS, Bins, amounts
+from bayesgram.private.norm_histogram import (
+    FIRST_WORD_UNITS,
+    KIND_UNITS,
+    USER_UNITS,
+    HistogramSpec,
+    norm_histogram_sum,
+)
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import DRIFT
 from bayesgram.releases.previous import Previous, PreviousSegments, followed
@@ -121,7 +127,7 @@ class Posterior(Mechanism):
         """σ of all measurements together: all their coordinates count for the slack, also those that are not asked."""
         longest = vocabulary.parts[-1][1]
         words = longest.words[1] if longest.order > 1 else 0
-        totals, lost = len(vocabulary.parts), most_lost_words(longest.words[1]) + 1
+        totals, lost = len(vocabulary.parts), max_clipped_words(longest.words[1]) + 1
         amount = 2 * (NORM_EDGES.size + 1) + number_of_kinds(vocabulary) + number_of_first_words()
         of_all = len(vocabulary) + words + totals + lost + amount
         of_segments = segments * (len(vocabulary) + totals)
@@ -148,8 +154,8 @@ class Posterior(Mechanism):
         )
 
     def _joined(
-        self, noisy: list[Measured], parts: list[Vocabulary]
-    ) -> tuple[list[Measured], dict[str, Any]]:
+        self, noisy: list[NoisyCounts], parts: list[Vocabulary]
+    ) -> tuple[list[NoisyCounts], dict[str, Any]]:
         """What was measured, together with what the release before carries over, and what the card says of that."""
         if self.previous is None:
             return noisy, {}
@@ -162,7 +168,7 @@ class Posterior(Mechanism):
         vocabulary: Vocabulary,
         budget: Budget | None,
         chance: Randomness,
-    ) -> tuple[list[Measured], dict[str, Any]]:
+    ) -> tuple[list[NoisyCounts], dict[str, Any]]:
         """The door: noisy counts of every order, and what the card says of them."""
         whole = self.calibrated(vocabulary, need(budget, self.name))
         (noisy,), details = self.measured(counts, Design.of(vocabulary), whole, chance)
@@ -170,13 +176,13 @@ class Posterior(Mechanism):
 
     def measured(
         self, counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
-    ) -> tuple[list[list[Measured]], dict[str, Any]]:
+    ) -> tuple[list[list[NoisyCounts]], dict[str, Any]]:
         """What a design asks about, in one budget: of all people, and then of each segment if it has any."""
         details: dict[str, Any] = {"epsilon_slack": whole.slack}
         if self.clip_norm is not None:
-            choice, left = Choice.fixed(self.clip_norm), 1.0
+            choice, left = ClippingPlan.fixed(self.clip_norm), 1.0
         else:
-            left = 1 - AMOUNT_SHARE
+            left = 1 - HISTOGRAM_SHARE
             choice, design, said = _choose(counts, design, whole, chance)
             details |= said
         lost = None
@@ -215,14 +221,14 @@ def described(
 
 def _choose(
     counts: PrivateCounts, design: "Design", whole: GaussianNoise, chance: Randomness
-) -> tuple[Choice, "Design", dict[str, Any]]:
+) -> tuple[ClippingPlan, "Design", dict[str, Any]]:
     """How to measure, from a noisy look at how much users write, like which source, and who writes how."""
-    sigma, bins = whole.part(AMOUNT_SHARE), design.bins
-    exact = amounts(counts, design.ngrams, bins)  # every user within B
+    sigma, bins = whole.part(HISTOGRAM_SHARE), design.bins
+    exact = norm_histogram_sum(counts, design.ngrams, bins)  # every user within B
     noisy = chance.noise.discrete_gaussian(exact, scale=sigma * UNITS).astype(np.float64)
     users, parts, kinds, shares = bins.split(noisy)
     doubt = sigma * UNITS / USER_UNITS
-    seen = Amounts.from_noisy(users, parts, bins.largest, doubt)
+    seen = NormHistogram.from_noisy(users, parts, bins.largest, doubt)
     first_words = FirstWords(shares, sigma * UNITS / FIRST_WORD_UNITS, bins.groups)
     said = {"amount_multiplier": sigma, "users_noise": doubt, "norm_edges": NORM_EDGES.tolist()}
     said["noisy_users_by_norm"] = [round(float(number), 1) for number in users]
@@ -230,7 +236,9 @@ def _choose(
     if weights is not None:
         design = replace(design, parts=[part.mixed(weights) for part in design.parts])
     return (
-        best_choice(seen, design.parts[-1], whole.multiplier * design.noisier, first_words),
+        choose_clipping(
+            seen, design.parts[-1], whole.multiplier * design.noise_inflation, first_words
+        ),
         design,
         said,
     )
@@ -248,11 +256,11 @@ def number_of_first_words() -> int:
 
 
 def _lost(
-    counts: PrivateCounts, design: "Design", choice: Choice, sigma: float, chance: Randomness
-) -> Lost:
+    counts: PrivateCounts, design: "Design", choice: ClippingPlan, sigma: float, chance: Randomness
+) -> ClippedMass:
     """The words of what clipping takes away, noisy."""
     asked = design.lost_words(choice)
-    total = lost_sum(
+    total = clipped_mass_sum(
         counts, design.coordinates(choice), asked, clip_norm=choice.clip_norm
     )  # every user within B
     noisy = chance.noise.discrete_gaussian(total, scale=sigma * UNITS)
@@ -260,7 +268,9 @@ def _lost(
         noisy * (asked.clip_norm * asked.shape / UNITS),
         asked.shape * asked.clip_norm * sigma,
     )
-    return Lost(design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1]))
+    return ClippedMass(
+        design.asked_words, found[:-1], noise[:-1], float(found[-1]), float(noise[-1])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +280,7 @@ class Design:
     parts: list[PublicNgrams]
 
     @property
-    def noisier(self) -> float:
+    def noise_inflation(self) -> float:
         """Noise of all people's n-grams, in units of that of a design without segments."""
         return 1.0
 
@@ -310,16 +320,16 @@ class Design:
         return Coordinates(np.concatenate(self.scales), self.words)
 
     @cached_property
-    def bins(self) -> Bins:
+    def bins(self) -> HistogramSpec:
         """How users are sorted: only the longest n-grams count as text."""
         longest, number = self.parts[-1], len(self.parts[-1].sources)
         kinds, first_words = np.full((2, self.size), -1, np.int32)
         kinds[self.first :], first_words[self.first :] = (
-            kinds_of(longest),
+            dominant_source(longest),
             first_word_groups(longest),
         )
         largest = largest_amounts(typical(self.parts[-1:], self.scales[-2:-1]))
-        return Bins(
+        return HistogramSpec(
             NORM_EDGES,
             largest,
             kinds,
@@ -329,7 +339,7 @@ class Design:
             FIRST_WORD_GROUPS,
         )
 
-    def coordinates(self, choice: Choice) -> Coordinates:
+    def coordinates(self, choice: ClippingPlan) -> Coordinates:
         """N-grams, words, and the totals of the orders."""
         people = [
             TypicalUser.of([public.prior], [scale])
@@ -347,23 +357,23 @@ class Design:
         """The words of the longest that are asked about in what clipping takes away."""
         return lost_words(self.parts[-1])[0]
 
-    def lost_words(self, choice: Choice) -> LostWords:
+    def lost_words(self, choice: ClippingPlan) -> ClippedWordsSpec:
         """These words, and the total of what is lost."""
         longest = self.parts[-1]
         which, shape = lost_words(longest)
         people = TypicalUser.of([longest.per_word(longest.prior)[which]], [shape])
-        total = Choice(choice.lost_norm, choice.lost_norm).total_shape(people)
+        total = ClippingPlan(choice.lost_norm, choice.lost_norm).total_shape(people)
         places = np.full(longest.word_total, -1, np.int32)
         places[which] = np.arange(which.size)
         words = np.full((self.size, longest.words.shape[1] + 1), -1, np.int32)
         words[self.first :] = np.column_stack(
             [places[longest.words], np.full(len(longest.words), which.size)]
         )
-        return LostWords(np.append(shape, total), words, choice.lost_norm)
+        return ClippedWordsSpec(np.append(shape, total), words, choice.lost_norm)
 
     def as_measured(
         self, noisy: Integers, measured: Coordinates, sigma: float, clip_norm: float
-    ) -> list[list[Measured]]:
+    ) -> list[list[NoisyCounts]]:
         """Y = Z̃·Λ·s/B, with noise of standard deviation s·Λ·σ, for each order; the longest has its words, too."""
         sizes = [public.prior.size for public in self.parts]
         edges = np.cumsum([*sizes, self.scales[-1].size])
@@ -371,7 +381,7 @@ class Design:
         noise = np.split(measured.shape * clip_norm * sigma, edges)
         (words, totals), (word_noise, total_noise) = counts[-2:], noise[-2:]
         found = [
-            Measured(count, doubt, float(total), float(total_doubt))
+            NoisyCounts(count, doubt, float(total), float(total_doubt))
             for count, doubt, total, total_doubt in zip(
                 counts[:-2], noise[:-2], totals, total_noise, strict=True
             )

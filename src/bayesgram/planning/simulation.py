@@ -23,13 +23,13 @@ import numpy as np
 from bayesgram.arrays import Floats
 from bayesgram.errors import UsageError
 from bayesgram.inference.design import (
-    AMOUNT_SHARE,
+    HISTOGRAM_SHARE,
     NORM_EDGES,
     NORMS,
-    Amounts,
-    Choice,
+    ClippingPlan,
+    NormHistogram,
     TypicalUser,
-    best_choice,
+    choose_clipping,
     clipping_cost,
     distortion_of,
     largest_amounts,
@@ -37,7 +37,7 @@ from bayesgram.inference.design import (
     typical,
 )
 from bayesgram.inference.model import infer
-from bayesgram.inference.noisy_counts import Measured, PublicNgrams
+from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise, calibrate_gaussian
 from bayesgram.public.vocabulary import Vocabulary
@@ -95,13 +95,13 @@ def simulate(
     public, scales = parts[-1], shapes(parts)
     rng = np.random.default_rng(seed)  # a plan hides nobody: there is nobody in it
     private = made_up(public, assumed.difference, rng=rng)
-    amounts = _amounts(assumed)
+    amounts = _norm_histogram_sum(assumed)
     norms = _someone(parts, private, scales).norm(
         np.maximum(amounts, 1)
     )  # whoever writes, writes one
     people = _people(parts, scales, norms, amounts, assumed.users)
     choice = _choice(parts, scales, people, multiplier, rng)
-    sigma = multiplier / math.sqrt(1 - AMOUNT_SHARE - choice.lost_share)
+    sigma = multiplier / math.sqrt(1 - HISTOGRAM_SHARE - choice.lost_share)
     kept = float((amounts * np.minimum(1, choice.clip_norm / norms)).mean()) / assumed.ngrams_a_user
     written = rng.poisson(assumed.users * assumed.ngrams_a_user * private).astype(np.float64)
     written[0] += written.sum() == 0
@@ -137,7 +137,7 @@ def made_up(public: PublicNgrams, difference: float, *, rng: np.random.Generator
     return private
 
 
-def _amounts(assumed: Assumed) -> Floats:
+def _norm_histogram_sum(assumed: Assumed) -> Floats:
     """How many n-grams the users of each group write: equal groups, log-normal, with the mean that is assumed."""
     from scipy.special import ndtri  # noqa: PLC0415 - 0.1 s
 
@@ -160,13 +160,13 @@ def _people(
     norms: Floats,
     amounts: Floats,
     users: float,
-) -> Amounts:
+) -> NormHistogram:
     """How much they write, by their norm, as far as it counts."""
     largest, bins = _largest(parts, scales), np.searchsorted(NORM_EDGES, norms, side="right")
     number, written = np.zeros(NORMS.size), np.zeros(NORMS.size)
     np.add.at(number, bins, users / norms.size)
     np.add.at(written, bins, np.minimum(amounts, largest[bins]) * (users / norms.size))
-    return Amounts(number, written)
+    return NormHistogram(number, written)
 
 
 def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
@@ -176,17 +176,17 @@ def _largest(parts: Sequence[PublicNgrams], scales: Sequence[Floats]) -> Floats:
 def _choice(
     parts: Sequence[PublicNgrams],
     scales: Sequence[Floats],
-    people: Amounts,
+    people: NormHistogram,
     multiplier: float,
     rng: np.random.Generator,
-) -> Choice:
+) -> ClippingPlan:
     """Λ and the rest as the mechanism would choose them: from noisy amounts of people whose manner is as usual."""
     largest = _largest(parts, scales)
-    noise = multiplier / math.sqrt(AMOUNT_SHARE) / 0.48  # USER_UNITS/UNITS
+    noise = multiplier / math.sqrt(HISTOGRAM_SHARE) / 0.48  # USER_UNITS/UNITS
     noisy = people.users + noise * rng.standard_normal(NORMS.size)
     noisy_written = people.written / largest + 0.75 * noise * rng.standard_normal(NORMS.size)
-    return best_choice(
-        Amounts.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
+    return choose_clipping(
+        NormHistogram.from_noisy(noisy, noisy_written, largest, noise), parts[-1], multiplier
     )
 
 
@@ -196,15 +196,15 @@ def _measured(
     scales: Sequence[Any],
     noise: float,
     rng: np.random.Generator,
-) -> Measured:
+) -> NoisyCounts:
     """Counts with noise s·Λ·σ, their total and the words of the n-grams with theirs."""
     shape, word_shape, total_shape = scales
     total = float(counts.sum() + noise * total_shape * rng.standard_normal())
     noisy = counts + noise * shape * rng.standard_normal(counts.size)
     if not word_shape.size:
-        return Measured(noisy, noise * shape, total, noise * total_shape)
+        return NoisyCounts(noisy, noise * shape, total, noise * total_shape)
     words = public.per_word(counts) + noise * word_shape * rng.standard_normal(word_shape.size)
-    return Measured(noisy, noise * shape, total, noise * total_shape, words, noise * word_shape)
+    return NoisyCounts(noisy, noise * shape, total, noise * total_shape, words, noise * word_shape)
 
 
 def _kl(counts: Floats, theta: Floats) -> float:

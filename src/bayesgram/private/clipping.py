@@ -93,7 +93,7 @@ def clipped_sum(counts: PrivateCounts, measured: Coordinates, *, clip_norm: floa
 
 
 @dataclass(frozen=True, eq=False)
-class LostWords:
+class ClippedWordsSpec:
     """What is measured of the text that clipping takes away: counts of words over a shape. All public."""
 
     shape: Floats  # s > 0, of each word
@@ -110,15 +110,15 @@ class LostWords:
         return self.shape.tobytes(), self.words.tobytes(), self.clip_norm
 
 
-def lost_sum(
-    counts: PrivateCounts, measured: Coordinates, lost: LostWords, *, clip_norm: float
+def clipped_mass_sum(
+    counts: PrivateCounts, measured: Coordinates, lost: ClippedWordsSpec, *, clip_norm: float
 ) -> Integers:
     """Σ over users of the words that `clipped_sum` takes from them: 1 − Λ/norm of each, clipped to a norm of its own.
 
     Formal guarantee: adding or removing one user moves the sum by at most B = UNITS in L2, exactly, in integers.
     """
     summed = partial(
-        _lost_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm)
+        _clipped_mass_of_rows, measured=measured, lost=lost, clip_norm=check_clip_norm(clip_norm)
     )
     return counts.once(
         ("lost", clip_norm, *lost.content, *measured.content), lambda: counts.over_users(summed)
@@ -132,7 +132,9 @@ def _clipped_rows(rows: Rows, measured: Coordinates, clip_norm: float) -> Intege
     )
 
 
-def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm: float) -> Integers:
+def _clipped_mass_of_rows(
+    rows: Rows, measured: Coordinates, lost: ClippedWordsSpec, clip_norm: float
+) -> Integers:
     public = (
         1 / measured.shape,
         measured.words,
@@ -141,7 +143,7 @@ def _lost_of_rows(rows: Rows, measured: Coordinates, lost: LostWords, clip_norm:
         lost.words,
         lost.clip_norm,
     )
-    return _lost_sum(rows.starts, rows.ngrams, rows.counts, *public)
+    return _clipped_mass_sum(rows.starts, rows.ngrams, rows.counts, *public)
 
 
 @kernel
@@ -211,7 +213,7 @@ def _enforce_norm_bound(
 
 
 @kernel
-def _lost_sum(
+def _clipped_mass_sum(
     starts: Integers,
     ngrams: Ids,
     counts: Ids,

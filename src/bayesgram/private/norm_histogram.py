@@ -22,7 +22,7 @@ USER_UNITS, TOTAL_UNITS, KIND_UNITS, FIRST_WORD_UNITS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Bins:
+class HistogramSpec:
     """How users are sorted, all of it public: by their norm over edges, and by kinds and first words of n-grams."""
 
     edges: Floats
@@ -56,7 +56,9 @@ class Bins:
         return [users, totals, kinds, first_words.reshape(-1, max(self.first_word_total, 1))]
 
 
-def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integers:
+def norm_histogram_sum(
+    counts: PrivateCounts, measured: Coordinates, bins: HistogramSpec
+) -> Integers:
     """How much users write: by their norm ‖counts/shape‖₂ how many they are, then their totals, kinds and first words.
 
     A user is in one bin, with USER_UNITS there, and TOTAL_UNITS times the number of their n-grams that count over the
@@ -64,13 +66,13 @@ def amounts(counts: PrivateCounts, measured: Coordinates, bins: Bins) -> Integer
     FIRST_WORD_UNITS among their first words, in the group of that bin alone.
     Formal guarantee: adding or removing one user moves this by at most B = UNITS in L2, exactly, in integers.
     """
-    summed = partial(_amounts_of_rows, measured=measured, bins=bins)
+    summed = partial(_norm_histogram_of_rows, measured=measured, bins=bins)
     return counts.once(
         ("amounts", *bins.content, *measured.content), lambda: counts.over_users(summed)
     )
 
 
-def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
+def _norm_histogram_of_rows(rows: Rows, measured: Coordinates, bins: HistogramSpec) -> Integers:
     """What travels to the users, who may be on other machines: a plain function, so that it travels as its name."""
     public = (
         1 / measured.shape,
@@ -81,11 +83,11 @@ def _amounts_of_rows(rows: Rows, measured: Coordinates, bins: Bins) -> Integers:
         bins.kind_total,
     )
     first_words = (bins.groups, bins.first_words, bins.first_word_total)
-    return _amounts(rows.starts, rows.ngrams, rows.counts, *public, *first_words)
+    return _norm_histogram_sum(rows.starts, rows.ngrams, rows.counts, *public, *first_words)
 
 
 @kernel
-def _amounts(
+def _norm_histogram_sum(
     starts: Integers,
     ngrams: Ids,
     counts: Ids,
