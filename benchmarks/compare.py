@@ -25,7 +25,7 @@ from bayesgram.kernels import kernel
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.counts import UserCounts, user_counts
+from bayesgram.private.counts import UserCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -87,7 +87,7 @@ class Week:
             "vocabulary_size": len(vocabulary),
             "vocabulary_fingerprint": vocabulary.fingerprint,
         }
-        return user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
+        return build_user_counts(names, users, self.ngrams, np.ones(users.size, np.int32), **bounds)
 
 
 def zipf_vocabulary(size: int, rng: np.random.Generator) -> tuple[Vocabulary, Floats]:

@@ -32,7 +32,13 @@ from bayesgram.mechanisms import discovery as mechanism
 from bayesgram.mechanisms.discovery import ROUNDS, DiscoveryMechanism, Settings, of_known_words
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
-from bayesgram.private.candidates import CandidateLists, Kept, hash_windows, heaviest, one_round
+from bayesgram.private.candidates import (
+    CandidateLists,
+    Kept,
+    hash_windows,
+    heaviest,
+    single_round_units,
+)
 from bayesgram.private.streaming import read_user_text
 from bayesgram.public.candidate_weights import PublicText, log_weights, window_sums
 from bayesgram.public.public_model import PublicModel
@@ -200,7 +206,7 @@ def ours(
         if rounds > 1:
             above, _ = door._all_above(door._all_rounds(own.lists, noise))  # noqa: SLF001 - as `measure` does
         else:
-            units = one_round(
+            units = single_round_units(
                 own.sizes, own.logs[own.candidates].astype(np.float64), door.bound.smallest
             )
             sums = np.bincount(own.candidates, units, own.numbers.size).astype(np.int64)

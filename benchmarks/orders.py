@@ -32,7 +32,7 @@ from bayesgram.inference.orders import infer_orders
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.counts import UserCounts, count, user_counts
+from bayesgram.private.counts import UserCounts, build_user_counts, count
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -54,7 +54,7 @@ def of_order(counts: UserCounts, place: slice, part: Vocabulary) -> UserCounts:
     users = np.repeat(np.arange(len(counts.users), dtype=np.int32), np.diff(counts.starts))
     own = (counts.ngrams >= place.start) & (counts.ngrams < place.stop)
     rows = users[own], counts.ngrams[own] - np.int32(place.start), counts.counts[own]
-    return user_counts(
+    return build_user_counts(
         counts.users, *rows, vocabulary_size=len(part), vocabulary_fingerprint=part.fingerprint
     )
 

@@ -23,7 +23,7 @@ from measure import run
 
 import bayesgram as bg
 from bayesgram.io.segments import Segments
-from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.counts import SegmentedCounts, build_user_counts
 from bayesgram.private.counts_io import save_counts
 from bayesgram.synthetic.crowd import Crowd
 
@@ -84,7 +84,7 @@ def made_up(
         )
         columns.append((np.repeat(np.arange(users), written), segment * q.size + ngrams))
     who, what = (np.concatenate(column).astype(np.int32) for column in zip(*columns, strict=True))
-    flat = user_counts(
+    flat = build_user_counts(
         names,
         who,
         what,
@@ -101,7 +101,7 @@ def alone(people: People, segment: int, size: int) -> bg.UserCounts:
     flat = people.counts.flat
     owners = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     here = flat.ngrams // size == segment
-    return user_counts(
+    return build_user_counts(
         flat.users,
         owners[here],
         flat.ngrams[here] % np.int32(size),
@@ -116,7 +116,7 @@ def everybody(people: People, size: int) -> bg.UserCounts:
     flat = people.counts.flat
     owners = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     told = {"vocabulary_size": size, "vocabulary_fingerprint": flat.vocabulary_fingerprint}
-    return user_counts(flat.users, owners, flat.ngrams % np.int32(size), flat.counts, **told)
+    return build_user_counts(flat.users, owners, flat.ngrams % np.int32(size), flat.counts, **told)
 
 
 def kl(q: np.ndarray, release: bg.Release) -> float:

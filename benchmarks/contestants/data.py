@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
-from bayesgram.private.counts import UserCounts, hash_order, once, user_counts
-from bayesgram.private.counts_io import counts_folder, load_counts, save_counts
+from bayesgram.private.counts import UserCounts, build_user_counts, order_by_hash, unit_counts
+from bayesgram.private.counts_io import load_counts, open_counts_writer, save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
@@ -183,9 +183,9 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
     ids = (
         pa.array(np.arange(options.users) + 10**15).cast(pa.large_string()).cast(pa.large_binary())
     )
-    ids = ids.take(pa.array(hash_order(ids, hash_rows(*buffers(ids)))))
+    ids = ids.take(pa.array(order_by_hash(ids, hash_rows(*buffers(ids)))))
     nonzeros = 0
-    with counts_folder(vocabulary, options.out / "counts", force=True) as write:
+    with open_counts_writer(vocabulary, options.out / "counts", force=True) as write:
         for first in range(0, options.users, BATCH_SIZE):
             some = ids[first : first + BATCH_SIZE]
             sizes = rng.lognormal(np.log(DRAWS) - 0.5, 1.0, len(some)).astype(np.int64) + 1
@@ -195,7 +195,7 @@ def drawn(options: argparse.Namespace) -> dict[str, Any]:
                 .astype(np.int32)
             )
             owners = np.repeat(np.arange(len(some), dtype=np.int32), sizes)
-            part = user_counts(some, *once(owners, ngrams), vocabulary_size=NGRAMS)
+            part = build_user_counts(some, *unit_counts(owners, ngrams), vocabulary_size=NGRAMS)
             write(part)
             nonzeros += part.ngrams.size
     return {"users": options.users, "nonzeros": nonzeros}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from bayesgram import Discovery, PublicModel, Release, SegmentedRelease, Vocabulary
-from bayesgram.private.counts_on_disk import open_by_segment
+from bayesgram.private.counts_on_disk import open_any_counts
 from bayesgram.releases.chain import Chain
 
 HERE = Path(__file__).parent
@@ -47,7 +47,7 @@ def test_the_public_model_opens_and_belongs_to_its_vocabulary(files):
 
 
 def test_counts_and_releases_by_segment_open(files, told):
-    counts = open_by_segment(files / "counts-countries", vocabulary_size=40)
+    counts = open_any_counts(files / "counts-countries", vocabulary_size=40)
     assert list(counts.segments.names) == ["de", "fr", "it"]
     release = SegmentedRelease.load(files / "countries")
     assert set(release) == set(told["segments"]) == {"all", "de", "fr", "it", "other"}

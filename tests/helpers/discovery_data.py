@@ -6,7 +6,7 @@ import pyarrow as pa
 from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText, Settings
 from bayesgram.privacy.budget import Budget
-from bayesgram.private.candidates import Rounds
+from bayesgram.private.candidates import CandidateRounds
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
@@ -90,7 +90,7 @@ def sum_weights(lists, weights):
     blocks = lists.values("some weights")
     for number, (first, last) in enumerate(lists.blocks):
         blocks[number] = weights[first:last]
-    return np.concatenate(list(Rounds(lists).sums(blocks)))
+    return np.concatenate(list(CandidateRounds(lists).sums(blocks)))
 
 
 MANY_PEOPLE = rows_of_people(400, "people like zog", "the red zog. very much zog") + rows_of_people(

@@ -44,13 +44,13 @@ def as_format(version, path):
     rows = [dict(row) for row in connection.execute("SELECT * FROM entries ORDER BY number")]
     connection.close()
     header["format"] = version
-    header["genesis"] = header["last_hash"] = ledger_io.hash_of(
+    header["genesis"] = header["last_hash"] = ledger_io.hash_row(
         {name: header[name] for name in ledger_io.GENESIS_COLUMNS}
     )
     for row in rows:
         assert row.pop("failure") in {None, "0.0"}
         row["previous"] = header["last_hash"]
-        row["hash"] = header["last_hash"] = ledger_io.hash_of(
+        row["hash"] = header["last_hash"] = ledger_io.hash_row(
             {k: v for k, v in row.items() if k != "hash"}
         )
     path.unlink()

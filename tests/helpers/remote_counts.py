@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from bayesgram.private.counts import PrivateCounts, Rows, UserCounts
+from bayesgram.private.counts import PrivateCounts, UserCounts, UserRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,10 +19,10 @@ class ChunkedCounts(PrivateCounts):
     def vocabulary_size(self):
         return self.inner.vocabulary_size
 
-    def over_users(self, measure, merge=np.add):
+    def aggregate(self, measure, merge=np.add):
         edges = [0, *self.cuts, len(self.inner.users)]
         rows = [
-            Rows(
+            UserRows(
                 self.inner.starts[first : last + 1],
                 self.inner.ngrams,
                 self.inner.counts,

@@ -27,7 +27,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.counts import SegmentedCounts, build_user_counts
 from bayesgram.public.mixture import Source
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
@@ -269,7 +269,7 @@ def different_people(users, shares, spread, seed):
     who, what = np.nonzero(rows)
     names = pa.array([f"{user}".encode() for user in range(users)], pa.large_binary())
     columns = (home[who] * size + what).astype(np.int32)
-    flat = user_counts(
+    flat = build_user_counts(
         names,
         who.astype(np.int32),
         columns,
@@ -284,7 +284,7 @@ def alone(counts, segment, size):
     flat = counts.flat
     who = np.repeat(np.arange(len(flat.users), dtype=np.int32), np.diff(flat.starts))
     here = flat.ngrams // size == segment
-    return user_counts(
+    return build_user_counts(
         flat.users,
         who[here],
         flat.ngrams[here] % np.int32(size),

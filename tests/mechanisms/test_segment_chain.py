@@ -15,7 +15,7 @@ from bayesgram.mechanisms.dry_run import dry_run
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
-from bayesgram.private.counts import SegmentedCounts, user_counts
+from bayesgram.private.counts import SegmentedCounts, build_user_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.text.tokenizer import Tokenizer
@@ -166,7 +166,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
         with pytest.raises(BayesgramError, match=message):
             door = Posterior().after(previous).by_segment(people.segments)
             dry_run(people, vocabulary(2), door, BUDGET, ledger=book)
-    whole = user_counts(
+    whole = build_user_counts(
         plain.users,
         np.arange(len(plain.users), dtype=np.int32),
         np.zeros(len(plain.users), np.int32),
@@ -228,7 +228,7 @@ def weeks(seed, drift, number=3, users=4000, shares=(0.65, 0.3, 0.05)):
             (home[who] * size + what).astype(np.int32),
             rows[who, what].astype(np.int32),
         )
-        flat = user_counts(names, *columns, vocabulary_size=len(shares) * size)
+        flat = build_user_counts(names, *columns, vocabulary_size=len(shares) * size)
         yield public, SegmentedCounts(flat, Segments("country", ("s0", "s1", "s2"))), truth
 
 

@@ -79,7 +79,7 @@ def unknown(path):
     ],
 )
 def test_what_sqlite_says_is_said_for_the_person_who_can_mend_it(ledger, action, kind, message):
-    found = ledger_io.in_words(ledger.path, error_of(lambda: action(ledger.path)))
+    found = ledger_io.translate_sqlite_error(ledger.path, error_of(lambda: action(ledger.path)))
     assert type(found) is kind
     assert message in str(found)
 
@@ -90,7 +90,7 @@ def test_a_header_that_hashes_well_and_says_nonsense_is_refused(ledger, epsilon)
         columns = ledger_io.GENESIS_COLUMNS
         row = connection.execute(f"SELECT {', '.join(columns)} FROM header").fetchone()
         header = dict(zip(columns, row, strict=True)) | {"epsilon": epsilon}
-        genesis = ledger_io.hash_of(header)
+        genesis = ledger_io.hash_row(header)
         connection.execute(
             "UPDATE header SET epsilon = ?, genesis = ?, last_hash = ?", (epsilon, genesis, genesis)
         )

@@ -96,7 +96,7 @@ def _converted_to_2(old):
         }
         note |= {"inverse_variance": "0.0", "pure_epsilon": "0.0", "total_variation": "0.0"}
         note |= {"description": '{"from_format":1,"to_format":2}', "previous": contents.last_hash}
-        note["hash"] = ledger_io.hash_of(note)
+        note["hash"] = ledger_io.hash_row(note)
         ledger_io.insert(after, "entries", note)
         after.execute("UPDATE header SET last_number = 6, last_hash = ?", (note["hash"],))
         copy.write_bytes(after.serialize())
@@ -195,7 +195,7 @@ def test_a_header_of_a_format_that_was_not_there_is_refused(used):
     with closing(sqlite3.connect(used.path)) as connection, connection:
         connection.row_factory = sqlite3.Row
         header = dict(connection.execute("SELECT * FROM header").fetchone()) | {"format": 3}
-        genesis = ledger_io.hash_of({name: header[name] for name in ledger_io.GENESIS_COLUMNS})
+        genesis = ledger_io.hash_row({name: header[name] for name in ledger_io.GENESIS_COLUMNS})
         connection.execute("UPDATE header SET format = 3, genesis = ?", (genesis,))
     with pytest.raises(BayesgramError, match="its header has another format"):
         used.read()

@@ -82,7 +82,7 @@ def cards_of_a_chain(number, ledger=None):
     cards = []
     for at in range(number):
         chain = Previous(made, f"week-{at}").chain.to_json() if at else None
-        charged = None if ledger is None else ledger.as_charged(at + 1)
+        charged = None if ledger is None else ledger.charge_details(at + 1)
         made = replace(made, card=replace(made.card, chain=chain, ledger=charged))
         cards.append(made.card)
     return cards

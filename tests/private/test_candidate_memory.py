@@ -14,7 +14,12 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import SeededNoise
 from bayesgram.private import candidates, streaming
-from bayesgram.private.candidates import Bound, Rounds, list_candidates, sum_candidates
+from bayesgram.private.candidates import (
+    CandidateRounds,
+    ContributionBound,
+    list_candidates,
+    sum_candidates,
+)
 from bayesgram.private.clipping import UNITS
 from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
@@ -22,7 +27,7 @@ from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
-FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
 
 
@@ -65,7 +70,7 @@ def crowded(monkeypatch):
     monkeypatch.setattr(streaming, "PIECE", 3000)
     monkeypatch.setattr(candidates, "SMALLEST_TABLE", 20_000)
     monkeypatch.setattr(
-        streaming.Partitioned, "spill", counting("text", streaming.Partitioned.spill)
+        streaming.UserPartitions, "spill", counting("text", streaming.UserPartitions.spill)
     )
     monkeypatch.setattr(candidates, "spill", counting("sums", ngrams.spill))
     return spilled
@@ -82,7 +87,9 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
         here.ngrams.to_pylist(),
         here.sums.tolist(),
     )
-    above = sum_candidates(read(private), public, ORDERS, Bound(20, UNITS // 50, UNITS), memory=1)
+    above = sum_candidates(
+        read(private), public, ORDERS, ContributionBound(20, UNITS // 50, UNITS), memory=1
+    )
     kept = np.flatnonzero(here.sums >= UNITS)
     assert 0 < kept.size < len(here.sums)
     assert (above.ngrams.to_pylist(), above.sums.tolist()) == (
@@ -135,7 +142,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
         assert (len(here.blocks), here.on_disk) == (1, False)
         assert there.on_disk
         assert len(there.blocks) > 3 or share > 0  # on disk there may be one block, too
-        asked = Rounds(here), Rounds(there)
+        asked = CandidateRounds(here), CandidateRounds(there)
         weights = rng.random(len(here))
         for _ in range(4):
             sums = []

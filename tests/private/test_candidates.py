@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from bayesgram.private import candidates, streaming
 from bayesgram.private.candidates import (
-    Bound,
+    ContributionBound,
     enforce_bound,
     hash_windows,
     heaviest,
     list_candidates,
-    one_round,
+    remove_dropped,
     round_units,
+    single_round_units,
     sum_candidates,
-    without_dropped,
 )
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights as public_weights
@@ -152,7 +152,7 @@ def lists_of_logs(draw):
 @given(lists_of_logs())
 def test_in_one_round_nobody_gives_more_than_b_nor_less_than_the_smallest(given_lists):
     sizes, logs = given_lists
-    units, first = one_round(sizes, logs, SMALLEST), 0
+    units, first = single_round_units(sizes, logs, SMALLEST), 0
     assert units.size == logs.size
     for size in sizes.tolist():
         z, own = units[first : first + size].tolist(), logs[first : first + size]
@@ -220,7 +220,7 @@ def test_what_users_give_does_not_depend_on_candidates_that_were_dropped(round_o
     lists, weights = round_of
     sizes = np.array([len(own) for own in lists], np.int64)
     pairs = np.concatenate([np.zeros(0, np.int64), *lists])
-    left, candidates, own = without_dropped(sizes, pairs, weights[pairs])
+    left, candidates, own = remove_dropped(sizes, pairs, weights[pairs])
     stays = weights[pairs] > 0
     assert candidates.tolist() == pairs[stays].tolist()
     assert round_units(left, own).tolist() == round_units(sizes, weights[pairs])[stays].tolist()
@@ -267,7 +267,7 @@ def listed(said, most=20, memory=1 << 28):
 
 def added(said, most=20, memory=1 << 28):
     found = sum_candidates(
-        make_records(said), PUBLIC, ORDERS, Bound(most, SMALLEST, 1), memory=memory
+        make_records(said), PUBLIC, ORDERS, ContributionBound(most, SMALLEST, 1), memory=memory
     )
     return Counter(dict(zip(found.ngrams.to_pylist(), found.sums.tolist(), strict=True)))
 
@@ -385,14 +385,18 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
         (UNITS + 1, {"zog": 3 * UNITS}),
     ):
         kept = sum_candidates(
-            make_records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28
+            make_records(said), PUBLIC, [1], ContributionBound(20, SMALLEST, floor), memory=1 << 28
         )
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
 def test_private_things_don_t_show_themselves():
     found = sum_candidates(
-        make_records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28
+        make_records([("ann", "zog")]),
+        PUBLIC,
+        [1],
+        ContributionBound(20, SMALLEST, 1),
+        memory=1 << 28,
     )
     assert repr(found) == "Candidates(private)"
     with list_candidates(make_records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
@@ -531,11 +535,11 @@ def test_compiled_weights_don_t_depend_on_their_place_either():
         np.sort(together[first : first + size])[::-1]
         for first, size in ((0, 1), (1, 7), (8, 100), (108, 33))
     ]
-    alone = [one_round(np.array([some.size]), some.copy(), 1) for some in lists]
+    alone = [single_round_units(np.array([some.size]), some.copy(), 1) for some in lists]
     for order in permutations(range(4)):
         sizes, logs = (
             np.array([lists[user].size for user in order]),
             np.concatenate([lists[user] for user in order]),
         )
         expected = np.concatenate([alone[user] for user in order])
-        assert one_round(sizes, logs, 1).tolist() == expected.tolist()
+        assert single_round_units(sizes, logs, 1).tolist() == expected.tolist()

@@ -18,7 +18,7 @@ from bayesgram.io import read_records
 from bayesgram.io.segments import MOST, Segments, read_names
 from bayesgram.private import counts as counting
 from bayesgram.private.counts import SegmentedCounts
-from bayesgram.private.counts_io import load_counts, load_user_counts, save_counts, segments_of
+from bayesgram.private.counts_io import load_counts, load_user_counts, read_segments, save_counts
 from bayesgram.private.streaming import count_to_folder
 from helpers.hypothesis_profiles import examples
 
@@ -204,7 +204,7 @@ def test_counts_by_segment_wait_on_disk_as_others_do(tmp_path, monkeypatch):
     records = read_records(table(rows), text_column="text", user_column="user", segments=listed)
     count_to_folder(records, VOCABULARY, tmp_path / "streamed", memory=10**8, segments=listed)
     streamed = load_counts(tmp_path / "streamed", vocabulary_size=len(VOCABULARY))
-    assert streamed.segments == listed == segments_of(tmp_path / "whole")
+    assert streamed.segments == listed == read_segments(tmp_path / "whole")
     assert (
         rows_of(streamed)
         == rows_of(whole)

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bayesgram.private.candidates import Bound, list_candidates, sum_candidates
+from bayesgram.private.candidates import ContributionBound, list_candidates, sum_candidates
 from bayesgram.private.clipping import UNITS
 from bayesgram.public import candidate_weights
 from bayesgram.public.candidate_weights import PublicText
@@ -52,7 +52,7 @@ def test_what_is_listed_does_not_depend_on_how_many_words_another_text_has(publi
 def test_words_of_one_text_are_not_kept_for_the_next(public):
     known = public.numbered().strings().to_pylist()
     list_candidates(discovery_data.make_records(SAID), public, [1, 2], 20, memory=1 << 28)
-    bound = Bound(20, UNITS // 50, 1)
+    bound = ContributionBound(20, UNITS // 50, 1)
     sum_candidates(discovery_data.make_records(SAID), public, [1, 2], bound, memory=1 << 28)
     public.log_probabilities(pa.array(["zog swims"], pa.large_string()))
     assert b"hunter2" not in public.numbered().strings().to_pylist()

@@ -420,7 +420,7 @@ def test_only_what_was_published_can_be_followed(world, tmp_path):
         in second.card.follows
     )
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
-    lost = replace(second, card=replace(second.card, ledger=ledger.as_charged(number)))
+    lost = replace(second, card=replace(second.card, ledger=ledger.charge_details(number)))
     with pytest.raises(UsageError, match=r"its entry \d+ of .* is not marked as published"):
         bg.release(
             counts,

@@ -12,7 +12,7 @@ from bayesgram.lm.language_model import LanguageModel
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.unit import THESE_DATA
+from bayesgram.privacy.unit import DEFAULT_UNIT
 from bayesgram.releases.previous import Previous
 from bayesgram.reports.explanation import verdict, what_epsilon_means
 from bayesgram.reports.report import page
@@ -72,7 +72,7 @@ def test_no_statement_about_a_post_is_about_a_person(changes):
 def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     card = release_of(unit, ledger=ledger).card
     said = dict(card.told)
-    named = unit or THESE_DATA
+    named = unit or DEFAULT_UNIT
     assert f"It is for adding or removing one unit: {named}." in said["Guarantee"]
     assert said["Protects"].startswith(named)
     assert f"for {named}" in said["Chain"]

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bayesgram.errors import BayesgramError
 from bayesgram.io import find_sources, read_records
 from bayesgram.io.records import Columns
-from bayesgram.private.candidates import Bound, sum_candidates
+from bayesgram.private.candidates import ContributionBound, sum_candidates
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import count
 from bayesgram.public.candidate_weights import PublicText, Spelling
@@ -93,7 +93,7 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
             for at, name in ((1, "ngram"), (2, "count"))
         }
         shuffled = pa.table(columns).to_batches(max_chunksize=size)
-        merged = joined(tasks.merged_rows(iter(shuffled), len(words)))
+        merged = joined(tasks.merge_user_rows(iter(shuffled), len(words)))
         answers = list(
             tasks.measured(
                 iter(shuffled), lambda part: np.bincount(part.ngrams, part.counts, 3), np.add, 3
@@ -108,13 +108,13 @@ def test_tasks_count_users_as_one_machine_does(rows, size, run, block):
     ]
     assert sorted(merged) == sorted(expected)
     if expected:
-        (answer,) = tasks.merged_answers(iter(answers * 2), np.add)
+        (answer,) = tasks.merge_answers(iter(answers * 2), np.add)
         assert (
             tasks.unpacked(answer.column("answer")[0].as_py()).tolist()
             == (2 * whole.totals).tolist()
         )
     else:
-        assert answers == list(tasks.merged_answers(iter([]), np.add)) == []
+        assert answers == list(tasks.merge_answers(iter([]), np.add)) == []
 
 
 def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
@@ -124,7 +124,7 @@ def test_tasks_read_files_and_note_what_they_left_out(tmp_path):
     numbers = pa.table({"id": [0, 1]}).to_batches(max_chunksize=1)
     found = joined(
         tasks.count_users(
-            iter(numbers), tasks.FromFiles(sources, Columns("text", "user")), vocabulary()
+            iter(numbers), tasks.FileReader(sources, Columns("text", "user")), vocabulary()
         )
     )
     assert sorted(row for row in found if row[1] != tasks.NOTE) == [("ann", 2, 1), ("bob", 2, 1)]
@@ -143,13 +143,13 @@ def test_a_java_that_does_not_answer_is_none(monkeypatch, failure):
         raise failure
 
     monkeypatch.setattr(session.subprocess, "run", run)
-    assert session.system_version() is None
+    assert session.system_java_version() is None
 
 
 def test_without_java_on_the_path_there_is_none(monkeypatch):
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(session.shutil, "which", lambda _name: None)
-    assert session.system_version() is None
+    assert session.system_java_version() is None
 
 
 def test_the_java_of_the_wheel_is_found_where_it_is_installed(monkeypatch):
@@ -201,7 +201,7 @@ def test_worth_as_bytes_sorts_as_fractions_do(rows):
             assert (packed[first] < packed[second]) == (exact[first] < exact[second])
 
 
-FOUND = Bound(most=3, smallest=UNITS // 50, floor=1)
+FOUND = ContributionBound(most=3, smallest=UNITS // 50, floor=1)
 
 
 ROWS_OF_USERS = [
@@ -228,7 +228,7 @@ def test_a_user_whose_rows_go_on_in_the_next_run_is_one_user(rows, size, run, mo
     texts = table.append_column("rows", pa.nulls(len(table), pa.int64()))
     found = joined(
         tasks.candidates(
-            iter(texts.to_batches(max_chunksize=size)), tasks.Asked(public, (1,), FOUND)
+            iter(texts.to_batches(max_chunksize=size)), tasks.DiscoveryQuery(public, (1,), FOUND)
         )
     )
     summed = {}
@@ -251,7 +251,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     listed = pa.array(["fish", "one", "one fish"], pa.large_string())
     public = PublicText.of(Vocabulary(listed, np.array([3, 2, 1]), 2, tokenizer))
     floor = 9 * UNITS  # of the sums of all tasks together: a task adds up a part of them
-    asked = tasks.Asked(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
+    asked = tasks.DiscoveryQuery(public.to_broadcast(), (1, 2, 3), replace(FOUND, floor=floor))
     table = pa.table({"user": [user for user, _ in rows], "text": [text for _, text in rows]})
     here = sum_candidates(read(table), public.to_broadcast(), (1, 2, 3), FOUND, memory=1 << 24)
     random.shuffle(rows)
@@ -259,7 +259,7 @@ def test_tasks_add_up_candidates_as_one_machine_does(rows, size, run, tokenizer,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tasks, "RUN_BYTES", run)
         texts = pa.concat_tables(
-            map(table_of, tasks.user_texts(iter(batches_of(rows, size)), tasks.from_columns))
+            map(table_of, tasks.emit_texts(iter(batches_of(rows, size)), tasks.from_columns))
         )
         found = joined(tasks.candidates(iter(texts.to_batches(max_chunksize=size)), asked))
     summed = {}
@@ -356,4 +356,4 @@ def test_whoever_s_text_comes_again_in_another_run_is_noticed(monkeypatch):
     rows = [{"user": user.encode(), "text": b"text %d" % number} for user, number in COMES_TWICE]
     tables = [pa.Table.from_pylist(rows[at : at + 3]) for at in (0, 3)]
     with pytest.raises(BayesgramError, match="the text: the rows of a user are not together"):
-        list(tasks.whole_texts(tables))
+        list(tasks.group_texts(tables))

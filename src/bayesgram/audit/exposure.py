@@ -18,7 +18,7 @@ from bayesgram.arrays import Floats, Ids
 from bayesgram.audit.findings import Finding, Target
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError
-from bayesgram.private.counts import with_users
+from bayesgram.private.counts import add_users
 from bayesgram.public.vocabulary import public_distribution
 
 TIMES = (1, 10, 100, 1000)
@@ -54,7 +54,7 @@ def exposures(
         rows = [(np.array([ngram], np.int32), np.array([number], np.int32)) for ngram in chosen]
         seed = int(rng.integers(2**62)) if seeded else None
         release = target.mechanism.release(
-            with_users(target.counts, rows), target.vocabulary, target.budget, seed=seed
+            add_users(target.counts, rows), target.vocabulary, target.budget, seed=seed
         )
         lifts = release.probabilities / public_distribution(target.vocabulary.counts)
         bits = math.log2(alike.size) - np.log2(_ranks(lifts[chosen], lifts[alike], rng))

@@ -18,7 +18,7 @@ from bayesgram.audit.membership import most_counts
 from bayesgram.choices import Attack
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.privacy.noise import ExactNoise, NoiseSource
-from bayesgram.private.counts import without_user
+from bayesgram.private.counts import remove_user
 
 GRID_STEP = 1 << 20
 SECONDS, LEAST, MOST = 8.0, 3, 30  # of timing: about so long, so many runs of each dataset
@@ -106,7 +106,7 @@ def timing(
     """How long a run takes with and without the user with the most counts, one right after the other."""
     if target.counts.starts.size == 1:
         return []
-    datasets = target.counts, without_user(target.counts, most_counts(target.counts))
+    datasets = target.counts, remove_user(target.counts, most_counts(target.counts))
     clocks: tuple[list[float], list[float]] = ([], [])
     begin = perf_counter()
     while len(clocks[0]) < LEAST or (perf_counter() - begin < SECONDS and len(clocks[0]) < MOST):

@@ -47,7 +47,7 @@ from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.privacy.accounting import gaussian_delta
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.counts import UserCounts, with_users, without_user
+from bayesgram.private.counts import UserCounts, add_users, remove_user
 
 Values = NDArray[np.int64] | Floats
 Array = TypeVar("Array", Integers, Floats)
@@ -158,8 +158,8 @@ class Neighbour:
     def dataset(self, counts: UserCounts) -> UserCounts:
         """The neighbouring dataset."""
         if self.row is not None:
-            return with_users(counts, [self.row])
-        return counts if self.user is None else without_user(counts, self.user)
+            return add_users(counts, [self.row])
+        return counts if self.user is None else remove_user(counts, self.user)
 
     def own(self, counts: UserCounts) -> tuple[Ids, Ids]:
         """The n-grams and counts of the user in question."""

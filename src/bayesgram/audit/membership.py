@@ -27,7 +27,7 @@ from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.clipping import UNITS, clip, clipped_sum
-from bayesgram.private.counts import PrivateCounts, UserCounts, without_user
+from bayesgram.private.counts import PrivateCounts, UserCounts, remove_user
 from bayesgram.public.vocabulary import Vocabulary, centred_log, softmax
 
 Sampler = Callable[[Budget, NoiseSource], Floats]
@@ -90,7 +90,7 @@ def win_rates(
     )
     noise = SeededNoise(noise_seed)
     samplers = [
-        sampler(mechanism, data, vocabulary, key) for data in (counts, without_user(counts, user))
+        sampler(mechanism, data, vocabulary, key) for data in (counts, remove_user(counts, user))
     ]
     return [
         _win_rate(

@@ -15,7 +15,7 @@ from bayesgram.audit.findings import Finding, Target, rounded_down, without_nois
 from bayesgram.audit.likelihood_ratio import record, replay
 from bayesgram.choices import Attack
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.counts import with_users
+from bayesgram.private.counts import add_users
 
 CANARIES = 1000
 SHARES = (0.02, 0.1, 0.5)  # of the canaries are guessed: the surest ones, more, half
@@ -66,7 +66,7 @@ def attack(
     rows = [(rarest[at : at + 1], np.array([COUNT], np.int32)) for at in np.flatnonzero(inside)]
     key = int(rng.integers(2**63))
     told = record(
-        target, with_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key
+        target, add_users(target.counts, rows), noise or SeededNoise(int(rng.integers(2**63))), key
     )
     if not told:
         return [without_noise(Attack.ONE_RUN)]

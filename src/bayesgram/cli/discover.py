@@ -107,7 +107,7 @@ def discover(
     from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.privacy.unit import THESE_DATA, check_unit
+    from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.public.candidate_weights import PublicText
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
@@ -139,7 +139,7 @@ def discover(
     if dry_run:
         read_records([*map(Path, private)], **rows)  # whether there are files, and columns in them
         label = mechanism.label(public.vocabulary).name if seed is None else Guarantee.NONE.name
-        release.show_discovery(mechanism, book, unit or THESE_DATA, label, json=json)
+        release.show_discovery(mechanism, book, unit or DEFAULT_UNIT, label, json=json)
         return
     charged = None if ledger is None else console.begin(ledger, budget, output)
     drop_matches = _DropMatches(patterns)

@@ -330,7 +330,7 @@ def _counts(
     path: Path, releases: "dict[str, Release]", vocabulary: "Vocabulary | None"
 ) -> "PrivateCounts | SegmentedCounts":
     """The private counts of the one vocabulary that everything has."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
     sizes = {len(release.ngrams) for release in releases.values()}
     if not sizes and vocabulary:
@@ -342,7 +342,7 @@ def _counts(
             "the releases have vocabularies of different sizes; evaluate those of one vocabulary together."
         )
     with console.step("Reading counts"):
-        return open_by_segment(path, vocabulary_size=sizes.pop())
+        return open_any_counts(path, vocabulary_size=sizes.pop())
 
 
 def _divergences(

@@ -12,7 +12,7 @@ from bayesgram.cli.console import with_quiet
 from bayesgram.errors import BayesgramError, UsageError
 
 if TYPE_CHECKING:
-    from bayesgram.privacy.ledger_io import Contents, Entry
+    from bayesgram.privacy.ledger_io import LedgerContents, Reservation
 
 ledger_app = typer.Typer(
     name="ledger",
@@ -187,7 +187,7 @@ def _found(patterns: list[str]) -> list[Path]:
     return list(found)
 
 
-def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
+def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
     """A ledger in a few words, for people and machines."""
     return {
         "ledger": str(file),
@@ -215,7 +215,7 @@ def _summary(file: Path, contents: "Contents") -> dict[str, Any]:
     }
 
 
-def _told(entry: "Entry") -> dict[str, Any]:
+def _told(entry: "Reservation") -> dict[str, Any]:
     return {
         "number": entry.number,
         "time": entry.time,
@@ -226,7 +226,7 @@ def _told(entry: "Entry") -> dict[str, Any]:
     }
 
 
-def _spend(entry: "Entry") -> dict[str, float]:
+def _spend(entry: "Reservation") -> dict[str, float]:
     numbers = dict(vars(entry.spend))
     failure = _unless_zero({"failure": numbers.pop("failure")})
     return {**numbers, **failure, "mu_squared": entry.spend.mu_squared}
@@ -237,7 +237,7 @@ def _unless_zero(numbers: dict[str, float]) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if value}
 
 
-def _failures(contents: "Contents") -> dict[str, str]:
+def _failures(contents: "LedgerContents") -> dict[str, str]:
     """For people: how likely discoveries are to fail, and what is left of that."""
     from bayesgram.privacy.accounting import digits_up
 
@@ -246,7 +246,7 @@ def _failures(contents: "Contents") -> dict[str, str]:
     return {"failures": f"with probability {digits_up(spent)} together; {left}"} if spent else {}
 
 
-def _cells(entry: "Entry") -> tuple[str, ...]:
+def _cells(entry: "Reservation") -> tuple[str, ...]:
     """A row of the table; a description may hold anything, so nothing in it is taken for granted."""
     mechanism, epsilon, delta, output = (
         _printable(entry.description.get(name))
@@ -269,7 +269,7 @@ def _printable(value: object) -> str:
     return "–" if value is None else "".join(c if c.isprintable() else "�" for c in str(value))
 
 
-def _state(entry: "Entry") -> str:
+def _state(entry: "Reservation") -> str:
     return "published" if entry.published else "reserved"
 
 

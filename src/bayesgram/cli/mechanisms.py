@@ -184,9 +184,9 @@ def read_by_segment(
     counts: Path, vocab: Path
 ) -> "tuple[PrivateCounts | SegmentedCounts, Vocabulary]":
     """The same, by segment or not."""
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
 
-    return _with_vocabulary(counts, vocab, open_by_segment)
+    return _with_vocabulary(counts, vocab, open_any_counts)
 
 
 def load(counts: Path, vocab: Path) -> "tuple[UserCounts, Vocabulary]":

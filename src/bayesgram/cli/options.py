@@ -17,7 +17,7 @@ import typer
 
 from bayesgram.choices import FILE_PREFIX, NAMED, EngineName, TokenizerKind
 from bayesgram.errors import UsageError
-from bayesgram.privacy.unit import THESE_DATA
+from bayesgram.privacy.unit import DEFAULT_UNIT
 
 if TYPE_CHECKING:
     from bayesgram.text.tokenizer import Tokenizer
@@ -207,7 +207,7 @@ Unit = Annotated[
     str | None,
     typer.Option(
         help='What one user id stands for, in your words, for the card and the ledger: "a user\'s week", "a post".',
-        show_default=THESE_DATA,
+        show_default=DEFAULT_UNIT,
     ),
 ]
 DryRun = Annotated[

@@ -199,12 +199,12 @@ def release(
     from bayesgram.mechanisms import base
     from bayesgram.mechanisms.dry_run import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.privacy.unit import THESE_DATA, check_unit
-    from bayesgram.private.counts_io import segments_of
+    from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
+    from bayesgram.private.counts_io import read_segments
     from bayesgram.releases.release import CONTENTS
     from bayesgram.releases.segmented import SegmentedRelease, contents_of
 
-    segments = segments_of(counts)
+    segments = read_segments(counts)
     contents = CONTENTS if segments is None else contents_of(segments)
     check_writable(
         output,
@@ -223,7 +223,7 @@ def release(
     )
     chosen = chosen.after(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
-    told_unit = THESE_DATA if unit is None else check_unit(unit)
+    told_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _opened(counts, vocab, chosen, engine, master) as (
         user_counts,
         vocabulary,
@@ -273,9 +273,9 @@ def _opened(
     counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
     """The private counts, by segment or not, the vocabulary they are over, and the door for them."""
-    from bayesgram.private.counts_io import segments_of
+    from bayesgram.private.counts_io import read_segments
 
-    segments = segments_of(counts)
+    segments = read_segments(counts)
     if segments is not None:
         mechanism_used = chosen.by_segment(segments)
         spark.refuse_segments(engine, master, segments.by)

@@ -163,7 +163,7 @@ def _private(
         return None
     from bayesgram.audit import runner
     from bayesgram.audit.evaluation import DISCLOSURE
-    from bayesgram.private.counts_on_disk import open_by_segment
+    from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
     found = []
@@ -173,7 +173,7 @@ def _private(
                 "--against: the releases have different vocabularies; report those of one together."
             )
         with console.step("Reading counts"):
-            counts = open_by_segment(against, vocabulary_size=len(releases[0][1].ngrams))
+            counts = open_any_counts(against, vocabulary_size=len(releases[0][1].ngrams))
         counts.check_vocabulary(
             len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
         )

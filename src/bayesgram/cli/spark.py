@@ -60,13 +60,13 @@ def vocabulary(
     from bayesgram.io.records import Columns
     from bayesgram.spark.frames import open_sources
     from bayesgram.spark.session import session
-    from bayesgram.spark.vocabulary import list_of, vocabulary_of
+    from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams
 
     with session(master) as spark, console.step("Reading public text on Spark"):
         opened = open_sources(
             spark, given, Columns(text_column, None, warn_of_users=True), tokenizer
         )
-        make = list_of if "ngrams" in choice else vocabulary_of
+        make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
         made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
     return made, bad.by_reason
 
@@ -87,13 +87,15 @@ def count_to_folder(
     from bayesgram.io import nothing_read
     from bayesgram.io.records import Columns
     from bayesgram.private.streaming import CountSummary
-    from bayesgram.spark.counts import count_of, save_counts
-    from bayesgram.spark.frames import of_inputs
+    from bayesgram.spark.counts import count_texts, save_counts
+    from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Counting private text on Spark"):
-        texts = of_inputs(spark, private, Columns(text_column, user_column))
-        counts = count_of(texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public)
+        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        counts = count_texts(
+            texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public
+        )
         if not counts.rows_read:
             raise nothing_read(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
@@ -115,13 +117,13 @@ def discover(
     """What many people write and the vocabulary lacks."""
     from bayesgram.io.records import Columns
     from bayesgram.mechanisms.discovery import discover_in
-    from bayesgram.spark.discovery import SparkText
-    from bayesgram.spark.frames import of_inputs
+    from bayesgram.spark.discovery import SparkPrivateText
+    from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Weighing private text on Spark"):
-        text = SparkText(
-            of_inputs(spark, private, Columns(text_column, user_column)),
+        text = SparkPrivateText(
+            text_from_inputs(spark, private, Columns(text_column, user_column)),
             skip_bad_rows=skip_bad_rows,
         )
         return discover_in(text, public, settings, budget, **told)

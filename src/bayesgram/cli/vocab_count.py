@@ -440,9 +440,9 @@ def count(
 def _segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
     """What --by, --segments and --other say."""
     from bayesgram.io.segments import read_names
-    from bayesgram.private.counts import segments_asked
+    from bayesgram.private.counts import parse_segments
 
-    return segments_asked(by, None if names is None else read_names(names), other=other)
+    return parse_segments(by, None if names is None else read_names(names), other=other)
 
 
 def _listed(segments: "Segments") -> str:

@@ -18,7 +18,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import MOST_USERS, Card
@@ -325,7 +325,7 @@ def release(
         if on_reserved is not None:
             on_reserved(number)
         made = chosen.release(counts, vocabulary, budget).stated(
-            **stated, ledger=ledger.as_charged(number)
+            **stated, ledger=ledger.charge_details(number)
         )
         made.save(saving.path, force=force)
     except BaseException as error:
@@ -413,11 +413,11 @@ def checked_unit(mechanism: Any, unit: str | None) -> str | None:  # noqa: ANN40
     unit = None if unit is None else check_unit(unit)
     if mechanism.previous is not None:
         before = mechanism.previous.release.card.unit
-        if (before or THESE_DATA) != (unit or THESE_DATA):
+        if (before or DEFAULT_UNIT) != (unit or DEFAULT_UNIT):
             raise UsageError.for_argument(
                 "unit",
-                repr(unit or THESE_DATA),
-                f"the release before counts in {before or THESE_DATA!r}, and a chain has one "
+                repr(unit or DEFAULT_UNIT),
+                f"the release before counts in {before or DEFAULT_UNIT!r}, and a chain has one "
                 "unit; give the same, or leave ",
                 Argument("previous"),
                 " out.",
@@ -463,7 +463,11 @@ def reservation(
         )
     where = None if output is None else str(output)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
-    return spend, {**description, "vocabulary": vocabulary.fingerprint, "unit": unit or THESE_DATA}
+    return spend, {
+        **description,
+        "vocabulary": vocabulary.fingerprint,
+        "unit": unit or DEFAULT_UNIT,
+    }
 
 
 def ingredients_of(

@@ -40,12 +40,12 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import NoiseSource
 from bayesgram.privacy.thresholds import ANYTHING, Threshold, calibrate_rounds, calibrate_threshold
-from bayesgram.privacy.unit import THESE_DATA, check_unit
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.candidates import (
-    Bound,
     CandidateLists,
+    CandidateRounds,
     Candidates,
-    Rounds,
+    ContributionBound,
     list_candidates,
     sum_candidates,
 )
@@ -124,7 +124,9 @@ class Settings:
 class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, by what public text says of them."""
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round: all users' candidates, added up exactly."""
 
     def lists(
@@ -140,7 +142,9 @@ class LocalText:
     records: Iterable[Records]
     memory: int
 
-    def sums(self, public: PublicText, orders: Sequence[int], bound: Bound) -> Candidates:
+    def sums(
+        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+    ) -> Candidates:
         """One round."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
@@ -174,9 +178,9 @@ class DiscoveryMechanism:
         return weakest_label(Guarantee.PROVED, [each.label for each in vocabulary.ingredients])
 
     @property
-    def bound(self) -> Bound:
+    def bound(self) -> ContributionBound:
         """What users' text is asked for."""
-        return Bound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
+        return ContributionBound(MOST, int(SMALLEST * UNITS), int(self.threshold.floor * UNITS) + 1)
 
     def measure(
         self, text: PrivateText, public: PublicText, noise: NoiseSource, reserve: Reserve
@@ -219,7 +223,7 @@ class DiscoveryMechanism:
         """The noisy sums of all rounds together, block by block; of what was dropped, the lowest number there is."""
         rounds = self.settings.rounds
         course = RoundSchedule(self.threshold.multiplier, self.threshold.level)
-        users = Rounds(lists)
+        users = CandidateRounds(lists)
         noisy = lists.values("noisy")
         weights = lists.values("weights")
         for block, (first, last) in enumerate(lists.blocks):
@@ -339,7 +343,7 @@ def discover(
 
     Args:
         inputs: Private text: files, folders, globs or tables. Text on a cluster is a
-            `bayesgram.spark.discovery.SparkText`, which knows its columns, and is asked in one round.
+            `bayesgram.spark.discovery.SparkPrivateText`, which knows its columns, and is asked in one round.
         vocabulary: The public vocabulary; what it lists is not found again.
         budget: ε and δ; or give `epsilon` and `delta`.
         epsilon: ε, in place of `budget`.
@@ -444,14 +448,14 @@ def discover_in(
                 "delta": budget.delta,
                 "output": str(output),
             }
-            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or THESE_DATA}
+            told |= {"vocabulary": public.vocabulary.fingerprint, "unit": unit or DEFAULT_UNIT}
             entries.append(ledger.reserve(mechanism.threshold.spend, told))
             if on_reserved is not None:
                 on_reserved(entries[0])
 
     try:
         ngrams, weights = mechanism.measure(text, public, chance.noise, reserve)
-        charged = None if ledger is None else ledger.as_charged(entries[0])
+        charged = None if ledger is None else ledger.charge_details(entries[0])
         found = mechanism.found(
             ngrams, weights, public, seeded=chance.noise.seeded, unit=unit, ledger=charged
         )
@@ -494,7 +498,7 @@ def discovery_mechanism(
             Argument("ledger"),
             ".",
         )
-    ledger.check_unit(unit or THESE_DATA)
+    ledger.check_unit(unit or DEFAULT_UNIT)
     check_published(ledger, vocabulary.ingredients)
     return DiscoveryMechanism(
         settings, budget, settings.calibrated(budget, ledger.check_discovery())

@@ -293,7 +293,7 @@ class Cached(UserCounts):
         size, fingerprint = counts.vocabulary_size, counts.vocabulary_fingerprint
         return cls(counts.users, counts.starts, counts.ngrams, counts.counts, size, fingerprint)
 
-    def once(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:
+    def cached_sum(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:
         """Make it, or find it: threads that ask for the same thing wait for the first."""
         with self._lock:
             if name not in self._kept:
@@ -324,7 +324,7 @@ class Exact:
     def laplace_totals(self, max_total: int) -> Integers:
         """Totals of counts clipped to W."""
         clipped = partial(clip, self.counts, max_count=None, max_total=max_total, key=self.key)
-        return self.counts.once(("totals", max_total), lambda: clipped().totals)
+        return self.counts.cached_sum(("totals", max_total), lambda: clipped().totals)
 
     @property
     def weighted(self) -> Weighted:

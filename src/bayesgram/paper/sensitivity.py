@@ -18,7 +18,7 @@ from bayesgram.arrays import Floats, Ids, Integers
 from bayesgram.errors import UsageError
 from bayesgram.kernels import inlined, kernel
 from bayesgram.private.clipping import Clipped, ClippedCounts
-from bayesgram.private.counts import Rows
+from bayesgram.private.counts import UserRows
 from bayesgram.public.vocabulary import centred_log
 
 Terms = tuple[Floats, Floats, Floats, Floats]
@@ -61,9 +61,7 @@ class Statistics:
     def exact_gamma(self, slope: float) -> float:
         """γ by brute force: the largest shift."""
         return float(
-            self.clipped.over_users(partial(_largest_shift, terms=self._terms(slope)), np.maximum)[
-                0
-            ]
+            self.clipped.aggregate(partial(_largest_shift, terms=self._terms(slope)), np.maximum)[0]
         )
 
     def _terms(self, slope: float) -> Terms:
@@ -90,11 +88,11 @@ class Statistics:
         )
 
 
-def _row_shifts(rows: Rows, terms: Terms) -> Floats:
+def _row_shifts(rows: UserRows, terms: Terms) -> Floats:
     return _shifts(rows.starts, rows.ngrams, rows.counts, terms, _terms_of_count_one(*terms))
 
 
-def _largest_shift(rows: Rows, terms: Terms) -> Floats:
+def _largest_shift(rows: UserRows, terms: Terms) -> Floats:
     return np.array([_row_shifts(rows, terms).max(initial=0.0)])
 
 

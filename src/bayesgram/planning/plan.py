@@ -34,7 +34,7 @@ from bayesgram.privacy.accounting import Spend, fits, gaussian_left
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
-from bayesgram.privacy.ledger_io import Contents
+from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import weaknesses
 
@@ -126,7 +126,7 @@ class Shares:
         check_int("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
 
     @classmethod
-    def of_ledger(cls, contents: Contents, releases: int = 1) -> "Shares":
+    def of_ledger(cls, contents: LedgerContents, releases: int = 1) -> "Shares":
         """What a ledger has left; one that has nothing left is refused."""
         if not contents.budget.delta:
             raise UsageError(

@@ -40,35 +40,35 @@ from bayesgram.privacy.ledger_io import (
     ENTRY_COLUMNS,
     FORMAT,
     TRIGGERS,
-    Contents,
+    LedgerContents,
     canonical,
     columns_of,
-    hash_of,
-    hash_of_entry,
+    hash_entry,
+    hash_row,
     insert,
-    lock_file,
     new_database,
+    open_lock_file,
     read_ledger,
     verified,
     writing,
 )
 from bayesgram.privacy.noise import check_opendp
-from bayesgram.privacy.unit import is_same
+from bayesgram.privacy.unit import is_same_unit
 
 
-def refusal(
-    contents: Contents, spend: Spend, description: Mapping[str, Any]
+def find_refusal(
+    contents: LedgerContents, spend: Spend, description: Mapping[str, Any]
 ) -> BayesgramError | None:
     """Why nothing can be reserved, if so."""
-    if "unit" in description and (refused := refusal_of_unit(contents, description["unit"])):
+    if "unit" in description and (refused := find_unit_refusal(contents, description["unit"])):
         return refused
     allowed = fits([*contents.spends, spend], contents.budget)
     return None if allowed else BayesgramError(_too_much(contents, spend))
 
 
-def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
+def find_unit_refusal(contents: LedgerContents, unit: str) -> UsageError | None:
     """(ε, δ) for one unit and for another don't add up."""
-    if contents.unit is None or is_same(unit, contents.unit):
+    if contents.unit is None or is_same_unit(unit, contents.unit):
         return None
     return UsageError.for_argument(
         "unit",
@@ -81,9 +81,9 @@ def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
     )
 
 
-def _too_much(contents: Contents, spend: Spend) -> str:
+def _too_much(contents: LedgerContents, spend: Spend) -> str:
     if spend.failure > contents.left_for_discovery().failure:
-        return refusal_of_discovery(contents, spend.failure)
+        return describe_discovery_refusal(contents, spend.failure)
     budget, together = (
         contents.budget,
         composed_epsilon([*contents.spends, spend], contents.budget.delta),
@@ -101,7 +101,7 @@ def _too_much(contents: Contents, spend: Spend) -> str:
     )
 
 
-def refusal_of_discovery(contents: Contents, failure: float | None = None) -> str:
+def describe_discovery_refusal(contents: LedgerContents, failure: float | None = None) -> str:
     """Why a discovery can't be charged, and what can be done."""
     budget, first = contents.budget, contents.spends[:1]
     if not budget.delta:
@@ -131,7 +131,7 @@ def refusal_of_discovery(contents: Contents, failure: float | None = None) -> st
     return f"{who} has no room for this discovery: {why} Nothing was reserved."
 
 
-def _cost_of_failures(contents: Contents, spend: Spend) -> str:
+def _cost_of_failures(contents: LedgerContents, spend: Spend) -> str:
     """Why there is less room beside discoveries."""
     budget = contents.budget
     if not (budget.delta and contents.allowance(spend).failure):
@@ -142,7 +142,7 @@ def _cost_of_failures(contents: Contents, spend: Spend) -> str:
     )
 
 
-def _cost_of_pure(contents: Contents, spend: Spend) -> str:
+def _cost_of_pure(contents: LedgerContents, spend: Spend) -> str:
     """Why a Laplace release takes more of a ledger than its ε says."""
     if not (spend.pure_epsilon and contents.budget.delta):
         return ""
@@ -174,7 +174,7 @@ class Ledger:
         check_population(population)
         _write_new(Path(path), _empty_ledger(population, budget))
         with suppress(UsageError):  # then whoever writes first makes it
-            os.close(lock_file(Path(path).resolve()))
+            os.close(open_lock_file(Path(path).resolve()))
         return cls.open(path)
 
     @classmethod
@@ -184,7 +184,7 @@ class Ledger:
         contents = read_ledger(path)
         return cls(Path(path).absolute(), contents.identity, contents.population, contents.budget)
 
-    def read(self) -> Contents:
+    def read(self) -> LedgerContents:
         """All of it, verified."""
         return self._same(read_ledger(self.path))
 
@@ -198,7 +198,7 @@ class Ledger:
         check_opendp()
         with writing(self.path) as connection:
             contents = self._current(connection)
-            refused = refusal(contents, spend, description)
+            refused = find_refusal(contents, spend, description)
             number = (
                 _append(connection, contents, "reserved", None, spend, text)
                 if refused is None
@@ -208,17 +208,17 @@ class Ledger:
             raise refused
         return number
 
-    def check(self, spend: Spend, description: Mapping[str, Any]) -> Contents:
+    def check(self, spend: Spend, description: Mapping[str, Any]) -> LedgerContents:
         """What the ledger holds now, if `reserve` would not refuse this. Charges nothing."""
         contents = self.read()
-        refused = refusal(contents, spend, description)
+        refused = find_refusal(contents, spend, description)
         if refused is not None:
             raise refused
         return contents
 
     def check_unit(self, unit: str) -> None:
         """To be asked before anything is read; `reserve` refuses another unit too."""
-        refused = refusal_of_unit(self.read(), unit)
+        refused = find_unit_refusal(self.read(), unit)
         if refused is not None:
             raise refused
 
@@ -230,10 +230,10 @@ class Ledger:
         contents = self.read()
         left = contents.left_for_discovery()
         if not left.failure:
-            raise BayesgramError(refusal_of_discovery(contents))
+            raise BayesgramError(describe_discovery_refusal(contents))
         return left
 
-    def as_charged(self, number: int) -> dict[str, Any]:
+    def charge_details(self, number: int) -> dict[str, Any]:
         """What the card of a release says of its entry, and of the budget that all entries share."""
         told = {"population": self.population, "ledger": self.identity, "entry": number}
         return {**told, "epsilon": self.budget.epsilon, "delta": self.budget.delta}
@@ -255,12 +255,12 @@ class Ledger:
                 )
             _append(connection, contents, "published", number, Spend(), "{}")
 
-    def _current(self, connection: sqlite3.Connection) -> Contents:
+    def _current(self, connection: sqlite3.Connection) -> LedgerContents:
         """All of it, verified, in the newest format."""
         contents = self._same(verified(connection, self.path))
         return contents if contents.format == FORMAT else _convert(connection, contents, self.path)
 
-    def _same(self, contents: Contents) -> Contents:
+    def _same(self, contents: LedgerContents) -> LedgerContents:
         if contents.identity != self.identity:
             raise BayesgramError(
                 f"{self.path}: is another ledger than it was a moment ago; find out who replaced it."
@@ -293,7 +293,7 @@ def _empty_ledger(population: str, budget: Budget) -> bytes:
         "delta": repr(float(budget.delta)),
         "created": _now(),
     }
-    genesis = hash_of(header)
+    genesis = hash_row(header)
     row = {"id": 1, **header, "genesis": genesis, "last_number": 0, "last_hash": genesis}
     with closing(new_database(FORMAT)) as connection:
         insert(connection, "header", row)
@@ -316,7 +316,9 @@ def _write_new(path: Path, data: bytes) -> None:
 # Appending
 
 
-def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> Contents:
+def _convert(
+    connection: sqlite3.Connection, contents: LedgerContents, path: Path
+) -> LedgerContents:
     """To the newest format, in the transaction of whoever charges the ledger. Every entry and its hash stay."""
     columns = ", ".join(columns_of(contents.format))
     for statement in (
@@ -339,7 +341,7 @@ def _convert(connection: sqlite3.Connection, contents: Contents, path: Path) -> 
 
 def _append(
     connection: sqlite3.Connection,
-    contents: Contents,
+    contents: LedgerContents,
     kind: str,
     reservation: int | None,
     spend: Spend,
@@ -356,7 +358,7 @@ def _append(
         contents.last_hash,
     )
     row = dict(zip(ENTRY_COLUMNS, values, strict=True))
-    row["hash"] = hash_of_entry(row)
+    row["hash"] = hash_entry(row)
     insert(connection, "entries", row)
     connection.execute("UPDATE header SET last_number = ?, last_hash = ?", (number, row["hash"]))
     return number

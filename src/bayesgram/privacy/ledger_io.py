@@ -15,7 +15,7 @@ Does not know what a reservation means (ledger.py), nor who may open the file (l
 
 What a ledger file holds at one moment, verified from its first byte to its last entry.
 
-In:  a ledger file.   Out: `Contents`: the budget, every reservation, and what is left of it.   Changes nothing.
+In:  a ledger file.   Out: `LedgerContents`: the budget, every reservation, and what is left of it.   Changes nothing.
 """
 
 import fcntl
@@ -43,7 +43,7 @@ from bayesgram.privacy.accounting import (
     pure_left,
 )
 from bayesgram.privacy.budget import Budget
-from bayesgram.privacy.unit import THESE_DATA, promise
+from bayesgram.privacy.unit import DEFAULT_UNIT, promise
 
 WAIT = 60.0  # seconds for others who are writing
 RETRY = 0.01  # seconds between two looks at the lock
@@ -67,7 +67,7 @@ def _in_our_words(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise in_words(path, error) from None
+        raise translate_sqlite_error(path, error) from None
     except UnicodeDecodeError:  # of sqlite3, from a broken file
         raise damaged(path, "some of its text is none") from None
 
@@ -90,7 +90,7 @@ def _check_file(path: Path) -> None:
         )
 
 
-def in_words(path: Path, error: sqlite3.Error) -> BayesgramError:
+def translate_sqlite_error(path: Path, error: sqlite3.Error) -> BayesgramError:
     """What SQLite says, for the person who can mend it."""
     name = getattr(error, "sqlite_errorname", "")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -154,7 +154,7 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
 @contextmanager
 def locked(path: Path, *, alone: bool) -> Iterator[None]:
     """Nobody else writes, no process and no other thread of this one; alone, nobody else reads either."""
-    descriptor = lock_file(path.resolve()) if alone else _existing_lock(path.resolve())
+    descriptor = open_lock_file(path.resolve()) if alone else _existing_lock(path.resolve())
     if descriptor is None:
         yield
         return
@@ -182,7 +182,7 @@ def _existing_lock(path: Path) -> int | None:
         return None
 
 
-def lock_file(path: Path) -> int:
+def open_lock_file(path: Path) -> int:
     """A descriptor of the lock file beside a ledger, which whoever may write the ledger may open."""
     lock, status = _lock_of(path), path.stat()
     try:
@@ -321,7 +321,7 @@ def check_chain(rows: list[dict[str, Any]], header: dict[str, Any], path: Path) 
     for expected, row in enumerate(rows, start=1):
         if row["number"] != expected:
             raise damaged(path, f"entry {expected} is missing")
-        if row["previous"] != previous or row["hash"] != hash_of_entry(row):
+        if row["previous"] != previous or row["hash"] != hash_entry(row):
             raise damaged(path, f"entry {expected} was changed")
         previous = row["hash"]
     if (header["last_number"], header["last_hash"]) != (len(rows), previous):
@@ -335,14 +335,14 @@ def canonical(value: Mapping[str, Any]) -> str:
     )
 
 
-def hash_of(value: Mapping[str, Any]) -> str:
+def hash_row(value: Mapping[str, Any]) -> str:
     """SHA-256 of a row as one JSON text."""
     return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()
 
 
-def hash_of_entry(row: Mapping[str, Any]) -> str:
+def hash_entry(row: Mapping[str, Any]) -> str:
     """The hash of an entry, by the columns of the format that it was written in."""
-    return hash_of(
+    return hash_row(
         {name: row[name] for name in ENTRY_COLUMNS if name != FAILURE or row[name] is not None}
     )
 
@@ -354,7 +354,7 @@ WHAT_WAS_OTHER = {  # in older formats
 
 
 @dataclass(frozen=True)
-class Entry:
+class Reservation:
     """One reservation, with whether its release is known to have been published."""
 
     number: int
@@ -372,7 +372,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Contents:
+class LedgerContents:
     """A whole ledger at one moment, verified."""
 
     identity: str
@@ -384,7 +384,7 @@ class Contents:
     converted: (
         int | None
     )  # the entry that notes its first conversion, for a ledger of an older format
-    reservations: tuple[Entry, ...]
+    reservations: tuple[Reservation, ...]
     last_number: int
     last_hash: str
 
@@ -413,7 +413,7 @@ class Contents:
     def promise(self) -> str:
         """What the whole budget means for a person."""
         budget, subject = self.budget, "Everything charged to this ledger together"
-        return promise(self.unit or THESE_DATA, budget.epsilon, budget.delta, subject)
+        return promise(self.unit or DEFAULT_UNIT, budget.epsilon, budget.delta, subject)
 
     @property
     def spends(self) -> list[Spend]:
@@ -454,7 +454,7 @@ class Contents:
         return f"about ε = {gaussian:g} for a Gaussian release at δ = {self.budget.delta:g}, or {pure:g} for a pure-ε one"
 
 
-def read_ledger(path: str | Path) -> Contents:
+def read_ledger(path: str | Path) -> LedgerContents:
     """All that a ledger file holds, verified; anything wrong is an error."""
     path = Path(path)
     with connected(path) as connection:
@@ -472,7 +472,7 @@ def is_ledger(path: Path) -> bool:
     return bool(application == APPLICATION)
 
 
-def verified(connection: sqlite3.Connection, path: Path) -> Contents:
+def verified(connection: sqlite3.Connection, path: Path) -> LedgerContents:
     """Everything, if every hash is right."""
     version = check_format(connection, path)
     columns = (*GENESIS_COLUMNS, "genesis", "last_number", "last_hash")
@@ -480,7 +480,7 @@ def verified(connection: sqlite3.Connection, path: Path) -> Contents:
     if len(headers) != 1:
         raise damaged(path, "its header is missing")
     header = headers[0]
-    if header["genesis"] != hash_of({name: header[name] for name in GENESIS_COLUMNS}):
+    if header["genesis"] != hash_row({name: header[name] for name in GENESIS_COLUMNS}):
         raise damaged(path, "its header was changed")
     if not 1 <= header["format"] <= version:
         raise damaged(path, "its header has another format")
@@ -491,7 +491,7 @@ def verified(connection: sqlite3.Connection, path: Path) -> Contents:
         reservations = _reservations(rows)
     except (ValueError, TypeError) as error:
         raise damaged(path, f"it holds something impossible: {error}") from None
-    return Contents(
+    return LedgerContents(
         header["identity"],
         header["population"],
         budget,
@@ -505,10 +505,10 @@ def verified(connection: sqlite3.Connection, path: Path) -> Contents:
     )
 
 
-def _reservations(rows: list[dict[str, Any]]) -> tuple[Entry, ...]:
+def _reservations(rows: list[dict[str, Any]]) -> tuple[Reservation, ...]:
     published = {row["reservation"] for row in rows if row["kind"] == "published"}
     return tuple(
-        Entry(
+        Reservation(
             row["number"],
             row["time"],
             Spend(*(float(row[name]) for name in SPEND_COLUMNS if row[name] is not None)),

@@ -13,11 +13,11 @@ import math
 
 from bayesgram.errors import UsageError
 
-THESE_DATA = (
+DEFAULT_UNIT = (
     "everything one user wrote in these data"  # what the user column says, where nobody says more
 )
 EVER = "everything a user ever wrote"
-PERSONS = (THESE_DATA, EVER)  # the same promise: a user who is left out is left out of all data
+PERSONS = (DEFAULT_UNIT, EVER)  # the same promise: a user who is left out is left out of all data
 LONGEST = 200
 SHOWN = (2, 10)  # units of one person, as examples
 UP = 1 + 1e-12  # more than floating point loses
@@ -41,19 +41,19 @@ def is_person(unit: str) -> bool:
     return _plain(unit) in PERSONS
 
 
-def is_same(unit: str, other: str) -> bool:
+def is_same_unit(unit: str, other: str) -> bool:
     """Whether two units can be charged to one ledger.
 
-    >>> is_same("A user's  week", "a user's week"), is_same(EVER, THESE_DATA), is_same("a post", EVER)
+    >>> is_same_unit("A user's  week", "a user's week"), is_same_unit(EVER, DEFAULT_UNIT), is_same_unit("a post", EVER)
     (True, True, False)
     """
     return _plain(unit) == _plain(other) or (is_person(unit) and is_person(other))
 
 
-def of_group(epsilon: float, delta: float, units: int) -> tuple[float, float]:
+def group_privacy(epsilon: float, delta: float, units: int) -> tuple[float, float]:
     """(ε, δ) for so many units together: (kε, δ Σ e^(iε), i < k), rounded up.
 
-    >>> of_group(0.5, 0.0, 4)
+    >>> group_privacy(0.5, 0.0, 4)
     (2.0, 0.0)
     """
     if not delta:
@@ -78,7 +78,7 @@ def promise(unit: str, epsilon: float, delta: float, subject: str = "This releas
         return f"{claim} for a person, who has one user id."
     rule = "k times the ε" + (", and δ (1 + e^ε + … + e^((k−1)ε))" if delta else "")
     examples = "; ".join(
-        f"of {units}, {_cost(*of_group(epsilon, delta, units))}" for units in SHOWN
+        f"of {units}, {_cost(*group_privacy(epsilon, delta, units))}" for units in SHOWN
     )
     return f"{claim} for one unit: {unit}. A person who wrote k of them has {rule}: {examples}."
 

@@ -13,7 +13,7 @@ What one user adds has an L2 norm of at most B = UNITS, exactly, in integers. Su
 
 Several rounds: all users' lists are kept, as every round asks them again with other weights.
 
-In:  users' candidates.   Out: `CandidateLists`, whose `Rounds` add up what all users give.
+In:  users' candidates.   Out: `CandidateLists`, whose `CandidateRounds` add up what all users give.
 What one user adds in a round has an L2 norm of at most B = UNITS, exactly, in integers. It is a
 function of that user's text, of public weights, and of noisy answers if there were any before.
 
@@ -24,7 +24,7 @@ what people wrote. Candidates have the same numbers, order and sums there, to th
   text. Equal windows meet in one file, where they are compared token by token, and files follow
   one another in the order of hashes. So candidates are numbered file by file.
 - In a round, candidates are taken in blocks of successive numbers. Pairs of a user and a candidate
-  ask the blocks for weights, and bring them units, through files (`looked_up` and `combined` in
+  ask the blocks for weights, and bring them units, through files (`partitioned_lookup` and `partitioned_reduce` in
   `files.scratch`).
 
 Memory then is that of a chunk of pairs, of a bucket and of a block, which are at least 1/128 of
@@ -50,14 +50,14 @@ from bayesgram.io.spill import (
     Chunks,
     Column,
     SpillBuckets,
-    combined,
     in_asked_order,
-    looked_up,
+    partitioned_lookup,
+    partitioned_reduce,
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.clipping import UNITS
-from bayesgram.private.counts import user_blocks
+from bayesgram.private.counts import split_users
 from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
 from bayesgram.public.candidate_weights import Novelty, PublicText
 from bayesgram.public.top_ngrams import joined_tokens
@@ -86,7 +86,7 @@ class Kept(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class UserCandidates:
+class CandidateStream:
     """All users' candidates, to be gone through once. Private."""
 
     tokens: StringTable
@@ -106,12 +106,12 @@ def collect_candidates(
     *,
     memory: int,
     cores: int = CORES,
-) -> Iterator[UserCandidates]:
+) -> Iterator[CandidateStream]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
     with scratch_folder() as scratch:
         tokens, cut = public.numbered(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
-        yield UserCandidates(
+        yield CandidateStream(
             tokens,
             scratch,
             _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores),
@@ -315,7 +315,7 @@ SMALLEST_TABLE = 1 << 22  # bytes
 
 
 @dataclass(frozen=True)
-class Bound:
+class ContributionBound:
     """What one user can add in one round, and what is dropped of all of them together. All public."""
 
     most: int  # m: candidates of a user
@@ -379,20 +379,22 @@ def sum_candidates(
     records: Iterable[Records],
     public: PublicText,
     orders: Sequence[int],
-    bound: Bound,
+    bound: ContributionBound,
     *,
     memory: int,
 ) -> Candidates:
     """All users' candidates of these orders, added up exactly."""
     parts = [(pa.array([], pa.large_string()), np.zeros(0, np.int64))]
-    return in_order([*parts, *sums_as_texts(records, public, orders, bound, memory=memory)])
+    return in_order(
+        [*parts, *iterate_candidate_sums(records, public, orders, bound, memory=memory)]
+    )
 
 
-def sums_as_texts(
+def iterate_candidate_sums(
     records: Iterable[Records],
     public: PublicText,
     orders: Sequence[int],
-    bound: Bound,
+    bound: ContributionBound,
     *,
     memory: int,
     cores: int = CORES,
@@ -404,7 +406,7 @@ def sums_as_texts(
         known, scratch = len(found.tokens), found.scratch
         sums = CandidateSums(orders, tokens=known, scratch=scratch, memory=memory // 2, cores=cores)
         for kept in found.kept:
-            sums.add(kept, one_round(kept.sizes, kept.logs, bound.smallest))
+            sums.add(kept, single_round_units(kept.sizes, kept.logs, bound.smallest))
         tokens = found.tokens.strings()
         for rows, units in sums.reaching(bound.floor):
             yield joined_tokens(rows, tokens), units
@@ -424,7 +426,7 @@ def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidate
 
 
 @kernel
-def one_round(sizes: Integers, logs: Floats, smallest: int) -> Integers:
+def single_round_units(sizes: Integers, logs: Floats, smallest: int) -> Integers:
     """What every user gives, Σ units² ≤ B²: the heaviest first, as many as are not below the smallest; 0 the others."""
     units = np.zeros(logs.size, np.int64)
     first = np.int64(0)
@@ -524,7 +526,7 @@ class CandidateLists:
         return pa.concat_arrays(texts).take(pa.array(back))
 
 
-class Rounds:
+class CandidateRounds:
     """Everybody's lists while rounds go on, without the candidates that were dropped on the way."""
 
     def __init__(self, lists: CandidateLists) -> None:
@@ -543,7 +545,7 @@ class Rounds:
                 gets nothing in this round and in those that follow.
         """
         lists = self._lists
-        return combined(
+        return partitioned_reduce(
             self._contributions(weights),
             len(lists),
             lists.block_size,
@@ -566,9 +568,9 @@ class Rounds:
         kept = Chunks(lists.scratch / f"users-{self._begun}" if lists.on_disk else None, columns=2)
         asked = (candidates for _, candidates in self._users)
         for (sizes, candidates), own in zip(
-            self._users, looked_up(asked, edges, opened, lists.scratch), strict=True
+            self._users, partitioned_lookup(asked, edges, opened, lists.scratch), strict=True
         ):
-            left_sizes, left, left_weights = without_dropped(sizes, candidates, own)
+            left_sizes, left, left_weights = remove_dropped(sizes, candidates, own)
             kept.add([left_sizes, left])
             yield left, round_units(left_sizes, left_weights)
         if self._begun > 1:  # the first are those of the lists, which may be asked by others
@@ -608,7 +610,7 @@ def _read(
             windows = _windows_of(kept, orders)
             logs = kept.logs.astype(np.float32)
             starts = np.append(0, np.cumsum(kept.sizes))
-            for first, last in user_blocks(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
+            for first, last in split_users(starts, int(starts[-1]) // PAIRS_AT_ONCE + 1):
                 pairs = slice(starts[first], starts[last])
                 if starts[last] > starts[first]:
                     lists.add(kept.sizes[first:last], windows[pairs], logs[pairs])
@@ -760,7 +762,7 @@ class WindowLists:
         )
 
 
-def without_dropped(
+def remove_dropped(
     sizes: Integers, candidates: Integers, weights: Floats
 ) -> tuple[Integers, Integers, Floats]:
     """Users' lists and weights without candidates of weight 0, and without users who have no others."""

@@ -4,7 +4,7 @@ In:  rows in any order.   Out: where each user begins, ascending n-grams, counts
 
 What may be asked of counts per user, wherever they are: sums over users, or the largest of something.
 
-A question is a function of some whole users (`Rows`) that gives an array; the answers for all users are merged by
+A question is a function of some whole users (`UserRows`) that gives an array; the answers for all users are merged by
 `np.add` or `np.maximum`. So one machine and a cluster run the same kernels, and as sums of integers do not depend on
 who was asked first, they give the same bits. Does not hold users: `UserCounts` and an engine's counts do.
 
@@ -44,7 +44,7 @@ SHORT = 32  # rows that are sorted in the simplest way
 DIGIT = 8  # bits by which longer ones are sorted at a time
 
 
-def csr_rows(
+def build_csr(
     users: Ids, ngrams: Ids, counts: Ids, first: int, size: int
 ) -> tuple[Integers, Ids, Ids]:
     """CSR arrays of `size` users: bring a user's rows together, sort them, add up equal n-grams."""
@@ -150,7 +150,9 @@ def _ascending(row: Integers) -> bool:
 
 
 @kernel
-def are_csr(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int) -> bool:
+def is_valid_csr(
+    starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_size: int
+) -> bool:
     """Whether these are CSR arrays with ascending n-grams of the vocabulary and counts of 1 or more."""
     if (
         starts.size != users + 1
@@ -173,7 +175,7 @@ def are_csr(starts: Integers, ngrams: Ids, counts: Ids, users: int, vocabulary_s
 Array = TypeVar("Array", bound=NDArray[Any])
 
 
-class Rows(NamedTuple):
+class UserRows(NamedTuple):
     """Some users, whole: user u has `ngrams[starts[u] : starts[u + 1]]`, ascending. `starts` may begin anywhere."""
 
     starts: Integers
@@ -182,7 +184,7 @@ class Rows(NamedTuple):
     users: pa.LargeBinaryArray | None = None  # ids, where they are known
 
 
-NOBODY = Rows(
+NO_USERS = UserRows(
     np.zeros(1, np.int64),
     np.zeros(0, np.int32),
     np.zeros(0, np.int32),
@@ -190,32 +192,32 @@ NOBODY = Rows(
 )
 
 
-class OverUsers(ABC):
+class AggregateCounts(ABC):
     """Counts of users over a vocabulary, of which only answers about all of them together can be had."""
 
     vocabulary_size: int
 
     @abstractmethod
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Ask all users, some at a time, and merge the answers."""
 
     @cached_property
     def totals(self) -> Integers:
         """c: how often each n-gram occurs over all users."""
-        return self.over_users(partial(_totals, size=self.vocabulary_size))
+        return self.aggregate(partial(_totals, size=self.vocabulary_size))
 
     @cached_property
     def users_per_ngram(self) -> Integers:
         """N: how many users have each n-gram."""
-        return self.over_users(partial(_users_per_ngram, size=self.vocabulary_size))
+        return self.aggregate(partial(_users_per_ngram, size=self.vocabulary_size))
 
 
-class PrivateCounts(OverUsers):
+class PrivateCounts(AggregateCounts):
     """What a mechanism is given: counts as people wrote them, not yet bounded."""
 
     vocabulary_fingerprint: str | None  # None: made elsewhere, and does not say
 
-    def once(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
+    def cached_sum(self, name: tuple[object, ...], make: Callable[[], Integers]) -> Integers:  # noqa: ARG002
         """A sum over these users. A subclass may remember it by its name, where many releases share it (figures)."""
         return make()
 
@@ -233,35 +235,35 @@ class PrivateCounts(OverUsers):
             )
 
 
-def in_blocks(rows: Rows, measure: Callable[[Rows], Array]) -> list[Array]:
+def map_user_blocks(rows: UserRows, measure: Callable[[UserRows], Array]) -> list[Array]:
     """The answers of runs of users, in order, asked on all cores: kernels release the GIL."""
 
     def block(users: tuple[int, int]) -> Array:
         first, last = users
         ids = None if rows.users is None else rows.users[first:last]
-        return measure(Rows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
+        return measure(UserRows(rows.starts[first : last + 1], rows.ngrams, rows.counts, ids))
 
-    return parallel_map(block, user_blocks(rows.starts, CORES))
+    return parallel_map(block, split_users(rows.starts, CORES))
 
 
-def user_blocks(starts: Integers, blocks: int) -> list[tuple[int, int]]:
+def split_users(starts: Integers, blocks: int) -> list[tuple[int, int]]:
     """Runs of whole users with about as many nonzeros each."""
     edges = np.searchsorted(starts, np.linspace(0, starts[-1], blocks + 1))
     edges[0], edges[-1] = 0, starts.size - 1
     return [(int(first), int(last)) for first, last in pairwise(edges)]
 
 
-def _totals(rows: Rows, size: int) -> Integers:
+def _totals(rows: UserRows, size: int) -> Integers:
     part = slice(rows.starts[0], rows.starts[-1])
-    return totals_of(rows.ngrams[part], rows.counts[part], size)
+    return sum_by_ngram(rows.ngrams[part], rows.counts[part], size)
 
 
-def _users_per_ngram(rows: Rows, size: int) -> Integers:
+def _users_per_ngram(rows: UserRows, size: int) -> Integers:
     return np.bincount(rows.ngrams[rows.starts[0] : rows.starts[-1]], minlength=size)
 
 
 @kernel
-def totals_of(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
+def sum_by_ngram(ngrams: Ids, counts: Ids, vocabulary_size: int) -> Integers:
     """How often each n-gram occurs."""
     totals = np.zeros(vocabulary_size, np.int64)
     for at in range(ngrams.size):
@@ -288,11 +290,11 @@ class UserCounts(PrivateCounts):
     def __post_init__(self) -> None:
         """One row a user, and each n-gram once in it: every bound on what one user adds rests on that."""
         distinct = pc.count_distinct(self.users).as_py() == len(self.users)
-        if not distinct or not are_csr(
+        if not distinct or not is_valid_csr(
             self.starts, self.ngrams, self.counts, len(self.users), self.vocabulary_size
         ):
             raise UsageError(
-                "these are not counts per user; make them with count(), load_counts() or user_counts()."
+                "these are not counts per user; make them with count(), load_counts() or build_user_counts()."
             )
 
     def __repr__(self) -> str:
@@ -302,10 +304,10 @@ class UserCounts(PrivateCounts):
         """For notebooks: nothing of what was counted, nor of how many people."""
         return html(repr(self), [("note", "private: keep it where the text is kept")])
 
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores."""
         merged: Array = merge.reduce(
-            in_blocks(Rows(self.starts, self.ngrams, self.counts, self.users), measure)
+            map_user_blocks(UserRows(self.starts, self.ngrams, self.counts, self.users), measure)
         )
         return merged
 
@@ -407,7 +409,7 @@ def count(
     Where the vocabulary knows its public rows, private rows that were among them are refused, unless
     `allow_public` is set (docs/promise.md).
     """
-    listed = segments_asked(by, segments, other=other)
+    listed = parse_segments(by, segments, other=other)
     rows: dict[str, Any] = {
         "user_column": user_column,
         "text_column": text_column,
@@ -420,7 +422,7 @@ def count(
     return found if listed is None else SegmentedCounts(found, listed)
 
 
-def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) -> Segments | None:
+def parse_segments(by: str | None, names: Sequence[str] | None, *, other: bool) -> Segments | None:
     """The segments, if any; a column without a list is refused, for the list must not come from private rows."""
     if by is not None and names is not None:
         return Segments.of(by, names, other=other)
@@ -464,9 +466,9 @@ def count_records(
             runs.append(_merged(*together(waiting.take())))
     triples = (
         np.concatenate(column)
-        for column in zip(*runs, once(*together(waiting.take())), strict=True)
+        for column in zip(*runs, unit_counts(*together(waiting.take())), strict=True)
     )
-    counts = user_counts(names.strings(), *triples, vocabulary_size=owners.columns)
+    counts = build_user_counts(names.strings(), *triples, vocabulary_size=owners.columns)
     return _by_hash(counts, vocabulary.fingerprint)
 
 
@@ -527,18 +529,20 @@ def together(parts: Iterable[Sequence[Ids]]) -> tuple[Ids, Ids]:
     return users, ngrams
 
 
-def once(users: Ids, ngrams: Ids) -> Triples:
+def unit_counts(users: Ids, ngrams: Ids) -> Triples:
     """Rows with a count of 1."""
     return users, ngrams, np.ones(users.size, np.int32)
 
 
 def _merged(users: Ids, ngrams: Ids) -> Triples:
     """Ordered rows, with each n-gram of a user once."""
-    starts, ngrams, counts = csr_rows(*once(users, ngrams), 0, int(users.max(initial=-1)) + 1)
+    starts, ngrams, counts = build_csr(
+        *unit_counts(users, ngrams), 0, int(users.max(initial=-1)) + 1
+    )
     return np.repeat(np.arange(starts.size - 1, dtype=np.int32), np.diff(starts)), ngrams, counts
 
 
-def user_counts(
+def build_user_counts(
     names: pa.LargeBinaryArray,
     users: Ids,
     ngrams: Ids,
@@ -561,23 +565,23 @@ def user_counts(
             starts - starts[0],
         )
     else:
-        starts, ngrams, counts = csr_rows(users, ngrams, counts, first, len(names))
+        starts, ngrams, counts = build_csr(users, ngrams, counts, first, len(names))
     present = np.flatnonzero(np.diff(starts))
     if present.size < len(names):
         names, starts = names.take(pa.array(present)), starts[np.append(present, -1)]
     return UserCounts(names, starts, ngrams, counts, vocabulary_size, vocabulary_fingerprint)
 
 
-def whole_rows(rows: Rows, vocabulary_size: int) -> Rows:
+def merge_rows(rows: UserRows, vocabulary_size: int) -> UserRows:
     """The rows of some users, each with ascending n-grams; what comes twice is added up."""
     size = rows.starts.size - 1
-    if are_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
+    if is_valid_csr(rows.starts, rows.ngrams, rows.counts, size, vocabulary_size):
         return rows
     owners = np.repeat(np.arange(size, dtype=np.int32), np.diff(rows.starts))
-    return Rows(*csr_rows(owners, rows.ngrams, rows.counts, 0, size), rows.users)
+    return UserRows(*build_csr(owners, rows.ngrams, rows.counts, 0, size), rows.users)
 
 
-def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
+def order_by_hash(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
     """Users in order of the hashes of their ids; of equal hashes, the ids in byte order.
 
     The order is a function of the ids alone, so that a result does not tell how it was read; and about where a user
@@ -593,7 +597,7 @@ def hash_order(names: pa.LargeBinaryArray, hashes: Hashes) -> Integers:
 
 def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
     """The same counts with users in order of the hashes of their ids."""
-    order = hash_order(counts.users, hash_rows(*buffers(counts.users)))
+    order = order_by_hash(counts.users, hash_rows(*buffers(counts.users)))
     sizes = np.diff(counts.starts)[order]
     starts = np.concatenate([[0], np.cumsum(sizes)])
     places = np.repeat(counts.starts[order] - starts[:-1], sizes) + np.arange(starts[-1])
@@ -607,7 +611,7 @@ def _by_hash(counts: UserCounts, fingerprint: str) -> UserCounts:
     )
 
 
-def without_user(counts: UserCounts, user: int) -> UserCounts:
+def remove_user(counts: UserCounts, user: int) -> UserCounts:
     """The neighbour that lacks this row."""
     first, last = counts.starts[user : user + 2]
     return UserCounts(
@@ -620,7 +624,7 @@ def without_user(counts: UserCounts, user: int) -> UserCounts:
     )
 
 
-def with_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts:
+def add_users(counts: UserCounts, rows: Sequence[tuple[Ids, Ids]]) -> UserCounts:
     """The dataset with more users, each an (ascending n-grams, counts) row; their ids are longer than anybody's."""
     longest = pc.max(pc.binary_length(counts.users)).as_py() or 0
     names = pa.array([b"+" * longest + b"+%d" % at for at in range(len(rows))], pa.large_binary())

@@ -29,9 +29,9 @@ from bayesgram.private.counts import (
     MAX_COUNT,
     SegmentedCounts,
     UserCounts,
+    build_user_counts,
     require_in_memory,
-    user_blocks,
-    user_counts,
+    split_users,
 )
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.strings import StringTable
@@ -74,12 +74,12 @@ def save_counts(
     """Write a counts folder; it is private."""
     segments = counts.segments if isinstance(counts, SegmentedCounts) else None
     rows = counts.flat if isinstance(counts, SegmentedCounts) else counts
-    with counts_folder(vocabulary, path, force=force, segments=segments) as write:
+    with open_counts_writer(vocabulary, path, force=force, segments=segments) as write:
         write(require_in_memory(rows, "save_counts"))
 
 
 @contextmanager
-def counts_folder(
+def open_counts_writer(
     vocabulary: Vocabulary,
     path: str | Path,
     *,
@@ -88,19 +88,19 @@ def counts_folder(
 ) -> Iterator[Callable[[UserCounts], None]]:
     """A counts folder to write to, some users at a time; it appears when the block ends well."""
     with (
-        staged_counts(vocabulary, path, force=force, segments=segments) as file,
+        stage_counts_folder(vocabulary, path, force=force, segments=segments) as file,
         pq.ParquetWriter(file, SCHEMA, **AS_WRITTEN) as writer,
     ):
 
         def write(counts: UserCounts) -> None:
-            for first, last in user_blocks(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
+            for first, last in split_users(counts.starts, counts.ngrams.size // ROWS_AT_ONCE + 1):
                 writer.write_table(_table(counts, first, last))
 
         yield write
 
 
 @contextmanager
-def staged_counts(
+def stage_counts_folder(
     vocabulary: Vocabulary,
     path: str | Path,
     *,
@@ -150,18 +150,20 @@ def load_counts(
 
     Memory is 12 bytes a row and the users' ids, and 16 to 24 bytes more where the rows are not in order, as ours are.
     """
-    segments = segments_of(path)
+    segments = read_segments(path)
     if segments is None:
         return load_user_counts(path, vocabulary_size=vocabulary_size)
-    return SegmentedCounts(load_address(find_flat(path, segments, vocabulary_size)), segments)
+    return SegmentedCounts(
+        load_location(locate_segmented_counts(path, segments, vocabulary_size)), segments
+    )
 
 
 def load_user_counts(path: str | Path, *, vocabulary_size: int | None = None) -> UserCounts:
     """Read counts that are not by segment; others are refused."""
-    return load_address(find_counts(path, vocabulary_size))
+    return load_location(locate_counts(path, vocabulary_size))
 
 
-def load_address(address: "CountsAddress") -> UserCounts:
+def load_location(address: "CountsLocation") -> UserCounts:
     """All rows, in memory."""
     names = StringTable()
     users, ngrams, counts = _room(address.path, address.rows())
@@ -170,7 +172,7 @@ def load_address(address: "CountsAddress") -> UserCounts:
         first, last = last, last + len(batch.codes)
         users[first:last] = names.add(*buffers(batch.ids))[batch.codes]
         ngrams[first:last], counts[first:last] = batch.ngrams, batch.counts
-    return user_counts(
+    return build_user_counts(
         names.strings(),
         users,
         ngrams,
@@ -181,7 +183,7 @@ def load_address(address: "CountsAddress") -> UserCounts:
 
 
 @dataclass(frozen=True)
-class CountsAddress:
+class CountsLocation:
     """Where counts are: one Parquet file or a folder of them, and what they say of their vocabulary."""
 
     path: str | Path  # as it was given
@@ -211,7 +213,7 @@ class CountsAddress:
             raise _damaged(self.path)
 
 
-def segments_of(path: str | Path) -> Segments | None:
+def read_segments(path: str | Path) -> Segments | None:
     """The segments of a counts folder; None where people are not counted by segment, or where nothing can be read."""
     try:
         told = read_json(Path(path) / META)["segments"]
@@ -225,9 +227,9 @@ def segments_of(path: str | Path) -> Segments | None:
         return None
 
 
-def find_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsAddress:
+def locate_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsLocation:
     """Where counts are, and the vocabulary they say they were made with; none by segment."""
-    segments = segments_of(path)
+    segments = read_segments(path)
     if segments is not None:
         raise UsageError(
             f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, ",
@@ -239,25 +241,25 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsA
     return _found(path, vocabulary_size)
 
 
-def find_flat(
+def locate_segmented_counts(
     path: str | Path, segments: Segments, vocabulary_size: int | None = None
-) -> CountsAddress:
+) -> CountsLocation:
     """Where counts by segment are, as counts over segments × n-grams."""
     address = _found(path, vocabulary_size)
     return replace(address, vocabulary_size=address.vocabulary_size * len(segments))
 
 
-def _found(path: str | Path, vocabulary_size: int | None) -> CountsAddress:
+def _found(path: str | Path, vocabulary_size: int | None) -> CountsLocation:
     folder = Path(path)
     if not folder.exists():
         raise UsageError(f"{path}: no such counts; make them with `bayesgram count`.")
     if folder.is_dir():
-        return CountsAddress(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
+        return CountsLocation(path, folder / COUNTS, *_vocabulary(folder, vocabulary_size))
     if vocabulary_size is None:
         raise UsageError(
             f"{path}: does not say how large its vocabulary is; give vocabulary_size=len(vocabulary)."
         )
-    return CountsAddress(path, folder, vocabulary_size, None)
+    return CountsLocation(path, folder, vocabulary_size, None)
 
 
 def _vocabulary(folder: Path, vocabulary_size: int | None) -> tuple[int, str]:
@@ -297,7 +299,7 @@ def _stated(vocabulary: dict[str, Any]) -> tuple[int, str]:
 
 def _check_segments(folder: Path, meta: dict[str, Any]) -> None:
     """Segments are named, and well, in their own format and only there."""
-    if (meta["format"] == FORMAT) != (segments_of(folder) is not None):
+    if (meta["format"] == FORMAT) != (read_segments(folder) is not None):
         raise ValueError("a format without its segments")
 
 

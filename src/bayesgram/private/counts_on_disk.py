@@ -1,6 +1,6 @@
 """Counts that stay on disk: every question reads them anew, some whole users at a time.
 
-In:  a counts folder or a Parquet file of counts.   Out: `StoredCounts`, which mechanisms take in place of `UserCounts`.
+In:  a counts folder or a Parquet file of counts.   Out: `CountsOnDisk`, which mechanisms take in place of `UserCounts`.
 Memory is that of a few blocks of users, however many users there are; one thread reads while others count. Sums of
 integers do not depend on where blocks end, so they are those of counts in memory, bit for bit.
 
@@ -24,14 +24,21 @@ from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, read_ahead, streamed
 from bayesgram.errors import BayesgramError, unreadable
 from bayesgram.kernels import kernel
-from bayesgram.private.counts import NOBODY, Array, PrivateCounts, Rows, SegmentedCounts, whole_rows
+from bayesgram.private.counts import (
+    NO_USERS,
+    Array,
+    PrivateCounts,
+    SegmentedCounts,
+    UserRows,
+    merge_rows,
+)
 from bayesgram.private.counts_io import (
     Batch,
-    CountsAddress,
-    find_counts,
-    find_flat,
-    load_address,
-    segments_of,
+    CountsLocation,
+    load_location,
+    locate_counts,
+    locate_segmented_counts,
+    read_segments,
 )
 from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
@@ -44,15 +51,15 @@ BLOCKS = (
 Stamp = tuple[int, int, int, int]  # of a file: who wrote to it meanwhile changes it
 
 
-class NotInOrderError(BayesgramError):
+class UsersNotSortedError(BayesgramError):
     """Users are not in order of the hashes of their ids."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class StoredCounts(PrivateCounts):
+class CountsOnDisk(PrivateCounts):
     """Counts on disk, in which each user's rows are together. Only `open_counts` makes them."""
 
-    address: CountsAddress
+    address: CountsLocation
     rows: int
     file_states: tuple[Stamp, ...]
     vocabulary_size: int
@@ -60,34 +67,34 @@ class StoredCounts(PrivateCounts):
     by_hash: bool  # users are in order of the hashes of their ids
 
     def __repr__(self) -> str:
-        return f"StoredCounts(private, over {self.vocabulary_size:,} n-grams)"
+        return f"CountsOnDisk(private, over {self.vocabulary_size:,} n-grams)"
 
-    def over_users(self, measure: Callable[[Rows], Array], merge: np.ufunc = np.add) -> Array:
+    def aggregate(self, measure: Callable[[UserRows], Array], merge: np.ufunc = np.add) -> Array:
         """Block by block on all cores, as they are read."""
         size = self.vocabulary_size
         merged: Array | None = None
         for answer in streamed(
-            lambda block: measure(whole_rows(block, size)),
+            lambda block: measure(merge_rows(block, size)),
             read_ahead(self.blocks()),
             size=lambda block: block.ngrams.size,
             room=(BLOCKS - 1) * BLOCK_ROWS,
         ):
             merged = answer if merged is None else merge(merged, answer)
         self._check_unchanged()
-        return measure(NOBODY) if merged is None else merged
+        return measure(NO_USERS) if merged is None else merged
 
-    def blocks(self) -> Iterator[Rows]:
+    def blocks(self) -> Iterator[UserRows]:
         """All users, each in one block; their n-grams may be in any order, and come twice."""
         blocks = whole_users(self.address.batches(self.rows))
         return _in_order(blocks, self._changed()) if self.by_hash else blocks
 
     def _check_unchanged(self) -> None:
         """What was checked when the files were opened is what was read now."""
-        if file_states_of(self.address) != self.file_states:
+        if read_file_stamps(self.address) != self.file_states:
             raise self._changed()
 
-    def _changed(self) -> NotInOrderError:
-        return NotInOrderError(
+    def _changed(self) -> UsersNotSortedError:
+        return UsersNotSortedError(
             f"{self.address.path}: the counts changed while they were read; run it again."
         )
 
@@ -99,22 +106,24 @@ def open_counts(path: str | Path, *, vocabulary_size: int | None = None) -> Priv
     Reads everything once, so that a damaged file is refused before anything is spent. What is added up on the way is
     kept: how often each n-gram occurs.
     """
-    return _opened(find_counts(path, vocabulary_size))
+    return _opened(locate_counts(path, vocabulary_size))
 
 
-def open_by_segment(
+def open_any_counts(
     path: str | Path, *, vocabulary_size: int | None = None
 ) -> PrivateCounts | SegmentedCounts:
     """The same, also where people are counted by segment."""
-    segments = segments_of(path)
+    segments = read_segments(path)
     if segments is None:
         return open_counts(path, vocabulary_size=vocabulary_size)
-    return SegmentedCounts(_opened(find_flat(path, segments, vocabulary_size)), segments)
+    return SegmentedCounts(
+        _opened(locate_segmented_counts(path, segments, vocabulary_size)), segments
+    )
 
 
-def _opened(address: CountsAddress) -> PrivateCounts:
-    file_states = file_states_of(address)
-    counts = StoredCounts(
+def _opened(address: CountsLocation) -> PrivateCounts:
+    file_states = read_file_stamps(address)
+    counts = CountsOnDisk(
         address,
         address.rows(),
         file_states,
@@ -124,13 +133,13 @@ def _opened(address: CountsAddress) -> PrivateCounts:
     )
     try:
         counts.totals.setflags(write=False)
-    except NotInOrderError:
+    except UsersNotSortedError:
         counts = replace(counts, by_hash=False)
-        return counts if _are_together(counts) else load_address(address)
+        return counts if _are_together(counts) else load_location(address)
     return counts
 
 
-def file_states_of(address: CountsAddress) -> tuple[Stamp, ...]:
+def read_file_stamps(address: CountsLocation) -> tuple[Stamp, ...]:
     """What changes when one of the files does."""
     return tuple(map(_file_state, address.files))
 
@@ -143,7 +152,7 @@ def _file_state(file: Path) -> Stamp:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _in_order(blocks: Iterable[Rows], problem: NotInOrderError) -> Iterator[Rows]:
+def _in_order(blocks: Iterable[UserRows], problem: UsersNotSortedError) -> Iterator[UserRows]:
     """The same blocks, in which the hashes of ids ascend: so nobody comes twice."""
     last = None
     for block in blocks:
@@ -154,7 +163,7 @@ def _in_order(blocks: Iterable[Rows], problem: NotInOrderError) -> Iterator[Rows
         yield block
 
 
-def _are_together(counts: StoredCounts) -> bool:
+def _are_together(counts: CountsOnDisk) -> bool:
     """Whether the hashes of the ids of all users differ, so that nobody comes twice."""
     hashes = [np.zeros(0, np.uint64)]
     for block in read_ahead(counts.blocks()):
@@ -169,7 +178,7 @@ def _differ(hashes: Hashes) -> bool:
     return bool((ordered[1:] != ordered[:-1]).all())
 
 
-def _hashes(block: Rows) -> Hashes:
+def _hashes(block: UserRows) -> Hashes:
     return hash_rows(*buffers(block.users))
 
 
@@ -193,7 +202,7 @@ class Runs(NamedTuple):
         )
 
 
-def whole_users(batches: Iterable[Batch]) -> Iterator[Rows]:
+def whole_users(batches: Iterable[Batch]) -> Iterator[UserRows]:
     """Blocks of whole users, in order; memory is that of BLOCK_ROWS, or of one user's rows."""
     waiting: list[Runs] = []
     for batch in batches:
@@ -225,7 +234,7 @@ def _merged(ids: pa.LargeBinaryArray, starts: Integers) -> tuple[pa.LargeBinaryA
     return (ids, starts) if new.all() else (ids.filter(pa.array(new)), starts[new])
 
 
-def _block(runs: list[Runs]) -> Rows:
+def _block(runs: list[Runs]) -> UserRows:
     """Runs one after the other as rows of users."""
     sizes = [some.ngrams.size for some in runs]
     firsts = np.cumsum([0, *sizes])
@@ -236,7 +245,7 @@ def _block(runs: list[Runs]) -> Rows:
     ngrams, counts = (
         np.concatenate(columns) for columns in zip(*(some[2:] for some in runs), strict=True)
     )
-    return Rows(np.append(starts, firsts[-1]), ngrams, counts, ids)
+    return UserRows(np.append(starts, firsts[-1]), ngrams, counts, ids)
 
 
 @kernel

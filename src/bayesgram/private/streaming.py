@@ -30,12 +30,12 @@ from bayesgram.private.counts import (
     Occurrences,
     UserCounts,
     UserSegmentIds,
-    hash_order,
-    once,
+    build_user_counts,
+    order_by_hash,
     together,
-    user_counts,
+    unit_counts,
 )
-from bayesgram.private.counts_io import counts_folder
+from bayesgram.private.counts_io import open_counts_writer
 from bayesgram.private.public_row_check import PublicRowCheck
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.ngrams import Owned, add_marks, with_boundaries
@@ -79,7 +79,7 @@ def count_to_folder(
     users = nonzeros = 0
     check = PublicRowCheck.of(vocabulary, allow_public=allow_public)
     with (
-        counts_folder(vocabulary, path, force=force, segments=segments) as write,
+        open_counts_writer(vocabulary, path, force=force, segments=segments) as write,
         scratch_folder(Path(path).absolute().parent) as scratch,
     ):
         for part in _counted(
@@ -99,7 +99,7 @@ def _counted(
     check: PublicRowCheck,
 ) -> Iterator[UserCounts]:
     """All counts, users in order of the hashes of their ids, a range of users at a time."""
-    names, waiting, partitioned = StringTable(), Occurrences(), Partitioned(scratch)
+    names, waiting, partitioned = StringTable(), Occurrences(), UserPartitions(scratch)
     hashes = [np.zeros(0, np.uint64)]
     texts = read_ahead(numbered(records, names, hashes, owners))
     for found in vocabulary.matcher.match(texts, rows=check.private):
@@ -128,21 +128,21 @@ def joined(hashes: list[Hashes]) -> Hashes:
 def _parts(
     ids: pa.LargeBinaryArray,
     hashes: Hashes,
-    partitioned: "Partitioned",
+    partitioned: "UserPartitions",
     size: int,
     fingerprint: str,
 ) -> Iterator[list[UserCounts]]:
     """The counts of some buckets after the others, as many at a time as there are cores."""
-    order = hash_order(ids, hashes)
-    ranks, edges = places_of(order, hashes)
+    order = order_by_hash(ids, hashes)
+    ranks, edges = rank_users(order, hashes)
 
     def part(buckets: tuple[int, int]) -> UserCounts:
         users, ngrams = partitioned.taken(*buckets)
         first, last = edges[buckets[0]], edges[buckets[1]]
         names = ids.take(pa.array(order[first:last]))
-        return user_counts(
+        return build_user_counts(
             names,
-            *once(ranks[users], ngrams),
+            *unit_counts(ranks[users], ngrams),
             first=int(first),
             vocabulary_size=size,
             vocabulary_fingerprint=fingerprint,
@@ -153,7 +153,7 @@ def _parts(
         yield parallel_map(part, pieces[first : first + CORES])
 
 
-def places_of(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
+def rank_users(order: Integers, hashes: Hashes) -> tuple[Ids, Integers]:
     """The place of each user in an order by hash, and where the buckets of users begin and end in it."""
     ranks = np.empty(order.size, np.int32)
     ranks[order] = np.arange(order.size)
@@ -177,7 +177,7 @@ def numbered(
         yield batch.text, codes if owners is None else owners.of(codes, batch)
 
 
-class Partitioned:
+class UserPartitions:
     """(user, n-gram) pairs in buckets of users by the top of a hash, in memory or on disk."""
 
     def __init__(self, scratch: Path) -> None:
@@ -284,7 +284,7 @@ class UserText:
     users: int
     _ranks: Ids
     _edges: Integers
-    _partitioned: Partitioned
+    _partitioned: UserPartitions
 
     def __iter__(self) -> Iterator[WholeUsers]:
         """All users, some at a time; once."""
@@ -312,7 +312,7 @@ def read_user_text(
     names, waiting, partitioned, hashes = (
         StringTable(),
         Occurrences(),
-        Partitioned(scratch),
+        UserPartitions(scratch),
         [np.zeros(0, np.uint64)],
     )
     for users, numbers in _token_streams(
@@ -324,7 +324,7 @@ def read_user_text(
     ids, of_all = names.strings(), joined(hashes)
     del names  # what it took to number users is more than what is left of them
     partitioned.finish(waiting.take(), of_all)
-    return UserText(len(ids), *places_of(hash_order(ids, of_all), of_all), partitioned)
+    return UserText(len(ids), *rank_users(order_by_hash(ids, of_all), of_all), partitioned)
 
 
 def _token_streams(

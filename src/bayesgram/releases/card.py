@@ -40,7 +40,7 @@ from typing import Any
 from bayesgram.io.segments import ALL, OTHER, shown
 from bayesgram.notebook import html
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
-from bayesgram.privacy.unit import THESE_DATA, check_unit, is_person, promise
+from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit, is_person, promise
 from bayesgram.releases.chain import Chain, Commitment
 from bayesgram.releases.provenance import (
     DISCOVERY,
@@ -490,7 +490,7 @@ class Card:
     @property
     def unit_shown(self) -> str:
         """What one id of the user column stands for, as it was said; else all that it has there."""
-        return self.unit or THESE_DATA
+        return self.unit or DEFAULT_UNIT
 
     @property
     def person(self) -> str | None:

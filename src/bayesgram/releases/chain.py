@@ -19,7 +19,7 @@ from typing import Any
 
 from bayesgram.privacy.accounting import Allowance, Spend, composed_epsilon, digits_up
 from bayesgram.privacy.budget import MAX_EPSILON, Guarantee
-from bayesgram.privacy.unit import THESE_DATA, is_person, is_same
+from bayesgram.privacy.unit import DEFAULT_UNIT, is_person, is_same_unit
 from bayesgram.releases.provenance import DiscoveryClaim, union_of_claims
 
 MOST_LINKS = 10_000
@@ -188,7 +188,7 @@ def together(releases: Sequence[Commitment]) -> str:
     data. Only a budget that a ledger fixes before the first release can be promised.
 
     """
-    unit = releases[-1].unit or THESE_DATA
+    unit = releases[-1].unit or DEFAULT_UNIT
     discoveries = _all_discoveries(releases)
     what = _counted(len(releases), len(discoveries))
     labels = [release.guarantee for release in releases] + [
@@ -220,8 +220,8 @@ def spent(releases: Sequence[Commitment]) -> tuple[float, float]:
     """
     discoveries = _all_discoveries(releases)
     stated = [release.unit for release in releases] + [claim.unit for claim in discoveries]
-    units = [unit or THESE_DATA for unit in stated]
-    if not all(is_same(unit, units[0]) for unit in units):
+    units = [unit or DEFAULT_UNIT for unit in stated]
+    if not all(is_same_unit(unit, units[0]) for unit in units):
         return math.inf, 0.0
     claims = [(release.epsilon, release.delta) for release in releases]
     claims += [(claim.epsilon, claim.delta) for claim in discoveries]

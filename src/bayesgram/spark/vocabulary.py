@@ -17,8 +17,8 @@ from bayesgram.public.sources import Listed, provenance_of
 from bayesgram.public.top_ngrams import ROUGHLY, NgramScore, nothing_of
 from bayesgram.public.vocabulary import Vocabulary, looked_up, refuse_empty, sizes_by_order
 from bayesgram.spark import tasks
-from bayesgram.spark.frames import Texts, bad_rows, kept, mapped, union
-from bayesgram.spark.session import explained
+from bayesgram.spark.frames import TextFrame, bad_rows, kept, mapped, union
+from bayesgram.spark.session import run_spark
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.row_hashes import RowSample
 from bayesgram.text.tokenizer import Tokenizer
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 
 Sources: TypeAlias = Mapping[
-    str, Sequence[Texts] | Listed
+    str, Sequence[TextFrame] | Listed
 ]  # by name; a single one may be called ""
 
 
-def vocabulary_of(
+def build_vocabulary(
     sources: Sources,
     *,
     order: int | Sequence[int],
@@ -68,7 +68,7 @@ def vocabulary_of(
     return made.made_with(provenance_of(_listed(sources))), bad
 
 
-def list_of(
+def count_listed_ngrams(
     sources: Sources, *, ngrams: pa.LargeStringArray, tokenizer: Tokenizer, skip_bad_rows: bool
 ) -> tuple[Vocabulary, BadRows]:
     """The n-grams of a list, counted in sources, and the rows that were skipped."""
@@ -109,12 +109,12 @@ def _public_rows(hashes: "DataFrame", sources: Sources, sample: RowSample) -> Ro
 def _add_hashes(hashes: "DataFrame", sample: RowSample) -> None:
     """Add the smallest hashes that tasks sent, as texts, and one more, which is the sample's limit."""
     smallest = hashes.toDF("hash").distinct().orderBy("hash").limit(sample.capacity + 1)
-    found = explained(smallest.toArrow)["hash"].to_pylist()
+    found = run_spark(smallest.toArrow)["hash"].to_pylist()
     sample.add(np.array([int(text, 16) for text in found], np.uint64))
 
 
 def _counted(
-    source: Sequence[Texts] | Listed,
+    source: Sequence[TextFrame] | Listed,
     number: int,
     orders: Sequence[int],
     tokenizer: Tokenizer,
@@ -140,7 +140,7 @@ def _listed_rows(source: Listed, orders: Sequence[int]) -> "DataFrame":
     rows = np.flatnonzero(np.isin(lengths, orders) & (source.counts > 0))
     ngrams = source.ngrams.take(pa.array(rows)).cast(pa.string())
     table = pa.table({"order": lengths[rows], "ngram": ngrams, "count": source.counts[rows]})
-    return explained(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
+    return run_spark(lambda: SparkSession.active().createDataFrame(table, tasks.NGRAM_ROWS))
 
 
 def _columns(sources: int) -> list[str]:
@@ -168,7 +168,7 @@ def _tops(
             _first(summed.filter(f"order = {order}"), order, columns, size, by=columns[0])
             for order, size in sizes.items()
         ]
-    found = explained(summed.groupBy("order").sum(*columns).collect)
+    found = run_spark(summed.groupBy("order").sum(*columns).collect)
     sums = {row[0]: tuple(map(int, row[1:])) for row in found}
     totals = [sums.get(order, (0,) * len(names)) for order in sizes]
     refuse_empty(names, totals, list(sizes))
@@ -191,7 +191,7 @@ def _top_candidates(
         f"{name} / {max(total, 1)}" for name, total in zip(columns, worth.totals, strict=True)
     )
     top_k = summed.selectExpr("ngram", *columns, f"{roughly} rough")
-    found = explained(
+    found = run_spark(
         top_k.orderBy("rough", ascending=False).limit(size).agg({"rough": "min"}).collect
     )
     last = float(found[0][0] or 0) * (1 - ROUGHLY)
@@ -208,7 +208,7 @@ def _first(
     first = (
         top_k.orderBy(by, "tokens", ascending=[False, True]).limit(size).select("ngram", *columns)
     )
-    table = explained(first.toArrow)
+    table = run_spark(first.toArrow)
     if not table.num_rows:
         raise nothing_of(order)
     ngrams = table["ngram"].combine_chunks().cast(pa.large_string())
@@ -218,7 +218,7 @@ def _first(
 
 
 def _list_counts(
-    source: Sequence[Texts] | Listed, plain: Vocabulary, sample: RowSample, *, skip: bool
+    source: Sequence[TextFrame] | Listed, plain: Vocabulary, sample: RowSample, *, skip: bool
 ) -> tuple[Integers, BadRows, int]:
     """How often a source has each n-gram of a list, and the rows that were skipped and read; fills the sample."""
     empty = RowSample(sample.salt, least=sample.least, capacity=sample.capacity)
@@ -235,7 +235,7 @@ def _list_counts(
             summed.filter(f"ngram = {tasks.NOTE}").select("user", "count"), skip=skip
         )
         _add_hashes(summed.filter(f"ngram = {tasks.ROW}").select("user"), sample)
-        table = explained(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
+        table = run_spark(summed.filter("ngram >= 0").select("ngram", "count").toArrow)
     finally:
         summed.unpersist()
     counts = np.zeros(len(plain), np.int64)
