@@ -67,7 +67,7 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     """Populations from one extreme to the other."""
     public, rng = PublicNgrams.of(vocabulary.parts[-1][1]), np.random.default_rng(1)
     usual, other = made_up(public, 1.5, rng=rng), made_up(public, 1.5, rng=rng)
-    heavy = np.sqrt(usual * other)  # half way to another manner
+    heavy_user_norm = np.sqrt(usual * other)  # half way to another manner
     one = np.zeros(200_000)
     yield "everybody writes one n-gram", crowd(vocabulary, one + 1, [usual], one, 2)
     yield (
@@ -78,12 +78,12 @@ def made_up_people(vocabulary: Vocabulary) -> Iterator[tuple[str, UserCounts]]:
     yield "one percent write half", crowd(vocabulary, 10 + 980 * few, [usual], few * 0, 4)
     yield (
         "one percent write half, differently",
-        crowd(vocabulary, 10 + 980 * few, [usual, heavy], few, 5),
+        crowd(vocabulary, 10 + 980 * few, [usual, heavy_user_norm], few, 5),
     )
     lengths = np.exp(1.2 * rng.standard_normal(100_000) + 1)
     yield (
         "long texts are written differently",
-        crowd(vocabulary, lengths, [usual, heavy], (lengths > 8) * 1.0, 6),
+        crowd(vocabulary, lengths, [usual, heavy_user_norm], (lengths > 8) * 1.0, 6),
     )
     yield "a thousand users", crowd(vocabulary, np.full(1_000, 30.0), [usual], np.zeros(1_000), 7)
 

@@ -119,9 +119,9 @@ def measured(
 ) -> Counts:
     """A week through the door."""
     counts = week.counts(vocabulary)
-    chance = Randomness.make(seed)
+    randomness = Randomness.from_seed(seed)
     (noisy,), details = Posterior(clip_norm).measure(
-        counts, vocabulary, Budget(epsilon, DELTA), chance
+        counts, vocabulary, Budget(epsilon, DELTA), randomness
     )
     most = noisy.noise / details["noise_multiplier"]
     return Counts(noisy.counts, noisy.noise, noisy.total, most, details["clip_norm_used"])

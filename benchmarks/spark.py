@@ -114,7 +114,7 @@ def measured(folder: Path, users: int, size: int, master: str) -> dict[str, floa
         shape = Design.of(vocabulary).ngrams
         timed("sum", lambda: clipped_sum(counts, shape, clip_norm=2.0))
         paper = Paper(max_count=1, max_total=100, slope=0.01)
-        timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.make(1))))
+        timed("gamma", lambda: paper.gamma(paper.statistics(counts, Randomness.from_seed(1))))
         row["nonzeros"] = counts.sizes()[1]
     shuffled = shuffled_bytes(
         next(path for path in folder.iterdir() if path.name.startswith(("local-", "app-")))

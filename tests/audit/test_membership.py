@@ -96,7 +96,7 @@ def test_samples_are_those_of_the_mechanism(mechanism):
     )
     arguments = target.counts, target.vocabulary
     short = sampler(mechanism, *arguments, 3)(FIVE, SeededNoise(8))
-    whole = mechanism.distribution(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
+    whole = mechanism.estimate(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
     assert short.tolist() == whole.tolist()
 
 
@@ -106,7 +106,7 @@ def test_ceilings():
     assert ceiling(Paper(), vocabulary, FIVE) == pytest.approx(
         ndtr(5 / math.sqrt(2 * math.log(1.25e6)) / math.sqrt(2))
     )
-    multiplier = Gaussian().calibrated(vocabulary, FIVE).multiplier
+    multiplier = Gaussian().calibrate(vocabulary, FIVE).multiplier
     assert ceiling(Gaussian(), vocabulary, FIVE) == pytest.approx(
         ndtr(1 / multiplier / math.sqrt(2))
     )

@@ -101,7 +101,7 @@ def clipping(vocabulary, counts):
         ClippedWordsSpec(np.geomspace(0.5, 2, 6), (words % 6).astype(np.int32), norm)
         for norm in (0.1, 1e6)
     ]
-    kinds = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
+    sources = np.where(np.arange(len(vocabulary)) < 4, -1, np.arange(len(vocabulary)) % 3).astype(
         np.int32
     )
     groups, first_words = (
@@ -111,14 +111,14 @@ def clipping(vocabulary, counts):
     bins = HistogramSpec(
         np.array([1.0, 3.0, 10.0]),
         np.array([1.0, 4.0, 40.0, 7e3]),
-        kinds,
+        sources,
         0,
         groups,
         first_words,
         4,
     )
     few = clip(counts, max_count=2, max_total=5, key=7)
-    heavy = reference_paper.make_user_counts(
+    heavy_user_norm = reference_paper.make_user_counts(
         np.random.default_rng(0).poisson(30, (4, len(vocabulary)))
     )
     return [
@@ -126,16 +126,16 @@ def clipping(vocabulary, counts):
         [
             digest(clipped_sum(each, measured, clip_norm=norm))
             for norm in (0.7, 1e6)
-            for each in (counts, heavy)
+            for each in (counts, heavy_user_norm)
         ],
         [
-            norm_histogram_sum(counts, measured, replace(bins, kind_total=kinds)).tolist()
-            for kinds in (0, 3)
+            norm_histogram_sum(counts, measured, replace(bins, source_count=sources)).tolist()
+            for sources in (0, 3)
         ],
         [
             digest(clipped_mass_sum(each, measured, asked, clip_norm=0.7))
             for asked in lost
-            for each in (counts, heavy)
+            for each in (counts, heavy_user_norm)
         ],
         rounded(Statistics(few).user_shifts(0.1)),
     ]
@@ -179,8 +179,8 @@ def public_model():
 
 
 def shrinkage():
-    chance = np.random.default_rng(2)
-    found = posterior(chance.normal(20, 9, 30), np.full(30, 5.0), chance.uniform(5, 60, 30))
+    randomness = np.random.default_rng(2)
+    found = posterior(randomness.normal(20, 9, 30), np.full(30, 5.0), randomness.uniform(5, 60, 30))
     return [rounded(each) for each in found]
 
 

@@ -51,7 +51,7 @@ class FirstAnswerNoise(RecordingNoise):
 def record_queries(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, and its output without noise."""
     noise = RecordingNoise()
-    outcome = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
+    outcome = mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key))
     return noise.asked, outcome.theta, outcome.details
 
 
@@ -64,9 +64,13 @@ def record_measurement(mechanism, counts, vocabulary, budget, key=11):
 
 # Both ways in which `posterior` goes on when it has seen how much users write.
 CLIPPING_PLANS = {
-    "counts": ClippingPlan(2.0, heavy=4.0),
-    "lost words and counts": ClippingPlan(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
-    "lost words first of all": ClippingPlan(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
+    "counts": ClippingPlan(2.0, heavy_user_norm=4.0),
+    "lost words and counts": ClippingPlan(
+        2.0, heavy_user_norm=4.0, clipped_mass_share=0.03, clipped_mass_norm=0.5
+    ),
+    "lost words first of all": ClippingPlan(
+        0.5, heavy_user_norm=1.0, clipped_mass_share=0.7, clipped_mass_norm=8.0
+    ),
 }
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from bayesgram.inference.design import (
     FIRST_WORD_GROUPS,
-    GROUPS,
+    NORM_GROUPS,
     NORMS,
     RATES,
     TRUST,
@@ -45,9 +45,9 @@ def shares_of(seen, slopes, noise=1e-6):
     """Openings of people whose share of each begins at the same and goes up or down with the logarithm of the norm."""
     middle = float(seen.written @ POSITIONS) / float(seen.written.sum())
     by_bin = (1 + np.outer(POSITIONS - middle, slopes)) / FIRST_WORD_GROUPS
-    shares = np.zeros((GROUPS.max() + 1, FIRST_WORD_GROUPS))
-    np.add.at(shares, GROUPS, seen.users[:, None] * by_bin)
-    return FirstWords(shares, noise, GROUPS)
+    shares = np.zeros((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS))
+    np.add.at(shares, NORM_GROUPS, seen.users[:, None] * by_bin)
+    return FirstWords(shares, noise, NORM_GROUPS)
 
 
 def found(seen, first_words=None):
@@ -126,8 +126,8 @@ def test_whatever_was_measured_the_cost_is_a_number_and_nothing_costs_nothing(
     norm, width, middle, seed, noise
 ):
     seen, chance = people(1e5, middle, width), np.random.default_rng(seed)
-    shares = chance.standard_normal((GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
-    clipped = found(seen, FirstWords(shares, noise, GROUPS))
+    shares = chance.standard_normal((NORM_GROUPS.max() + 1, FIRST_WORD_GROUPS)) * noise
+    clipped = found(seen, FirstWords(shares, noise, NORM_GROUPS))
     assert math.isfinite(clipped.cost(left_of_bins(norm)))
     assert clipped.cost(left_of_bins(norm)) >= 0
     assert clipped.cost(np.ones(NORMS.size)) == pytest.approx(0, abs=1e-12)

@@ -20,9 +20,10 @@ from bayesgram.inference.model import infer
 from bayesgram.inference.noisy_counts import NoisyCounts, PublicNgrams
 from bayesgram.io.segments import Segments
 from bayesgram.mechanisms import base
-from bayesgram.mechanisms.base import Randomness, release
-from bayesgram.mechanisms.by_segment import SEGMENT_PART, SegmentedDesign
+from bayesgram.mechanisms.base import Randomness
+from bayesgram.mechanisms.by_segment import SEGMENT_SHARE, SegmentedDesign
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.noise import ExactNoise
@@ -141,7 +142,7 @@ def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
         for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
     ]
     assert norms[0] == pytest.approx(norms[1])
-    assert 0 < SEGMENT_PART < 1
+    assert 0 < SEGMENT_SHARE < 1
 
 
 @examples(30)
@@ -173,8 +174,8 @@ def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice,
     spent = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in asked)
     assert spent <= Fraction(spend.inverse_variance)
     assert spent >= Fraction(spend.inverse_variance) * (1 - Fraction(1, 10**9))
-    if choice and choice.lost_share:
-        whole = Posterior().by_segment(THREE).calibrated(public, budget)
+    if choice and choice.clipped_mass_share:
+        whole = Posterior().by_segment(THREE).calibrate(public, budget)
         for variation in (whole.total_variation, spend.total_variation):
             counted = variation * 24 * (whole.multiplier * UNITS) ** 2
             assert sum(values.size for _, values, _ in asked) == round(counted)
@@ -182,18 +183,18 @@ def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice,
 
 def test_one_entry_of_a_ledger_is_for_all_of_them_and_comes_first(tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
-    seen = []
+    norm_histogram = []
 
     class Watching(ExactNoise):
         def discrete_gaussian(self, values, *, scale):
-            seen.append(ledger.read().last_number)
+            norm_histogram.append(ledger.read().last_number)
             return super().discrete_gaussian(values, scale=scale)
 
     monkeypatch.setattr(base, "ExactNoise", Watching)
     public, counts = vocabulary(), by_segment(np.ones((3, 3 * SIZE), np.int64))
     made = release(counts, public, Posterior(), BUDGET, ledger=ledger, output=tmp_path / "out")
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    assert set(seen) == {1}
+    assert set(norm_histogram) == {1}
     assert ledger.read().spends == [Posterior().by_segment(THREE).spend(public, BUDGET)]
     assert {(one.card.ledger["population"], one.card.ledger["entry"]) for one in made.values()} == {
         ("p", 1)

@@ -9,10 +9,11 @@ import pytest
 
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinfer import infer
-from bayesgram.mechanisms.base import Randomness, release
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.privacy.accounting import Spend, composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian

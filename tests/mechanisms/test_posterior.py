@@ -134,9 +134,9 @@ def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix)
     assert 1 - Fraction(1, 10**12) < sum(shares) <= 1
     assert float(shares[0]) == pytest.approx(HISTOGRAM_SHARE)
     if choice is not None:
-        assert len(asked) == (3 if choice.lost_share else 2)
+        assert len(asked) == (3 if choice.clipped_mass_share else 2)
         assert [float(share) for share in shares[1:-1]] == pytest.approx(
-            [choice.lost_share] * bool(choice.lost_share)
+            [choice.clipped_mass_share] * bool(choice.clipped_mass_share)
         )
     assert sum(values.size for _, values, _ in asked) <= coordinates_of(vocabulary)
     assert ("lost_multiplier" in details) == (len(asked) == 3)
@@ -234,7 +234,7 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     """A norm of lost words that nobody reaches."""
     counts, choice = (
         reference_paper.make_user_counts(matrix),
-        ClippingPlan(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
+        ClippingPlan(clip_norm, clip_norm, clipped_mass_share=0.1, clipped_mass_norm=1e4),
     )
     with fixed_clipping_plan(choice):
         _, measured, _ = record_measurement(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
@@ -351,11 +351,11 @@ def test_clip_norms_follow_what_users_write():
             Posterior(), reference_paper.make_user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
         )[2]
 
-    usual, heavy = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
-    assert usual < heavy
-    assert chosen(30 * light, epsilon=0.01)["clip_norm_used"] <= heavy
+    usual, heavy_user_norm = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
+    assert usual < heavy_user_norm
+    assert chosen(30 * light, epsilon=0.01)["clip_norm_used"] <= heavy_user_norm
     assert chosen(light[:0])["clip_norm_used"] == 1.0  # nobody
-    assert {usual, heavy} <= set(CLIP_NORMS)
+    assert {usual, heavy_user_norm} <= set(CLIP_NORMS)
 
 
 def test_the_card_says_how_noisy_a_number_of_users_is():
@@ -386,8 +386,10 @@ def loss(counts, vocabulary, mechanism):
 def test_the_automatic_clip_norm_is_good(population, share, times):
     """ε = 1, also with users who say everything 50 times: within 10% of the best Λ of a grid (one noise draw each)."""
     counts, vocabulary = population
-    heavy = np.random.default_rng(1).random(len(counts.users)) < share
-    repeated = counts.counts * np.where(np.repeat(heavy, np.diff(counts.starts)), times, 1)
+    heavy_user_norm = np.random.default_rng(1).random(len(counts.users)) < share
+    repeated = counts.counts * np.where(
+        np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1
+    )
     counts = replace(counts, counts=repeated.astype(np.int32))
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))

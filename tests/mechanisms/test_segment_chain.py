@@ -10,9 +10,9 @@ import bayesgram as bg
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.inference.reinfer import infer
 from bayesgram.io.segments import Segments
-from bayesgram.mechanisms.base import Randomness, release
-from bayesgram.mechanisms.dry_run import dry_run
+from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import dry_run, release
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger, read_ledger
 from bayesgram.private.counts import SegmentedCounts, build_user_counts

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bayesgram.private import candidates, streaming
 from bayesgram.private.candidates import (
     ContributionBound,
-    enforce_bound,
+    enforce_norm_bound,
     hash_windows,
     heaviest,
     list_candidates,
@@ -119,10 +119,10 @@ def test_what_is_known_still_counts_once_after_the_lightest_were_dropped(most, o
     _, ends, sizes = heaviest(
         np.array([0, len(user)]), np.array(user, np.int32), np.array([1]), logs, MANY_HASHES, most
     )
-    heavy = sorted(
+    heavy_user_norm = sorted(
         words, key=lambda word: (weight * word, int(MANY_HASHES_OF_WINDOWS[word])), reverse=True
     )
-    assert [user[end] for end in ends] == heavy[:most]
+    assert [user[end] for end in ends] == heavy_user_norm[:most]
     assert sizes.tolist() == [most]
 
 
@@ -235,7 +235,7 @@ def test_where_rounding_goes_over_the_bound_the_largest_units_give_way(values):
         [value * UNITS // norm + 1 for value in sorted(values)], np.int64
     )  # a little too much
     before = units.copy()
-    enforce_bound(units)
+    enforce_norm_bound(units)
     assert sum(int(unit) ** 2 for unit in units) <= B_SQUARED
     assert (units <= before).all()
     untouched = before < units.max()

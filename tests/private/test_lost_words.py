@@ -26,11 +26,11 @@ norms = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 2.0, 5.0, 1e
 lost_norms = st.one_of(st.floats(0.05, 50), st.sampled_from([1e-6, 1e9]))
 
 
-def asked_of(size, lost_norm, order=3):
+def asked_of(size, clipped_mass_norm, order=3):
     """Three words and the total of the n-grams but for the first, whose words nobody asks for."""
     words = np.column_stack([reference_paper.make_words(size, order, 0), np.full(size, 3)])
     words[0] = -1
-    return ClippedWordsSpec(np.geomspace(0.3, 3, 4), words.astype(np.int32), lost_norm)
+    return ClippedWordsSpec(np.geomspace(0.3, 3, 4), words.astype(np.int32), clipped_mass_norm)
 
 
 @settings(deadline=None)
@@ -42,11 +42,11 @@ def asked_of(size, lost_norm, order=3):
     lost_norms,
     st.sampled_from([0, 3]),
 )
-def test_the_lost_words_are_those_of_exact_arithmetic(matrix, clip_norm, lost_norm, order):
+def test_the_lost_words_are_those_of_exact_arithmetic(matrix, clip_norm, clipped_mass_norm, order):
     """Truncated toward zero; a float loses digits where hardly anything is lost."""
     measured, asked = (
         reference_paper.make_coordinates(matrix.shape[1], order),
-        asked_of(matrix.shape[1], lost_norm),
+        asked_of(matrix.shape[1], clipped_mass_norm),
     )
     found = clipped_mass_sum(
         reference_paper.make_user_counts(matrix), measured, asked, clip_norm=clip_norm
@@ -73,11 +73,11 @@ hostile = st.lists(
 @given(
     hostile, st.sampled_from([1e-6, 1.0, 5.0, 1e9]), st.sampled_from([1e-6, 0.25, 1.0, 5.0, 1e9])
 )
-def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, lost_norm):
+def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, clipped_mass_norm):
     counts, shape, lost_shape, words = (np.array(column) for column in zip(*row, strict=True))
     measured = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
     asked = ClippedWordsSpec(
-        lost_shape, np.minimum(words, words.size - 1).astype(np.int32)[:, None], lost_norm
+        lost_shape, np.minimum(words, words.size - 1).astype(np.int32)[:, None], clipped_mass_norm
     )
     moved = clipped_mass_sum(
         reference_paper.make_user_counts(counts[None]), measured, asked, clip_norm=clip_norm
@@ -98,10 +98,10 @@ def test_somebody_who_loses_more_than_the_norm_of_lost_words_moves_them_by_nearl
 
 @settings(deadline=None)
 @given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.sampled_from([0, 3]), lost_norms)
-def test_who_is_within_the_clip_norm_loses_nothing(matrix, order, lost_norm):
+def test_who_is_within_the_clip_norm_loses_nothing(matrix, order, clipped_mass_norm):
     measured, asked = (
         reference_paper.make_coordinates(matrix.shape[1], order),
-        asked_of(matrix.shape[1], lost_norm),
+        asked_of(matrix.shape[1], clipped_mass_norm),
     )
     lengths = np.linalg.norm(
         reference_paper.append_word_counts(matrix, measured) / measured.shape, axis=1
@@ -129,10 +129,10 @@ def test_a_norm_that_is_the_clip_norm_is_within_it():
     lost_norms,
     st.data(),
 )
-def test_what_a_user_loses_depends_on_nobody_else(matrix, clip_norm, lost_norm, data):
+def test_what_a_user_loses_depends_on_nobody_else(matrix, clip_norm, clipped_mass_norm, data):
     """Σ over users of what each loses alone, exactly, whoever comes before or after, and in whatever blocks."""
     measured = reference_paper.make_coordinates(matrix.shape[1], data.draw(st.sampled_from([0, 3])))
-    public = (measured, asked_of(matrix.shape[1], lost_norm))
+    public = (measured, asked_of(matrix.shape[1], clipped_mass_norm))
     alone = [
         clipped_mass_sum(
             reference_paper.make_user_counts(row[None]), *public, clip_norm=clip_norm
@@ -204,8 +204,8 @@ def test_a_shape_of_lost_words_whose_squares_would_overflow_is_refused(value):
 
 
 @pytest.mark.parametrize("lost_norm", [0.0, -1.0, math.nan, math.inf, 1e-7, 1e10])
-def test_a_norm_of_lost_words_that_is_none_is_refused(lost_norm):
+def test_a_norm_of_lost_words_that_is_none_is_refused(clipped_mass_norm):
     with pytest.raises(
-        UsageError, match=rf"^clip_norm={lost_norm}: give a public number from 1e-6 to 1e9;"
+        UsageError, match=rf"^clip_norm={clipped_mass_norm}: give a public number from 1e-6 to 1e9;"
     ):
-        ClippedWordsSpec(np.ones(1), np.zeros((2, 1), np.int32), lost_norm)
+        ClippedWordsSpec(np.ones(1), np.zeros((2, 1), np.int32), clipped_mass_norm)

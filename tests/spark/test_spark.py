@@ -20,10 +20,10 @@ import pytest
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import find_sources
 from bayesgram.io.records import Columns
-from bayesgram.mechanisms.base import release
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Design, Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity

@@ -20,7 +20,7 @@ from scipy.special import betaincinv, ndtr, ndtri
 from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.errors import UsageError
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import UserCounts
@@ -32,7 +32,7 @@ from bayesgram.version import VERSION
 class Target:
     """A mechanism on a dataset. Attackers know all of it but one user."""
 
-    mechanism: Mechanism
+    mechanism: CountsMechanism
     counts: UserCounts
     vocabulary: Vocabulary
     budget: Budget | None
@@ -54,7 +54,7 @@ class Target:
         return claim_of(self.mechanism, self.budget)
 
 
-def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
+def claim_of(mechanism: CountsMechanism, budget: Budget | None) -> Budget:
     """(ε, δ) as the card will claim it."""
     epsilon, delta = mechanism.check_budget(budget)
     if epsilon is None or delta is None:

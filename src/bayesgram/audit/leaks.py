@@ -111,9 +111,9 @@ def timing(
     begin = perf_counter()
     while len(clocks[0]) < LEAST or (perf_counter() - begin < SECONDS and len(clocks[0]) < MOST):
         for side in rng.permutation(2):
-            chance = Randomness(make_noise(), key)
+            randomness = Randomness(make_noise(), key)
             start = perf_counter()
-            target.mechanism.measure(datasets[side], target.vocabulary, target.budget, chance)
+            target.mechanism.measure(datasets[side], target.vocabulary, target.budget, randomness)
             clocks[side].append(perf_counter() - start)
     difference, low, high = relative_difference(np.array(clocks[0]), np.array(clocks[1]))
     sentence = (

@@ -19,14 +19,15 @@ from bayesgram.audit.findings import Finding, Target, at_least, at_most
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, check_int
 from bayesgram.inference.design import ClippingPlan
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, normalise_counts
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.paper.algorithm_1 import Paper, classical_sigma
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import UNITS
 from bayesgram.privacy.noise import NoiseSource, SeededNoise
-from bayesgram.private.clipping import UNITS, clip, clipped_sum
+from bayesgram.private.clipping import clip, clipped_sum
 from bayesgram.private.counts import PrivateCounts, UserCounts, remove_user
 from bayesgram.public.vocabulary import Vocabulary, centred_log, softmax
 
@@ -44,15 +45,17 @@ class AsPrinted(Paper):
 class NoisyCounts(Posterior):
     """`posterior` as it leaves the door, before inference, which can only take away."""
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """The noisy counts of the longest n-grams, as a distribution."""
-        return Outcome(normalised(self.measure(counts, vocabulary, budget, chance)[0][-1].counts))
+        return Outcome(
+            normalise_counts(self.measure(counts, vocabulary, budget, randomness)[0][-1].counts)
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,7 @@ class WinRate:
 def win_rates(
     counts: UserCounts,
     vocabulary: Vocabulary,
-    mechanism: Mechanism,
+    mechanism: CountsMechanism,
     budgets: Sequence[Budget],
     *,
     pairs: int,
@@ -153,7 +156,7 @@ def most_counts(counts: UserCounts) -> int:
     return int(np.argmax(np.diff(sums[counts.starts])))
 
 
-def ceiling(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget) -> float:
+def ceiling(mechanism: CountsMechanism, vocabulary: Vocabulary, budget: Budget) -> float:
     """The most that any attack on pairs wins if the claim is true.
 
     Gaussian noise at a distance of d standard deviations: Φ(d/√2). Pure ε: randomised response wins e^ε/(1 + e^ε).
@@ -170,7 +173,9 @@ def ceiling(mechanism: Mechanism, vocabulary: Vocabulary, budget: Budget) -> flo
     )
 
 
-def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, key: int) -> Sampler:
+def sampler(
+    mechanism: CountsMechanism, counts: UserCounts, vocabulary: Vocabulary, key: int
+) -> Sampler:
     """What draws θ at a budget; whatever does not depend on the noise is computed once."""
     if isinstance(mechanism, Paper):
         return _paper_sampler(mechanism, counts, vocabulary, key)
@@ -180,7 +185,7 @@ def sampler(mechanism: Mechanism, counts: UserCounts, vocabulary: Vocabulary, ke
     if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
         return _counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
     return lambda budget, noise: (
-        mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+        mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key)).theta
     )
 
 
@@ -188,14 +193,16 @@ def _counts_sampler(
     mechanism: NoisyCounts, counts: UserCounts, vocabulary: Vocabulary, clip_norm: float
 ) -> Sampler:
     """The sum is made once: with Λ given, only the noise's scale follows the budget."""
-    design = Design.of(vocabulary)
+    design = Design.from_vocabulary(vocabulary)
     measured = design.coordinates(ClippingPlan.fixed(clip_norm))
     total = clipped_sum(counts, measured, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
-        sigma = mechanism.calibrated(vocabulary, budget).part(1.0)
+        sigma = mechanism.calibrate(vocabulary, budget).part(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
-        return normalised(design.as_measured(noisy, measured, sigma, clip_norm)[0][-1].counts)
+        return normalise_counts(
+            design.decode_counts(noisy, measured, sigma, clip_norm)[0][-1].counts
+        )
 
     return sample
 

@@ -28,7 +28,7 @@ from bayesgram.choices import Attack
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
-from bayesgram.mechanisms.base import Mechanism
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.releases.release import Release
@@ -164,7 +164,7 @@ def audit(
 
 
 def check(
-    mechanism: Mechanism,
+    mechanism: CountsMechanism,
     budget: Budget | None,
     attacks: Sequence[Attack],
     *,

@@ -68,8 +68,8 @@ def audit(
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
     chosen = runner.chosen(attacks)
-    Randomness.make(seed)
-    budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
+    Randomness.from_seed(seed)
+    budget = mechanisms.resolve_budget(mechanism, epsilon, delta, expected_users)
     attacked = mechanisms.mechanism_of(
         mechanism, expected_users=expected_users, **vars(mechanism_options)
     )

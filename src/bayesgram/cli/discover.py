@@ -104,7 +104,7 @@ def discover(
     from bayesgram.io import read_records
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
-    from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in, discovery_mechanism
+    from bayesgram.mechanisms.discovery import LocalText, Settings, discover_in_text, make_mechanism
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
@@ -118,17 +118,17 @@ def discover(
     check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
     if plot is not None:
         check_picture(plot, force=force, inputs=[*map(str, private), str(vocab), str(output)])
-    Randomness.make(seed)
+    Randomness.from_seed(seed)
     budget, room = _budget(epsilon, delta), work.room
     vocabulary = Vocabulary.load(vocab)
-    settings = Settings.of(
+    settings = Settings.for_vocabulary(
         vocabulary, _orders(orders), at_least=at_least, max_new=max_new, open=open_, rounds=rounds
     )
-    settings.calibrated(budget)  # what won't do is refused before anything is read
+    settings.calibrate(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
     public = PublicText.of(vocabulary, _language_model(model))
     stated = None if unit is None else check_unit(unit)
-    mechanism = discovery_mechanism(
+    mechanism = make_mechanism(
         settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated
     )
     rows: dict[str, Any] = {
@@ -158,7 +158,7 @@ def discover(
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
             records = bar.records(private, refuse_nothing=True, **rows)
-            found = discover_in(LocalText(records, room), public, settings, budget, **told)
+            found = discover_in_text(LocalText(records, room), public, settings, budget, **told)
     console.done()
     if plot is not None:
         _draw(found, plot, force=force)
@@ -400,7 +400,7 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
 
     others = [epsilon for epsilon in (1.0, 2.0, 4.0, 8.0) if epsilon > budget.epsilon][:2]
     levels = [
-        (epsilon, settings.calibrated(Budget(epsilon, budget.delta)).level) for epsilon in others
+        (epsilon, settings.calibrate(Budget(epsilon, budget.delta)).level) for epsilon in others
     ]
     told = "".join(f"; at ε = {epsilon:g} about {people(level)}" for epsilon, level in levels)
     console.say(

@@ -14,7 +14,7 @@ from bayesgram.errors import UsageError, check_int
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.mechanisms.base import CountsMechanism
     from bayesgram.paper.algorithm_1 import Paper
     from bayesgram.paper.algorithm_2 import Grid
     from bayesgram.privacy.budget import Budget
@@ -138,7 +138,7 @@ NOT_PROVED = {MechanismName.PAPER, MechanismName.K_ANONYMITY}
 NO_DELTA = {MechanismName.LAPLACE, MechanismName.LAPLACE_PUBLIC, MechanismName.K_ANONYMITY}
 
 
-def budget_of(
+def resolve_budget(
     mechanism: MechanismName, epsilon: float | None, delta: float | None, expected_users: int | None
 ) -> "Budget | None":
     """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
@@ -245,7 +245,7 @@ OPTIONS_OF = {
 }
 
 
-def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism":  # noqa: ANN401 - checked by each mechanism
+def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "CountsMechanism":  # noqa: ANN401 - checked by each mechanism
     """The mechanism with the options that were given; an option of another one is refused, not ignored."""
     from bayesgram.mechanisms.gaussian import Gaussian
     from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
@@ -264,7 +264,7 @@ def mechanism_of(name: MechanismName, **mechanism_options: Any) -> "Mechanism": 
             if given.get("tune")
             else paper
         )
-    simple: dict[MechanismName, type[Mechanism]] = {
+    simple: dict[MechanismName, type[CountsMechanism]] = {
         MechanismName.LAPLACE: Laplace,
         MechanismName.LAPLACE_PUBLIC: LaplacePublic,
         MechanismName.POSTERIOR: Posterior,

@@ -17,9 +17,9 @@ from bayesgram.cli import console, mechanisms, options, spark
 from bayesgram.cli.typed import typed_command
 
 if TYPE_CHECKING:
-    from bayesgram.mechanisms.base import Mechanism
+    from bayesgram.mechanisms.base import CountsMechanism
     from bayesgram.mechanisms.discovery import DiscoveryMechanism
-    from bayesgram.mechanisms.dry_run import DryRun
+    from bayesgram.mechanisms.publish import DryRun
     from bayesgram.planning.plan import Plan
     from bayesgram.privacy.accounting import Spend
     from bayesgram.privacy.ledger import Ledger
@@ -88,10 +88,10 @@ def show(
     claimed = f"{claim} for {checked.unit} ({checked.guarantee})"
     told = {"mechanism": checked.mechanism, "claim": claimed, "unit": checked.unit}
     told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
-    if checked.ledger is not None and checked.left is not None:
+    if checked.ledger is not None and checked.epsilon_left is not None:
         told |= {
             "ledger": f"{checked.ledger.population}: {checked.ledger.left()}",
-            "left_then": _left(checked.left),
+            "left_then": _left(checked.epsilon_left),
         }
     console.report(told, json=False)
     _show_plan(planned, expected_users)
@@ -196,8 +196,8 @@ def release(
     Example: bayesgram release counts --vocab vocab.parquet --epsilon 0.2 --delta 1e-7 -o out
     """
     from bayesgram.io.atomic import check_writable
-    from bayesgram.mechanisms import base
-    from bayesgram.mechanisms.dry_run import dry_run as check_only
+    from bayesgram.mechanisms import base, publish
+    from bayesgram.mechanisms.publish import dry_run as check_only
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
@@ -212,8 +212,8 @@ def release(
         contents=contents,
         inputs=[counts, vocab, *([previous] if previous else [])],
     )
-    base.Randomness.make(seed)
-    budget = mechanisms.budget_of(mechanism, epsilon, delta, expected_users)
+    base.Randomness.from_seed(seed)
+    budget = mechanisms.resolve_budget(mechanism, epsilon, delta, expected_users)
     chosen = mechanisms.mechanism_of(
         mechanism,
         expected_users=expected_users,
@@ -221,7 +221,7 @@ def release(
         **vars(mechanism_options),
         **vars(grid),
     )
-    chosen = chosen.after(previous)
+    chosen = chosen.follow(previous)
     chosen.check_budget(budget)  # what won't do is refused before anything is read
     told_unit = DEFAULT_UNIT if unit is None else check_unit(unit)
     with _opened(counts, vocab, chosen, engine, master) as (
@@ -233,7 +233,7 @@ def release(
         if book is not None:
             book.check_unit(told_unit)
         if dry_run:
-            base.Output.of(output, vocabulary, user_counts, force=force).check()
+            publish.check_output(mechanism_used, vocabulary, output, force=force)
             checked = check_only(
                 user_counts, vocabulary, mechanism_used, budget, seed=seed, ledger=book, unit=unit
             )
@@ -241,7 +241,7 @@ def release(
             return
         charged = None if ledger is None else console.begin(ledger, budget, output)
         with console.progress(f"Releasing by {mechanism}") as tell:
-            made = base.release(
+            made = publish.release(
                 user_counts,
                 vocabulary,
                 chosen,
@@ -270,7 +270,7 @@ def release(
 
 @contextmanager
 def _opened(
-    counts: Path, vocab: Path, chosen: "Mechanism", engine: EngineName, master: str | None
+    counts: Path, vocab: Path, chosen: "CountsMechanism", engine: EngineName, master: str | None
 ) -> "Iterator[tuple[PrivateCounts | SegmentedCounts, Vocabulary, Any]]":
     """The private counts, by segment or not, the vocabulary they are over, and the door for them."""
     from bayesgram.private.counts_io import read_segments
@@ -330,7 +330,7 @@ def tune(
     from bayesgram.privacy.budget import Budget
 
     Budget(epsilon)
-    chance = Randomness.make(seed)
+    randomness = Randomness.from_seed(seed)
     paper = mechanisms.paper_of(
         expected_users, max_count=max_count, max_total=max_total, sensitivity=sensitivity
     )
@@ -338,7 +338,7 @@ def tune(
     user_counts, vocabulary = mechanisms.load(counts, vocab)
     with console.step(f"Scoring {len(settings.slopes) * len(settings.rhos)} settings"):
         chosen: Paper = algorithm_2.tune(
-            user_counts, vocabulary, epsilon, chance, paper=paper, grid=settings
+            user_counts, vocabulary, epsilon, randomness, paper=paper, grid=settings
         ).paper
     console.report(
         {
@@ -381,7 +381,7 @@ def sensitivity(
     )
     opened = spark.opened(counts, vocab, engine, master, in_memory=True)
     with opened as (user_counts, _), console.step("Leaving out each user"):
-        statistics = paper.statistics(user_counts, Randomness.make(seed))
+        statistics = paper.statistics(user_counts, Randomness.from_seed(seed))
         bound = statistics.bounded_gamma(paper.slope)
         if engine is EngineName.LOCAL:
             statistics.exact_gamma(

@@ -116,7 +116,7 @@ def discover(
 ) -> "Discovery":
     """What many people write and the vocabulary lacks."""
     from bayesgram.io.records import Columns
-    from bayesgram.mechanisms.discovery import discover_in
+    from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText
     from bayesgram.spark.frames import text_from_inputs
     from bayesgram.spark.session import session
@@ -126,7 +126,7 @@ def discover(
             text_from_inputs(spark, private, Columns(text_column, user_column)),
             skip_bad_rows=skip_bad_rows,
         )
-        return discover_in(text, public, settings, budget, **told)
+        return discover_in_text(text, public, settings, budget, **told)
 
 
 @contextmanager

@@ -33,11 +33,12 @@ from bayesgram.comparison.comparison import Comparison, compare, comparison_json
 from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.mechanisms.base import Mechanism, release
+from bayesgram.mechanisms.base import CountsMechanism
 from bayesgram.mechanisms.discovery import discover
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace, LaplacePublic
 from bayesgram.mechanisms.posterior import Posterior
+from bayesgram.mechanisms.publish import release
 from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 from bayesgram.paper.algorithm_2 import Grid, TunedPaper
 from bayesgram.paper.k_anonymity import KAnonymity
@@ -130,8 +131,10 @@ def _abroad(population: Population) -> Iterator[pa.RecordBatch]:
 
 def _saying(batch: pa.RecordBatch, phrase: str, part: float) -> pa.RecordBatch:
     """The messages, a part of which are this phrase."""
-    chance = unit(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
-    return batch.set_column(1, "text", pc.if_else(pa.array(chance < part), phrase, batch["text"]))
+    randomness = unit(hash_rows(*buffers(batch["text"].cast(pa.large_binary()))))
+    return batch.set_column(
+        1, "text", pc.if_else(pa.array(randomness < part), phrase, batch["text"])
+    )
 
 
 DELTA = 1e-7
@@ -268,7 +271,7 @@ def write_public(folder: Path, population: Population, *, sentences: int) -> Non
     write_public_chat(folder / SOURCES["chat"], population, posts=max(sentences // CHAT_PART, 1))
 
 
-def candidates(users: int) -> Iterator[tuple[str, Mechanism, Budget | None]]:
+def candidates(users: int) -> Iterator[tuple[str, CountsMechanism, Budget | None]]:
     """Every mechanism, by name; the paper's bounds follow the round number of users, which is public here."""
     paper = Paper(*paper_bounds(users))
     for epsilon in EPSILONS:

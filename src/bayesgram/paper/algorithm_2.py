@@ -19,7 +19,7 @@ from bayesgram.arguments import check_fields
 from bayesgram.arrays import Bools, Floats
 from bayesgram.choices import ScoreSensitivity
 from bayesgram.errors import Argument, UsageError
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, require_budget
 from bayesgram.paper.algorithm_1 import Paper, posterior_mean
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -101,14 +101,14 @@ def tune(
     counts: UserCounts,
     vocabulary: Vocabulary,
     epsilon: float,
-    chance: Randomness,
+    randomness: Randomness,
     *,
     paper: Paper,
     grid: Grid,
 ) -> Tuned:
     """The (S, ρ) of the smallest noisy score. Only the choice may be told: the scores themselves are not covered."""
-    clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=chance.key)
-    scoring = held_out(counts, key=chance.key)
+    clipped = clip(counts, max_count=paper.max_count, max_total=paper.max_total, key=randomness.key)
+    scoring = held_out(counts, key=randomness.key)
     first, second = clipped.select(scoring), Statistics(clipped.select(~scoring))
     prior = centred_log(vocabulary.counts)
     slope_gamma = {
@@ -121,13 +121,13 @@ def tune(
         scores.append(cross_entropy(first.totals, mu_ps))
         by_release = rho * steepness * slope_gamma[slope]  # ‖Δμ_ps‖ = ρ γ
         changes.append(max(by_release, largest_user_score(first, mu_ps, grid.score_sensitivity)))
-    noisy = chance.noise.laplace(np.array(scores), scale=2 * max(changes) / epsilon)
+    noisy = randomness.noise.laplace(np.array(scores), scale=2 * max(changes) / epsilon)
     slope, rho = list(product(grid.slopes, grid.rhos))[int(np.argmin(noisy))]
     return Tuned(replace(paper, slope=slope, rho=rho), second)
 
 
 @dataclass(frozen=True)
-class TunedPaper(Mechanism):
+class TunedPaper(CountsMechanism):
     """Algorithm 2 end to end: ε/3 chooses (S, ρ), 2ε/3 releases; ε adds up (basic composition, errata E9)."""
 
     name: ClassVar[str] = "paper-tuned"
@@ -151,22 +151,22 @@ class TunedPaper(Mechanism):
         require_in_memory(counts, Argument("mechanism", self.name))
         super().check_inputs(counts, vocabulary)
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
         here = require_in_memory(counts, Argument("mechanism", self.name))
-        whole = need(budget, self.name)
+        whole = require_budget(budget, self.name)
         release_epsilon, tuning_epsilon = (
             part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING)
         )
-        tuned = tune(here, vocabulary, tuning_epsilon, chance, paper=self.paper, grid=self.grid)
+        tuned = tune(here, vocabulary, tuning_epsilon, randomness, paper=self.paper, grid=self.grid)
         theta = tuned.paper.sample(
-            tuned.others, vocabulary, Budget(release_epsilon, whole.delta), chance
+            tuned.others, vocabulary, Budget(release_epsilon, whole.delta), randomness
         )
         found = {"slope": tuned.paper.slope, "rho": tuned.paper.rho}
         parts = {"epsilon_tuning": tuning_epsilon, "epsilon_release": release_epsilon}

@@ -319,7 +319,7 @@ class Exact:
     @property
     def key(self) -> int:
         """Of the subsample to W."""
-        return Randomness.make(self.seeds[0]).key
+        return Randomness.from_seed(self.seeds[0]).key
 
     def laplace_totals(self, max_total: int) -> Integers:
         """Totals of counts clipped to W."""
@@ -341,7 +341,7 @@ class Exact:
     def _split(self) -> dict[int, HeldOutSplit]:
         clipped = self._clipped()
         splits = (
-            (seed, held_out(self.counts, key=Randomness.make(seed).key)) for seed in self.seeds
+            (seed, held_out(self.counts, key=Randomness.from_seed(seed).key)) for seed in self.seeds
         )
         return {seed: HeldOutSplit.of(clipped, scoring) for seed, scoring in splits}
 
@@ -504,21 +504,21 @@ class Bench:
 
     def _laplace(self, method: Method, epsilon: float, seed: int, max_total: int) -> Row:
         mechanism = (Laplace if method == Method.LAPLACE else LaplacePublic)(max_total)
-        noise = Randomness.make(seed).noise
+        noise = Randomness.from_seed(seed).noise
         totals = self.exact.laplace_totals(max_total)
         theta = mechanism.sample(totals, self.data.vocabulary, Budget(epsilon), noise)
         return self._row(method, theta, epsilon=epsilon, delta=0.0, seed=seed, max_total=max_total)
 
     def _paper(self, epsilon: float, seed: int, slope: float, rho: float) -> Row:
         """Algorithm 1 at one (S, ρ)."""
-        weighted, noise = self.exact.weighted, Randomness.make(seed).noise
+        weighted, noise = self.exact.weighted, Randomness.from_seed(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         theta = weighted.theta(prior_logs, Budget(epsilon, self.delta), noise, slope=slope, rho=rho)
         return self._paper_row(Method.PAPER_BEST, theta, epsilon, seed, slope, rho)
 
     def _tuned(self, epsilon: float, seed: int) -> Row:
         """Algorithm 2 end to end."""
-        rehearsal, noise = self.exact.held_out_splits[seed], Randomness.make(seed).noise
+        rehearsal, noise = self.exact.held_out_splits[seed], Randomness.from_seed(seed).noise
         prior_logs = centred_log(self.data.vocabulary.counts)
         for_release, for_tuning = Budget(epsilon, self.delta).split(FOR_RELEASE, FOR_TUNING)
         slope, rho = rehearsal.choose(prior_logs, for_tuning.epsilon, noise)
@@ -536,8 +536,8 @@ class Bench:
     def _posterior(self, epsilon: float, seed: int) -> Row:
         """`Posterior` itself; the counts remember its exact sums."""
         budget = Budget(epsilon, self.delta)
-        made = Posterior().distribution(
-            self.exact.counts, self.data.vocabulary, budget, Randomness.make(seed)
+        made = Posterior().estimate(
+            self.exact.counts, self.data.vocabulary, budget, Randomness.from_seed(seed)
         )
         clip_norm = made.details["clip_norm_used"]
         settings = {"epsilon": epsilon, "delta": self.delta, "seed": seed, "clip_norm": clip_norm}

@@ -7,14 +7,14 @@ import numpy as np
 
 from bayesgram.choices import Suppressed
 from bayesgram.errors import UsageError, check_int
-from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
+from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 
 
 @dataclass(frozen=True)
-class KAnonymity(Mechanism):
+class KAnonymity(CountsMechanism):
     """Exact counts of n-grams with at least K users."""
 
     name: ClassVar[str] = "k-anonymity"
@@ -22,7 +22,7 @@ class KAnonymity(Mechanism):
     statement: ClassVar[str] = (
         "no noise: exact counts of n-grams of at least K users; comparing two such releases can single a user out."
     )
-    usual_delta: ClassVar[float] = 0.0
+    default_delta: ClassVar[float] = 0.0
 
     k: int = 50
     suppressed: Suppressed = Suppressed.ADD_ONE
@@ -36,12 +36,12 @@ class KAnonymity(Mechanism):
                 "suppressed", repr(self.suppressed), f"choose one of {', '.join(Suppressed)}."
             )
 
-    def distribution(
+    def estimate(
         self,
         counts: PrivateCounts,
         vocabulary: Vocabulary,
         budget: Budget | None,
-        chance: Randomness,
+        randomness: Randomness,
     ) -> Outcome:
         """`add-one`: suppressed counts are 0, then 1 is added to all. `public`: their mass is spread as public text."""
         shown = counts.users_per_ngram >= self.k

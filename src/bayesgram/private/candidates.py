@@ -56,7 +56,8 @@ from bayesgram.io.spill import (
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
-from bayesgram.private.clipping import UNITS
+from bayesgram.privacy.constants import UNITS
+from bayesgram.private.clipping import enforce_norm_bound
 from bayesgram.private.counts import split_users
 from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
 from bayesgram.public.candidate_weights import Novelty, PublicText
@@ -299,18 +300,6 @@ def _level(log: float) -> np.uint64:
     return np.uint64(min(max((log + 512.0) * 4194304.0, 0.0), 4294967295.0))
 
 
-@kernel
-def enforce_bound(units: Integers) -> None:
-    """Where rounding pushed Σ units² over B², the largest entries give way until it is not, in integers."""
-    length = np.int64(0)
-    for unit in units:
-        length += unit * unit
-    while length > UNITS * UNITS:
-        largest = np.argmax(units)
-        length -= 2 * units[largest] - 1
-        units[largest] -= 1
-
-
 SMALLEST_TABLE = 1 << 22  # bytes
 
 
@@ -440,7 +429,7 @@ def single_round_units(sizes: Integers, logs: Floats, smallest: int) -> Integers
             kept += 1
         for at in range(first, first + kept):
             units[at] = np.int64(np.exp(logs[at] - logs[first]) * (UNITS / np.sqrt(squares)))
-        enforce_bound(units[first : first + kept])
+        enforce_norm_bound(units[first : first + kept])
         first += size
     return units
 
@@ -787,7 +776,7 @@ def round_units(sizes: Integers, weights: Floats) -> Integers:
             scale = UNITS / np.sqrt(squares)
             for at in range(first, first + size):
                 units[at] = np.int64(weights[at] * scale)
-            enforce_bound(units[first : first + size])
+            enforce_norm_bound(units[first : first + size])
         first += size
     return units
 
