@@ -79,5 +79,5 @@ def fixed_clipping_plan(choice):
     """Make `posterior` go on like this, whatever noisy amounts say; None: as it likes."""
     with pytest.MonkeyPatch.context() as patch:
         if choice is not None:
-            patch.setattr(posterior, "best_choice", lambda *_: choice)
+            patch.setattr(posterior, "choose_clipping", lambda *_: choice)
         yield

@@ -135,7 +135,7 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
 
 def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     public = vocabulary()
-    plain, design = Design.of(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
+    plain, design = Design.from_vocabulary(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
     row = np.array([3, 0, 2, 1, 0, 5])
     norms = [
         np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)
@@ -215,7 +215,7 @@ PEOPLE = {"many": many(1), "few": many(2, 5), "nobody": np.zeros((0, 3 * SIZE), 
 def released(matrix, source, folder, budget):
     kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         release(by_segment(kept), vocabulary(2), Posterior(), budget).save(folder)
     return {
         str(path.relative_to(folder)): path.read_bytes()

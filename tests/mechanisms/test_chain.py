@@ -79,7 +79,7 @@ def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
 
     def released(name, source):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+            patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
             release(counts(name, public), public, Posterior(), BUDGET, previous=before).save(
                 tmp_path / name, force=True
             )

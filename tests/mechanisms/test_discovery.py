@@ -271,7 +271,7 @@ UNRELATED = {
 def saved(source, said, folder, rounds, **options):
     """All bytes of a discovery whose noise comes from this source."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         discover(
             discovery_data.make_table(said),
             discovery_data.make_vocabulary(),

@@ -242,8 +242,8 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
     assert sorted(lost.which) == list(range(longest.words[1]))
-    kept = Design.of(vocabulary).parts[-1].per_word(measured[-1].counts)
-    of_words = Design.of(vocabulary).parts[-1].per_word(written.astype(float))
+    kept = Design.from_vocabulary(vocabulary).parts[-1].per_word(measured[-1].counts)
+    of_words = Design.from_vocabulary(vocabulary).parts[-1].per_word(written.astype(float))
     assert kept[lost.which] + lost.counts == pytest.approx(of_words[lost.which], abs=0.01)
 
 
@@ -280,7 +280,7 @@ def numbers(noisy, exact):
 
 
 def test_weights_of_orders_and_words_share_the_norm():
-    design = Design.of(mixed_orders())
+    design = Design.from_vocabulary(mixed_orders())
     shape = np.split(design.ngrams.shape, [3, 5, 7])
     priors = [part.prior for part in design.parts] + [
         design.parts[-1].per_word(design.parts[-1].prior) / 3
@@ -302,7 +302,7 @@ def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
 
 def test_shapes_and_word_coordinates():
     vocabulary = bigrams(4)
-    design = Design.of(vocabulary)
+    design = Design.from_vocabulary(vocabulary)
     words, total = vocabulary.words
     assert words.shape == (4, 2)
     assert total == 4  # w0 to w3
@@ -313,7 +313,7 @@ def test_shapes_and_word_coordinates():
 
 
 def test_the_total_of_each_order_is_one_more_coordinate():
-    design = Design.of(mixed_orders())
+    design = Design.from_vocabulary(mixed_orders())
     measured = design.coordinates(CLIPPING_PLANS["counts"])
     assert measured.shape.size == design.ngrams.shape.size + 3
     assert (measured.shape[:-3] == design.ngrams.shape).all()
@@ -322,7 +322,7 @@ def test_the_total_of_each_order_is_one_more_coordinate():
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.of(reference_paper.make_vocabulary([3, 2, 1]))
+    design = Design.from_vocabulary(reference_paper.make_vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
     assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 4  # and the total
 
@@ -332,8 +332,8 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
-    design = Design.of(vocabulary)
-    asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
+    design = Design.from_vocabulary(vocabulary)
+    asked = design.clipped_words(CLIPPING_PLANS["lost words and counts"])
     assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
@@ -444,7 +444,7 @@ def test_unigrams_are_measured_once_and_not_again_as_words():
         pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
     )
     counts = reference_paper.make_user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
-    assert Design.of(vocabulary).ngrams.words.shape == (3, 0)
+    assert Design.from_vocabulary(vocabulary).ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)
 

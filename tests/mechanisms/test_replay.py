@@ -86,7 +86,7 @@ def released(mechanism, name, source, folder, public=None, budget=BUDGET):
     """All bytes of a release whose noise comes from this source."""
     public = public or vocabulary()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+        patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
         release(counts(name, public), public, mechanism, budget).save(folder)
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 

@@ -104,7 +104,7 @@ def test_the_same_answers_give_the_same_segments_after_others(first, segments, t
     def released(name, source):
         rows = PEOPLE[name][PEOPLE[name].sum(axis=1) > 0] if len(PEOPLE[name]) else PEOPLE[name]
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
+            patch.setattr(Randomness, "from_seed", classmethod(lambda cls, _seed: cls(source, 5)))
             following(first, seed=None, matrix=rows, segments=segments).save(tmp_path / name)
         folder = tmp_path / name
         return {
@@ -164,7 +164,7 @@ def test_what_segments_can_t_follow_is_refused_and_nothing_is_spent(first, tmp_p
                 output=tmp_path / "out",
             )
         with pytest.raises(BayesgramError, match=message):
-            door = Posterior().after(previous).by_segment(people.segments)
+            door = Posterior().follow(previous).by_segment(people.segments)
             dry_run(people, vocabulary(2), door, BUDGET, ledger=book)
     whole = build_user_counts(
         plain.users,

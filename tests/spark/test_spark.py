@@ -254,8 +254,8 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    design, choice = Design.of(vocabulary), CLIPPING_PLANS["lost words and counts"]
-    measured, asked = design.coordinates(choice), design.lost_words(choice)
+    design, choice = Design.from_vocabulary(vocabulary), CLIPPING_PLANS["lost words and counts"]
+    measured, asked = design.coordinates(choice), design.clipped_words(choice)
     assert counts.sizes() == (len(local.users), local.ngrams.size)
     assert same(counts.totals, local.totals)
     assert same(counts.users_per_ngram, local.users_per_ngram)
@@ -394,7 +394,7 @@ def test_a_user_whose_rows_are_in_several_parts_is_one_user(spark, local, vocabu
         pq.write_table(rows.take(np.arange(number, len(rows), 3)), file / f"part-{number}.parquet")
     found = engine.load_counts(spark, tmp_path / "c", vocabulary_size=len(vocabulary))
     assert found.sizes() == (len(local.users), local.ngrams.size)
-    measured = Design.of(vocabulary).ngrams
+    measured = Design.from_vocabulary(vocabulary).ngrams
     there, here = (clipped_sum(counts, measured, clip_norm=0.5) for counts in (found, local))
     assert same(there, here)
 

@@ -25,6 +25,7 @@ from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
+from bayesgram.io.atomic import PROBE
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     NO_STATEMENTS,
@@ -241,8 +242,8 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         return tuple(CONTENTS)
 
     def output_size(self, vocabulary: Vocabulary) -> int:
-        """Return 0: how much comes out is not known before noise is drawn."""
-        return 0
+        """Return a little room: how much comes out is not known before noise is drawn."""
+        return PROBE
 
     def draw(
         self,
