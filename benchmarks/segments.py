@@ -1,10 +1,13 @@
-"""What it gains to release segments together: KL of each segment, together with the others and alone, at the same ε.
+"""What it gains to release segments together.
 
-Made-up people: what all write is that of a made-up crowd; a segment writes it with words and n-grams that are
-exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times as likely (sd −1). People write
-log-normal amounts, and some of them in two segments. Judged by KL(q ‖ θ), q the distribution that the segment's people
-draw from, so chance in what they wrote is a part of the error of both. "alone" is `posterior` on the people of that
-segment and what they wrote there, with all of ε for it.
+KL of each segment, together with the others and alone, at the same ε.
+
+Made-up people: what all write is that of a made-up crowd; a segment writes it with words and
+n-grams that are exp(sd · N(0, 1)) times as likely, or with 5 n-grams of its own that are 20 times
+as likely (sd −1). People write log-normal amounts, and some of them in two segments. Judged by KL(q
+‖ θ), q the distribution that the segment's people draw from, so chance in what they wrote is a part
+of the error of both. "alone" is `posterior` on the people of that segment and what they wrote
+there, with all of ε for it.
 
     python benchmarks/segments.py [--users 50000] [--size 5000] [--runs 1] [--epsilons 0.5,1,2]
     python benchmarks/segments.py --large     # 200 segments × 50,000 n-grams, and a week after them: time and memory
@@ -61,7 +64,7 @@ def made_up(
 ) -> People:
     """So many people whose segments differ by this much."""
     rng = np.random.default_rng(seed)
-    words, number = vocabulary.words
+    words, number = vocabulary.word_ids
     truth = []
     for _ in shares:
         by_word = rng.normal(0, 1 / np.sqrt(2 * words.shape[1]), number)[words].sum(axis=1)
@@ -195,7 +198,10 @@ def main() -> None:
 
 
 def large(number: int, epsilon: float) -> None:
-    """The largest that is promised, through the real command: how long it takes, and how much memory."""
+    """The largest that is promised, through the real command.
+
+    How long it takes, and how much memory.
+    """
     with tempfile.TemporaryDirectory() as name:
         maker = get_context("spawn").Process(target=prepare, args=(Path(name), number))
         maker.start()  # in a process of its own: a child's peak memory is never below its parent's

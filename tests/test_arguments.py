@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import bayesgram as bg
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.cli.console import as_options
 
 PUBLIC = pa.table({"text": ["the red fish swims", "the blue fish sleeps"]})
@@ -166,7 +166,7 @@ def test_every_public_function_checks_its_arguments(name):
 
 
 def test_hints_that_are_not_understood_exclude_nothing():
-    @checked
+    @check_arguments
     def any_of(value: "list[int] | re.Pattern[str]", *others: int) -> object:
         return value, others
 

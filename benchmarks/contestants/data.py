@@ -173,7 +173,10 @@ def counts(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def drawn(options: argparse.Namespace) -> dict[str, Any]:
-    """Counts by chance, some users at a time, in order of the hashes of their ids, as `bayesgram count` has them."""
+    """Yield random counts, some users at a time.
+
+    In order of the hashes of their ids, as `bayesgram count` has them.
+    """
     rng = np.random.default_rng(7)
     chances = 1 / np.arange(10, NGRAMS + 10)
     edges = np.cumsum(chances) / chances.sum()
@@ -206,7 +209,7 @@ def _made_up_vocabulary(counts: Integers, rng: np.random.Generator) -> Vocabular
     rows = np.unique((8000 * rng.random((2 * counts.size, 3)) ** 3).astype(np.int64), axis=0)
     chosen = rng.permutation(rows)[: counts.size]
     ngrams = pa.array([" ".join(f"w{word}" for word in row) for row in chosen], pa.large_string())
-    return Vocabulary.of_counts(ngrams, [""], counts[None], Tokenizer())
+    return Vocabulary.from_counts(ngrams, [""], counts[None], Tokenizer())
 
 
 def main() -> None:

@@ -81,7 +81,7 @@ def test_a_list_is_counted_and_its_fingerprint_stays(work):
     )
     before, after = (Vocabulary.load(work / name) for name in ("vocab.parquet", "l.parquet"))
     assert told["fingerprint"] == after.fingerprint == before.fingerprint
-    assert after.by_source.tolist() == before.by_source[::-1].tolist()
+    assert after.counts_by_source.tolist() == before.counts_by_source[::-1].tolist()
     (work / "list.txt").write_text("the red\nred fish\nthe red\nThe Red\n")
     done = bayesgram("vocab", "talk.txt", "--list", "list.txt", "-o", "m.parquet", cwd=work)
     assert "1 n-grams stand in list.txt more than once; only the first is counted." in done.stderr

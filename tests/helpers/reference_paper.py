@@ -132,7 +132,9 @@ def append_word_counts(matrix, measured):
 
 
 def norm_histogram(matrix, measured, bins):
-    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
+    """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole
+    units, by fractions.
+    """
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.source_count
     first_words = [[0] * bins.first_word_count for _ in range(max(bins.groups) + 1)]
     for row, full in zip(matrix, append_word_counts(matrix, measured), strict=True):
@@ -142,7 +144,7 @@ def norm_histogram(matrix, measured, bins):
         place = sum(squares >= Fraction(edge) ** 2 for edge in bins.edges)
         text = [
             (int(n), kind, opening)
-            for n, kind, opening in zip(row, bins.sources, bins.first_words, strict=True)
+            for n, kind, opening in zip(row, bins.kinds, bins.first_words, strict=True)
             if kind >= 0
         ]
         written = sum(n for n, _, _ in text)
@@ -169,7 +171,9 @@ def scaled_norm(counts, shape):
 
 
 def clipped_mass(row, measured, words, clip_norm):
-    """The words that one user loses, in units but not yet whole, and the part of the text that they are."""
+    """The words that one user loses, in units but not yet whole, and the part of the text that they
+    are.
+    """
     with localcontext(prec=50):
         norm = scaled_norm(append_word_counts(row[None], measured)[0], measured.shape)
         part = 1 - Decimal(clip_norm) / norm if norm > Decimal(clip_norm) else Decimal(0)

@@ -10,7 +10,9 @@ from bayesgram.private.counts import PrivateCounts, UserCounts, UserRows
 
 @dataclass(frozen=True, eq=False)
 class ChunkedCounts(PrivateCounts):
-    """Counts that are not in this process, as an engine has them: some users at a time, in any order."""
+    """Counts that are not in this process, as an engine has them: some users at a time, in any
+    order.
+    """
 
     inner: UserCounts
     cuts: tuple[int, ...]

@@ -1,4 +1,5 @@
-"""Count users on a cluster of two workers that runs a slow task twice: COUNTS VOCABULARY_SIZE FOLDER.
+"""Count users on a cluster of two workers that runs a slow task twice: COUNTS VOCABULARY_SIZE
+FOLDER.
 
 FOLDER/attempts gets a line for each time a task is run: partition, attempt.
 """

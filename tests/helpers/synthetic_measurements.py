@@ -14,9 +14,7 @@ def make_public_ngrams(prior, counts, words, word_total):
 def make_measured(counts, noise, *words, total=None, total_noise=None):
     """Measurements whose total was measured as well as a hundred n-grams are."""
     doubt = total_noise or 10 * float(np.median(noise))
-    return NoisyCounts(
-        counts, noise, float(counts.sum()) if total is None else total, doubt, *words
-    )
+    return NoisyCounts(counts, noise, float(counts.sum()) if total is None else total, doubt, *words)
 
 
 def simulate(
@@ -30,7 +28,9 @@ def simulate(
     useless=False,
     seed=0,
 ):
-    """Zipfian n-grams whose private frequencies stray from the public ones by word, and each on its own."""
+    """Zipfian n-grams whose private frequencies stray from the public ones by word, and each on its
+    own.
+    """
     randomness = np.random.default_rng(seed)
     likely = 1 / np.arange(1, words + 1) ** 0.9
     made = np.unique(randomness.choice(words, (size * 3, order), p=likely / likely.sum()), axis=0)

@@ -12,13 +12,7 @@ from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.errors import UsageError
-from bayesgram.inference.design import (
-    CLIP_NORMS,
-    HISTOGRAM_SHARE,
-    MAX_CLIPPED_WORDS,
-    NORM_EDGES,
-    ClippingPlan,
-)
+from bayesgram.inference.design import HISTOGRAM_SHARE, CLIP_NORMS, MAX_CLIPPED_WORDS, NORM_EDGES, ClippingPlan
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -242,8 +236,8 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
     assert sorted(lost.which) == list(range(longest.words[1]))
-    kept = Design.from_vocabulary(vocabulary).parts[-1].per_word(measured[-1].counts)
-    of_words = Design.from_vocabulary(vocabulary).parts[-1].per_word(written.astype(float))
+    kept = Design.of(vocabulary).parts[-1].per_word(measured[-1].counts)
+    of_words = Design.of(vocabulary).parts[-1].per_word(written.astype(float))
     assert kept[lost.which] + lost.counts == pytest.approx(of_words[lost.which], abs=0.01)
 
 
@@ -280,7 +274,7 @@ def numbers(noisy, exact):
 
 
 def test_weights_of_orders_and_words_share_the_norm():
-    design = Design.from_vocabulary(mixed_orders())
+    design = Design.of(mixed_orders())
     shape = np.split(design.ngrams.shape, [3, 5, 7])
     priors = [part.prior for part in design.parts] + [
         design.parts[-1].per_word(design.parts[-1].prior) / 3
@@ -302,7 +296,7 @@ def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
 
 def test_shapes_and_word_coordinates():
     vocabulary = bigrams(4)
-    design = Design.from_vocabulary(vocabulary)
+    design = Design.of(vocabulary)
     words, total = vocabulary.words
     assert words.shape == (4, 2)
     assert total == 4  # w0 to w3
@@ -313,7 +307,7 @@ def test_shapes_and_word_coordinates():
 
 
 def test_the_total_of_each_order_is_one_more_coordinate():
-    design = Design.from_vocabulary(mixed_orders())
+    design = Design.of(mixed_orders())
     measured = design.coordinates(CLIPPING_PLANS["counts"])
     assert measured.shape.size == design.ngrams.shape.size + 3
     assert (measured.shape[:-3] == design.ngrams.shape).all()
@@ -322,7 +316,7 @@ def test_the_total_of_each_order_is_one_more_coordinate():
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.from_vocabulary(reference_paper.make_vocabulary([3, 2, 1]))
+    design = Design.of(reference_paper.make_vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
     assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 4  # and the total
 
@@ -332,13 +326,13 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     size = MAX_CLIPPED_WORDS + 50
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
-    design = Design.from_vocabulary(vocabulary)
-    asked = design.clipped_words(CLIPPING_PLANS["lost words and counts"])
+    design = Design.of(vocabulary)
+    asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
     assert asked.shape.size == MAX_CLIPPED_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
     assert (asked.words[:, -1] == MAX_CLIPPED_WORDS).all()
-    left_out = ~np.isin(vocabulary.words[0], design.asked_words)
+    left_out = ~np.isin(vocabulary.word_ids[0], design.asked_words)
     assert left_out.any()
     assert ((asked.words[:, :-1] == -1) == left_out).all()
 
@@ -387,9 +381,7 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
     """ε = 1, also with users who say everything 50 times: within 10% of the best Λ of a grid (one noise draw each)."""
     counts, vocabulary = population
     heavy_user_norm = np.random.default_rng(1).random(len(counts.users)) < share
-    repeated = counts.counts * np.where(
-        np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1
-    )
+    repeated = counts.counts * np.where(np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1)
     counts = replace(counts, counts=repeated.astype(np.int32))
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))
@@ -409,7 +401,8 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
     counts = count(list(people.messages()), vocabulary)
     release = Posterior().release(counts, vocabulary, Budget(epsilon, 1e-6), seed=2)
     z = (
-        np.abs(release.probabilities - counts.totals / counts.totals.sum()) / release.deviations
+        np.abs(release.probabilities - counts.totals / counts.totals.sum())
+        / release.probability_std
     )  # before clipping
     for part in np.array_split(np.argsort(-release.probabilities), 5):
         assert (z[part] < 1).mean() > 0.55
@@ -428,7 +421,7 @@ def test_nobody_somebody_and_a_user_with_two_billion_of_one_ngram(matrix):
     )
     assert release.probabilities.sum() == pytest.approx(1)
     assert release.card.guarantee is Guarantee.PROVED
-    assert release.deviations is not None
+    assert release.probability_std is not None
 
 
 def test_bad_clip_norms():
@@ -444,7 +437,7 @@ def test_unigrams_are_measured_once_and_not_again_as_words():
         pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
     )
     counts = reference_paper.make_user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
-    assert Design.from_vocabulary(vocabulary).ngrams.words.shape == (3, 0)
+    assert Design.of(vocabulary).ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)
 

@@ -13,7 +13,7 @@ from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import DEFAULT_UNIT
-from bayesgram.releases.previous import Previous
+from bayesgram.releases.previous import PreviousRelease
 from bayesgram.reports.explanation import verdict, what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
@@ -40,14 +40,16 @@ def release_of(unit, **changes):
     """A release that follows another one, both with this unit."""
     card = replace(PROVED, unit=unit, **changes)
     before = replace(MADE, card=card)
-    return replace(MADE, card=replace(card, chain=Previous(before, "week-1").chain.to_json()))
+    return replace(
+        MADE, card=replace(card, chain=PreviousRelease(before, "week-1").chain.to_json())
+    )
 
 
 def statements(release):
     """Everything that is said about the privacy of a release, wherever it is said."""
     card, view = release.card, ReleaseView("out", release)
     shown = full(view)
-    yield from (line for _, line in card.told)
+    yield from (line for _, line in card.summary_lines)
     yield from (str(value) for value in card.to_json().values() if isinstance(value, str))
     yield from what_epsilon_means(card)
     yield from card.warnings
@@ -71,7 +73,7 @@ def test_no_statement_about_a_post_is_about_a_person(changes):
 @pytest.mark.parametrize("ledger", [None, LEDGER], ids=["no ledger", "a ledger"])
 def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     card = release_of(unit, ledger=ledger).card
-    said = dict(card.told)
+    said = dict(card.summary_lines)
     named = unit or DEFAULT_UNIT
     assert f"It is for adding or removing one unit: {named}." in said["Guarantee"]
     assert said["Protects"].startswith(named)

@@ -160,8 +160,8 @@ def _stop(number: int, _frame: object) -> NoReturn:
     written: list[object] = []
     try:
         if "bayesgram.io.atomic" in sys.modules:  # else nothing was begun; importing it takes 0.3 s
-            written = sys.modules["bayesgram.io.atomic"].published
-            sys.modules["bayesgram.io.atomic"].discard_held()
+            written = sys.modules["bayesgram.io.atomic"].written_paths
+            sys.modules["bayesgram.io.atomic"].discard_own_folders()
     finally:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""
         outcome = (

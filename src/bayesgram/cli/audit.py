@@ -61,25 +61,25 @@ def audit(
     Example: bayesgram audit counts --vocab vocab.parquet --mechanism paper --epsilon 0.1 --delta 1e-6
     """
     from bayesgram.audit import runner
-    from bayesgram.audit.findings import Target
+    from bayesgram.audit.findings import AuditTarget
     from bayesgram.io.atomic import check_writable
     from bayesgram.mechanisms.base import Randomness
 
     if output is not None:
         check_writable(output, force=force, contents=runner.CONTENTS, inputs=[counts, vocab])
-    chosen = runner.chosen(attacks)
+    chosen = runner.parse_attacks(attacks)
     Randomness.from_seed(seed)
     budget = mechanisms.resolve_budget(mechanism, epsilon, delta, expected_users)
     attacked = mechanisms.mechanism_of(
         mechanism, expected_users=expected_users, **vars(mechanism_options)
     )
-    runner.check(attacked, budget, chosen, confidence=confidence, runs=runs)
-    target = Target(attacked, *mechanisms.load(counts, vocab), budget)
-    found = runner.audit(
+    runner.check_audit(attacked, budget, chosen, confidence=confidence, runs=runs)
+    target = AuditTarget(attacked, *mechanisms.load(counts, vocab), budget)
+    found = runner.run_audit(
         target, chosen, confidence=confidence, runs=runs, seed=seed, step=console.step
     )
     if output is not None:
-        runner.save(found, output, force=force)
+        runner.save_audit(found, output, force=force)
     _show(found, output, json=json)
     if fail_if_caught and found.caught:
         raise typer.Exit(1)
@@ -102,4 +102,4 @@ def _show(found: "Audit", output: Path | None, *, json: bool) -> None:
     if output is not None:
         console.say(f"Written to: {output}")
     console.say(f"These numbers are {DISCLOSURE}.", urgent=True)
-    console.write(found.line)
+    console.write(found.verdict)

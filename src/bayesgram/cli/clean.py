@@ -40,7 +40,7 @@ def clean(
 
     Example: bayesgram clean results --remove
     """
-    from bayesgram.io.atomic import found_in
+    from bayesgram.io.atomic import find_temporary_folders
 
     places = [*(folders or [Path()]), Path(tempfile.gettempdir())]
     for place in places:
@@ -48,7 +48,11 @@ def clean(
             raise UsageError(
                 f"{place}: is not a folder; give those in which outputs were to appear."
             )
-    found = {hidden.path.absolute(): hidden for place in places for hidden in found_in(place)}
+    found = {
+        hidden.path.absolute(): hidden
+        for place in places
+        for hidden in find_temporary_folders(place)
+    }
     rows = [_row(hidden, remove=remove, any_host=any_host) for hidden in found.values()]
     if json:
         console.print_json({"found": rows})
@@ -61,10 +65,10 @@ def clean(
 
 def _row(hidden: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str, Any]:
     """What is there, and what became of it."""
-    from bayesgram.io.atomic import State, claimed
+    from bayesgram.io.atomic import FolderState, claim
 
     size = _size(hidden.path)
-    with claimed(hidden, any_host=any_host) as state:
+    with claim(hidden, any_host=any_host) as state:
         row = {
             "path": str(hidden.path),
             "kind": hidden.kind,
@@ -72,8 +76,8 @@ def _row(hidden: "TemporaryFolder", *, remove: bool, any_host: bool) -> dict[str
             "host": hidden.host,
             "state": state.value,
         }
-        if not (remove and state is State.LEFT):
-            return {**row, "left": state is State.LEFT, "removed": None}
+        if not (remove and state is FolderState.ABANDONED):
+            return {**row, "left": state is FolderState.ABANDONED, "removed": None}
         hidden.discard()
         return {**row, "left": True, "removed": not hidden.path.exists()}
 

@@ -56,7 +56,11 @@ def compare(
 
     Example: bayesgram compare week-1 week-2 --plot moved.svg
     """
-    from bayesgram.comparison.comparison import check_suffix, comparison_json, save_comparison
+    from bayesgram.comparison.comparison import (
+        check_output_suffix,
+        comparison_json,
+        save_comparison,
+    )
     from bayesgram.io.atomic import check_writable
 
     names = _names(releases)
@@ -64,7 +68,7 @@ def compare(
     if plot is not None:
         evaluate.check_picture(plot, force=force, inputs=inputs)
     if output is not None:
-        check_suffix(output)
+        check_output_suffix(output)
         check_writable(output, force=force, inputs=inputs)
     found = _compared(names, vocab, fdr)
     if output is not None:
@@ -126,7 +130,7 @@ def show_changes(found: "Comparison", top: int) -> None:
             console.print_table(
                 f"{title} {over}{more}", columns, rows, right=("before", "after", "fdr")
             )
-    for line in [found.explained, *([found.how_to_read] if found.changes else []), *found.notes]:
+    for line in [found.summary, *([found.how_to_read] if found.changes else []), *found.notes]:
         console.write(line)
 
 
@@ -136,7 +140,7 @@ def _cells(change: "Change", names: list[str], *, pair: bool) -> tuple[str, ...]
     shares = (_percent(change.shares[at]) for at in (change.first, change.second))
     sure = "<0.0001" if change.fdr < 1e-4 else f"{change.fdr:.2g}"
     between = f"{names[change.first]} → {names[change.second]}"
-    return (ngram, *shares, change.described, sure, *([] if pair else [between]))
+    return (ngram, *shares, change.description, sure, *([] if pair else [between]))
 
 
 def _percent(share: float) -> str:

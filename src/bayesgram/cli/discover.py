@@ -108,7 +108,7 @@ def discover(
     from bayesgram.privacy.budget import Guarantee
     from bayesgram.privacy.ledger import Ledger
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
-    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import CONTENTS
     from bayesgram.public.vocabulary import Vocabulary
 
@@ -126,7 +126,7 @@ def discover(
     )
     settings.calibrate(budget)  # what won't do is refused before anything is read
     book = None if ledger is None else Ledger.open(ledger)
-    public = PublicText.of(vocabulary, _language_model(model))
+    public = PublicTextModel.from_vocabulary(vocabulary, _language_model(model))
     stated = None if unit is None else check_unit(unit)
     mechanism = make_mechanism(
         settings, budget, public.vocabulary, seed=seed, ledger=book, unit=stated
@@ -157,7 +157,7 @@ def discover(
         found = spark.discover(private, public, settings, budget, work.master, **rows, **told)
     else:
         with console.reading("Reading private text", then="Weighing what it holds") as bar:
-            records = bar.records(private, refuse_nothing=True, **rows)
+            records = bar.records(private, require_rows=True, **rows)
             found = discover_in_text(LocalText(records, room), public, settings, budget, **told)
     console.done()
     if plot is not None:
@@ -224,7 +224,7 @@ def review(
         _list_suspicious(discovery, json=json)
         return
     if stays is not None:  # a person has decided about each string
-        kept = kept.reviewed()
+        kept = kept.mark_reviewed()
     kept.save(output, force=force)
     console.report({"output": str(output), "kept": len(kept), **dropped.described}, json=json)
 
@@ -301,24 +301,24 @@ def _without(
     """What is left of a discovery; `stays` says what a person keeps."""
     import numpy as np
 
-    from bayesgram.public.discovered_ngrams import matching
+    from bayesgram.public.discovered_ngrams import matches_any
 
-    rows = ~np.array(matching(found.ngrams, patterns), bool)
+    rows = ~np.array(matches_any(found.ngrams, patterns), bool)
     if stays is not None:
         rows &= stays
     chosen = int(np.count_nonzero(~rows))
-    kept = found.kept(rows) if chosen else found
+    kept = found.keep(rows) if chosen else found
     return kept, _Dropped(chosen, len(found) - len(kept) - chosen)
 
 
 def _rows(found: "Discovery") -> list[dict[str, Any]]:
-    from bayesgram.public.discovered_ngrams import reasons
+    from bayesgram.public.discovered_ngrams import suspicions_of
 
     columns = (
         found.ngrams.to_pylist(),
         found.orders.tolist(),
         found.weights.tolist(),
-        reasons(found.ngrams),
+        suspicions_of(found.ngrams),
     )
     return [
         {NGRAM: ngram, "order": order, WEIGHT: round(weight, 3), WHY: why}
@@ -335,7 +335,7 @@ def _show(
     by_order = ", ".join(
         f"{int((found.orders == order).sum()):,} of order {order}" for order in settings.orders
     )
-    told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.level:.1f}"
+    told = f"Found:      {len(found):,} new n-grams ({by_order}), each with a noisy weight above T = {found.threshold:.1f}"
     console.write(f"{found.card}\n{told}\nWritten to: {output}")
     if not len(found):
         _say_why_nothing(found, settings, budget)
@@ -353,8 +353,8 @@ def _show(
 
 def _bar(found: "Discovery", weight: float) -> str:
     """How far above T, on a scale that ends at the heaviest."""
-    most = float(found.weights.max()) - found.level
-    return "█" * max(1, round(BAR * (weight - found.level) / most)) if most > 0 else "█"
+    most = float(found.weights.max()) - found.threshold
+    return "█" * max(1, round(BAR * (weight - found.threshold) / most)) if most > 0 else "█"
 
 
 def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
@@ -367,9 +367,11 @@ def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     rows = list(
         zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
     )
-    told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
+    told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.threshold:.1f}"
     save_picture(
-        lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force
+        lambda: pictures.found(rows, found.threshold, found.noise_std, subtitle=told),
+        plot,
+        force=force,
     )
 
 
@@ -404,8 +406,8 @@ def _say_why_nothing(found: "Discovery", settings: "Settings", budget: "Budget")
     ]
     told = "".join(f"; at ε = {epsilon:g} about {people(level)}" for epsilon, level in levels)
     console.say(
-        f"Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = {found.level:.1f}."
-        f" Whoever writes many new n-grams gives each about {GIVEN:g}, so it takes about {people(found.level)} people"
+        f"Nothing was found: no n-gram that the vocabulary lacks has a noisy weight above T = {found.threshold:.1f}."
+        f" Whoever writes many new n-grams gives each about {GIVEN:g}, so it takes about {people(found.threshold)} people"
         f" who write the same one{told}. Fewer --orders, or a --model of public text that is nearer, help too."
     )
 
@@ -414,7 +416,7 @@ def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option=Argument("file")) as aside,
+        write_file_atomically(file, parameter=Argument("file")) as aside,
         aside.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

@@ -15,7 +15,12 @@ from bayesgram.errors import Argument, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from bayesgram.audit.evaluation import EvaluatedModel, Part, Rows, TextQuality
+    from bayesgram.audit.text_evaluation import (
+        EvaluatedModel,
+        Rows,
+        SubsetQuality,
+        TextQuality,
+    )
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
@@ -100,27 +105,29 @@ class Judge:
         return {"text": [each.to_json() for each in self.judged], "same_words": self.same_words}
 
     def _judge(self, name: str, path: str, model: "LanguageModel", move: Any) -> None:  # noqa: ANN401 - moves a bar
-        from bayesgram.audit.evaluation import (
-            Claim,
+        from bayesgram.audit.text_evaluation import (
             EvaluatedModel,
-            frequencies,
+            FrequencyBands,
+            ModelClaim,
+            evaluate_model,
             has_same_words,
-            text_quality,
         )
 
         self._first = self._first or model
-        self._bands = self._bands or frequencies(model, self._texts)
+        self._bands = self._bands or FrequencyBands.from_texts(model, self._texts)
         self.same_words = self.same_words and has_same_words(self._first, model)
-        quality = text_quality(model, self._texts, bands=self._bands, name=name, on_progress=move)
-        self.judged.append(EvaluatedModel(name, path, Claim.of(model.about), quality))
+        quality = evaluate_model(model, self._texts, bands=self._bands, name=name, on_progress=move)
+        self.judged.append(
+            EvaluatedModel(name, path, ModelClaim.from_description(model.about), quality)
+        )
 
 
 def _may_be_model(path: str) -> bool:
     """Whether there is a file, or a folder with what a release or a model has."""
     from bayesgram.lm.files import ABOUT
-    from bayesgram.releases.release import CARD
+    from bayesgram.releases.release import CARD_FILE
 
-    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD))
+    return Path(path).is_file() or any((Path(path) / name).is_file() for name in (ABOUT, CARD_FILE))
 
 
 def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
@@ -129,14 +136,16 @@ def check_picture(path: Path, *, force: bool, inputs: Sequence[str]) -> None:
 
     if path.suffix.lower() not in PICTURES:
         raise UsageError(f"plot={path}: a picture is a .svg or a .png; give a name that ends so.")
-    check_writable(path, force=force, inputs=inputs, option=PLOT)
+    check_writable(path, force=force, inputs=inputs, parameter=PLOT)
 
 
 def draw(judged: "Sequence[EvaluatedModel]", path: Path, *, same_words: bool, force: bool) -> None:
     """Write the picture over ε."""
-    from bayesgram.audit.evaluation import over_epsilon
+    from bayesgram.audit.quality_chart import draw_quality_over_epsilon
 
-    save_picture(lambda: over_epsilon(judged, same_words=same_words), path, force=force)
+    save_picture(
+        lambda: draw_quality_over_epsilon(judged, same_words=same_words), path, force=force
+    )
 
 
 def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
@@ -144,7 +153,10 @@ def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     kind = path.suffix.lower()[1:]
-    with console.step("Drawing"), write_file_atomically(path, force=force, option=PLOT) as target:
+    with (
+        console.step("Drawing"),
+        write_file_atomically(path, force=force, parameter=PLOT) as target,
+    ):
         draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
 
 
@@ -174,7 +186,7 @@ def _epsilon(judged: "EvaluatedModel") -> str:
     return console.number(judged.claim.epsilon)
 
 
-def _cells(part: "Part | TextQuality") -> tuple[str, ...]:
+def _cells(part: "SubsetQuality | TextQuality") -> tuple[str, ...]:
     shares = (part.out_of_vocabulary, part.accuracy_1, part.accuracy_3, part.keystrokes_saved)
     return _cell("perplexity", part.perplexity), *(f"{share:.1%}" for share in shares)
 
@@ -274,7 +286,7 @@ def evaluate(
     """
     from bayesgram.audit.evaluation import DISCLOSURE
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import CARD, Release
+    from bayesgram.releases.release import CARD_FILE, Release
 
     if against is None and not text:
         raise UsageError(
@@ -284,7 +296,9 @@ def evaluate(
     if plot is not None:
         _check_plot(plot, text, [*judged], force=force)
     loaded = {
-        path: Release.load(path) for path in judged if not text or (Path(path) / CARD).is_file()
+        path: Release.load(path)
+        for path in judged
+        if not text or (Path(path) / CARD_FILE).is_file()
     }
     vocabulary = Vocabulary.load(vocab) if vocab else None
     counts = None if against is None else _counts(against, loaded, vocabulary)

@@ -34,22 +34,25 @@ def infer(
     from bayesgram.inference import reinfer
     from bayesgram.io.atomic import check_writable
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.previous import PreviousSegments, followed
-    from bayesgram.releases.release import CONTENTS, largest_size
-    from bayesgram.releases.segmented import SegmentedRelease, contents_of
+    from bayesgram.releases.previous import PreviousSegmentedRelease, open_previous
+    from bayesgram.releases.release import CONTENTS, max_release_bytes
+    from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
-    given = followed(release)
-    segments = given.segments if isinstance(given, PreviousSegments) else None
+    given = open_previous(release)
+    segments = given.segments if isinstance(given, PreviousSegmentedRelease) else None
     contents, folders = (
-        (CONTENTS, 1) if segments is None else (contents_of(segments), 1 + len(segments))
+        (CONTENTS, 1) if segments is None else (folder_contents(segments), 1 + len(segments))
     )
     check_writable(output, force=force, contents=contents, inputs=[release, vocab])
     vocabulary = Vocabulary.load(vocab)
     check_writable(
-        output, force=force, contents=contents, room=folders * largest_size(vocabulary.ngrams)
+        output,
+        force=force,
+        contents=contents,
+        required_bytes=folders * max_release_bytes(vocabulary.ngrams),
     )
     with console.step("Inferring"):
-        made = reinfer.infer(release, vocabulary).stated(command=typed_command(context))
+        made = reinfer.infer(release, vocabulary).with_card_values(command=typed_command(context))
     made.save(output, force=force)
     whole = made.all if isinstance(made, SegmentedRelease) else made
     if json:

@@ -307,7 +307,7 @@ def _build(release: "Release", public: Path | None) -> "Callable[..., LanguageMo
 
     if public is None:
         return partial(LanguageModel.from_release, release)
-    whole = PublicModel.load(public).moved_by(release)
+    whole = PublicModel.load(public).adapt_to(release)
     return lambda prune: whole if prune is None else whole.pruned(prune)
 
 

@@ -59,11 +59,11 @@ def create(
     """
     from bayesgram.privacy.budget import Budget
     from bayesgram.privacy.ledger import Ledger
-    from bayesgram.releases.card import weaknesses
+    from bayesgram.releases.card import find_weaknesses
 
     ledger = Ledger.create(file, population=population, budget=Budget(epsilon, delta))
     contents = ledger.read()
-    warnings = [str(weakness) for weakness in weaknesses(epsilon, delta)]
+    warnings = [str(weakness) for weakness in find_weaknesses(epsilon, delta)]
     told = {"ledger": str(file), "population": population, "epsilon": epsilon, "delta": delta}
     told |= {"identity": contents.identity, "last_hash": contents.last_hash}
     console.report({**told, "warnings": warnings} if json else told, json=json)
@@ -100,10 +100,9 @@ def show(file: File, json: options.Json = False) -> None:
             **({"unit": contents.unit} if contents.unit else {}),
             "budget": f"ε = {contents.budget.epsilon:g}, δ = {contents.budget.delta:g}",
             "spent": _spent(summary),
-            "left": contents.left(),
+            "left": contents.describe_left(),
             **_failures(contents),
             "promise": contents.promise,
-            **({"note": contents.note} if contents.note else {}),
             "last_hash": contents.last_hash,
         },
         json=False,
@@ -209,7 +208,6 @@ def _summary(file: Path, contents: "LedgerContents") -> dict[str, Any]:
         "unpublished": sum(not entry.published for entry in contents.reservations),
         "identity": contents.identity,
         "format": contents.format,
-        "note": contents.note,
         "last_number": contents.last_number,
         "last_hash": contents.last_hash,
     }

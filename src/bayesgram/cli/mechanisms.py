@@ -143,13 +143,13 @@ def resolve_budget(
 ) -> "Budget | None":
     """(ε, δ), δ being 1e-7 unless said otherwise; a δ that the mechanism can't use is refused, not ignored."""
     from bayesgram.privacy.budget import Budget
-    from bayesgram.releases.card import MOST_USERS
+    from bayesgram.releases.card import MAX_USERS
 
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
     if expected_users is not None:
         check_int(
-            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+            "expected_users", expected_users, 1, MAX_USERS, "a public bound on the number of users"
         )
     if epsilon is None:
         return None
@@ -160,10 +160,10 @@ def resolve_budget(
 
 def _warn(mechanism: MechanismName, budget: "Budget", expected_users: int | None) -> None:
     """Say what a promise is not worth before anything is spent on it. Where none is proved, δ alone can be wrong."""
-    from bayesgram.releases.card import weaknesses
+    from bayesgram.releases.card import find_weaknesses
 
     proved = mechanism not in NOT_PROVED
-    for weakness in weaknesses(budget.epsilon, budget.delta, expected_users) if proved else []:
+    for weakness in find_weaknesses(budget.epsilon, budget.delta, expected_users) if proved else []:
         console.say(f"warning: {weakness}")
     largest = 1e-4 if expected_users is None else 0.1 / expected_users
     if not proved and budget.delta > largest:

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 def by_name(public: Sequence[str]) -> dict[str, list[str]]:
     """The paths of each source; {"": paths} where none has a name."""
-    from bayesgram.public.mixture import check_names
+    from bayesgram.public.mixture import check_source_names
 
     found = paths_by_name(public, "source")
     if "" not in found:
-        check_names(list(found))
+        check_source_names(list(found))
     return found
 
 
@@ -54,22 +54,22 @@ def paths_by_name(arguments: Sequence[str], what: str) -> dict[str, list[str]]:
 
 def split(one: str, what: str) -> tuple[str, str]:
     """The name and the path of an argument; no name, if it is a path that has a = in it."""
-    from bayesgram.public.mixture import NAME, NAMES
+    from bayesgram.public.mixture import NAME_PATTERN, NAME_RULE
 
     name, equals, path = one.partition("=")
     if not equals or "/" in name or not name:
         return "", one
     whole, rest = _is_there(one), _is_there(path)
-    if whole and rest and NAME.fullmatch(name):
+    if whole and rest and NAME_PATTERN.fullmatch(name):
         raise UsageError(
             f"{one}: there is a file of this name, and {path} is there too; write ./{one} for the first, and"
             f" {name}={os.path.join('.', os.path.relpath(path))} for a {what} called {name!r}."  # noqa: PTH118 - keeps ./
         )
     if whole:
         return "", one
-    if not NAME.fullmatch(name):
+    if not NAME_PATTERN.fullmatch(name):
         raise UsageError(
-            f"{one}: {name!r} is no name of a {what}; {NAMES}. A path with = in it is written ./{one}."
+            f"{one}: {name!r} is no name of a {what}; {NAME_RULE}. A path with = in it is written ./{one}."
         )
     if not path:
         raise UsageError(f"{one}: names no file; give {name}=PATH.")
@@ -104,7 +104,7 @@ def skipped_rows(sources: Iterable[Any]) -> dict[str, int]:
 
 def told(vocabulary: "Vocabulary") -> dict[str, dict[str, int]]:
     """What each source has of a vocabulary, for JSON."""
-    rows = zip(vocabulary.source_names, vocabulary.by_source, strict=True)
+    rows = zip(vocabulary.source_names, vocabulary.counts_by_source, strict=True)
     return {
         name: {"ngrams": int((counts > 0).sum()), "total": int(counts.sum())}
         for name, counts in rows
@@ -131,12 +131,12 @@ def load(given: Sequence[str]) -> "list[tuple[str, Release]]":
 
 def names(given: Sequence[str]) -> dict[str, str]:
     """By path: the name that was given, or as little of the path as tells it from others; a path given twice is one."""
-    from bayesgram.releases.segmented import release_folders, short_names
+    from bayesgram.releases.segmented import find_release_folders, short_names
 
     found: dict[str, str] = {}
     for one in given:
         name, path = split(one, "release")
-        folders = release_folders(path)
+        folders = find_release_folders(path)
         for folder in folders:
             own = f"{name}/{folder.name}" if name and len(folders) > 1 else name
             found[str(folder)] = own or found.get(str(folder), "")
@@ -174,18 +174,18 @@ def belonging(
     One that is nobody's is refused where a release lacks its own: it was most likely meant for that release.
     """
     from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.releases.release import check_vocabulary, fits
+    from bayesgram.releases.release import check_vocabulary, is_made_with
 
     loaded = {path: Vocabulary.load(path) for path in paths}
     lacking = [
         (name, release)
         for name, release in releases
-        if not any(fits(release, v) for v in loaded.values())
+        if not any(is_made_with(release, v) for v in loaded.values())
     ]
     used = [
         path
         for path, vocabulary in loaded.items()
-        if any(fits(release, vocabulary) for _, release in releases)
+        if any(is_made_with(release, vocabulary) for _, release in releases)
     ]
     for path, vocabulary in loaded.items():
         if path in used:

@@ -90,7 +90,7 @@ def show(
     told |= {} if checked.spend is None else {"charge": _charge(checked.spend)}
     if checked.ledger is not None and checked.epsilon_left is not None:
         told |= {
-            "ledger": f"{checked.ledger.population}: {checked.ledger.left()}",
+            "ledger": f"{checked.ledger.population}: {checked.ledger.describe_left()}",
             "left_then": _left(checked.epsilon_left),
         }
     console.report(told, json=False)
@@ -202,10 +202,10 @@ def release(
     from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
     from bayesgram.private.counts_io import read_segments
     from bayesgram.releases.release import CONTENTS
-    from bayesgram.releases.segmented import SegmentedRelease, contents_of
+    from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
     segments = read_segments(counts)
-    contents = CONTENTS if segments is None else contents_of(segments)
+    contents = CONTENTS if segments is None else folder_contents(segments)
     check_writable(
         output,
         force=force,
@@ -293,9 +293,9 @@ def _opened(
 
 def _draw_norms(card: "Card") -> None:
     """Bars on standard error: how much users write, and from where on they are clipped."""
-    from bayesgram.releases.card import norm_bins
+    from bayesgram.releases.card import norm_histogram
 
-    bins = norm_bins(card)
+    bins = norm_histogram(card)
     if bins:
         console.say("Users by the norm of their counts (noisy; ░ clipped):")
     most = max((found.users for found in bins), default=1.0)

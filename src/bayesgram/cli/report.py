@@ -132,11 +132,12 @@ def report(
 
 def _priors(releases: "Named", vocab: list[Path]) -> "list[Floats | None]":
     """Public text's distribution for each release, where its vocabulary was given."""
-    from bayesgram.releases.release import fits
+    from bayesgram.releases.release import is_made_with
 
     known = belonging(vocab, releases) if releases else []
     return [
-        next((each.prior for each in known if fits(release, each)), None) for _, release in releases
+        next((each.prior for each in known if is_made_with(release, each)), None)
+        for _, release in releases
     ]
 
 
@@ -152,7 +153,9 @@ def _discovery_view(name: str, found: "Discovery") -> "DiscoveryView":
     from bayesgram.reports.views import DiscoveryView
 
     columns = found.ngrams.to_pylist(), found.orders, found.weights
-    return DiscoveryView(name, found.card, *columns, level=found.level, deviation=found.deviation)
+    return DiscoveryView(
+        name, found.card, *columns, level=found.threshold, deviation=found.noise_std
+    )
 
 
 def _private(
@@ -161,8 +164,8 @@ def _private(
     """What was asked for of private numbers; nothing unless it was."""
     if against is None and not audits:
         return None
-    from bayesgram.audit import runner
-    from bayesgram.audit.evaluation import DISCLOSURE
+    from bayesgram.audit.evaluation import DISCLOSURE, kl_by_order
+    from bayesgram.audit.runner import load_attacks
     from bayesgram.private.counts_on_disk import open_any_counts
     from bayesgram.reports.report import PrivatePart
 
@@ -177,5 +180,5 @@ def _private(
         counts.check_vocabulary(
             len(releases[0][1].ngrams), releases[0][1].card.vocabulary["fingerprint"]
         )
-        found = runner.scores(counts, releases, public)
-    return PrivatePart(DISCLOSURE, found, [runner.load_attacks(path) for path in audits])
+        found = kl_by_order(counts, releases, public)
+    return PrivatePart(DISCLOSURE, found, [load_attacks(path) for path in audits])

@@ -69,7 +69,7 @@ def serve(
     Example: bayesgram serve demo/releases mine=out --vocab vocab.parquet
     """
     from bayesgram.cli.named_inputs import belonging, load
-    from bayesgram.public.public_model import VOCABULARY, PublicModel, is_public_model
+    from bayesgram.public.public_model import VOCABULARY_FILE, PublicModel, is_public_model
     from bayesgram.web.api import build
     from bayesgram.web.catalogue import Builder
     from bayesgram.web.server import open_address, run
@@ -79,7 +79,11 @@ def serve(
             "--vocab and --public: a public model has its vocabulary; leave --vocab out."
         )
     loaded = load(releases)
-    known = [public / VOCABULARY] if public is not None and is_public_model(public) else vocab or []
+    known = (
+        [public / VOCABULARY_FILE]
+        if public is not None and is_public_model(public)
+        else vocab or []
+    )
     model = None if public is None else PublicModel.load(public)
     vocabularies = belonging(known, loaded)
     cut = None if tokenizer is None else options.tokenizer(tokenizer, keep_case=None)

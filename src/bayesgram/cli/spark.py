@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayesgram.privacy.budget import Budget
     from bayesgram.private.counts import PrivateCounts
     from bayesgram.private.streaming import CountSummary
-    from bayesgram.public.candidate_weights import PublicText
+    from bayesgram.public.candidate_weights import PublicTextModel
     from bayesgram.public.discovered_ngrams import Discovery
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
@@ -64,7 +64,7 @@ def vocabulary(
 
     with session(master) as spark, console.step("Reading public text on Spark"):
         opened = open_sources(
-            spark, given, Columns(text_column, None, warn_of_users=True), tokenizer
+            spark, given, Columns(text_column, None, warn_about_users=True), tokenizer
         )
         make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
         made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
@@ -84,7 +84,7 @@ def count_to_folder(
     allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
     """Write a counts folder; say how much was counted, and why rows were skipped."""
-    from bayesgram.io import nothing_read
+    from bayesgram.io import no_rows_error
     from bayesgram.io.records import Columns
     from bayesgram.private.streaming import CountSummary
     from bayesgram.spark.counts import count_texts, save_counts
@@ -97,14 +97,14 @@ def count_to_folder(
             texts, vocabulary, skip_bad_rows=skip_bad_rows, allow_public=allow_public
         )
         if not counts.rows_read:
-            raise nothing_read(counts.bad_rows)
+            raise no_rows_error(counts.bad_rows)
         save_counts(counts, vocabulary, output, force=force)
         return CountSummary(*counts.sizes()), counts.bad_rows.by_reason
 
 
 def discover(
     private: Sequence[str],
-    public: "PublicText",
+    public: "PublicTextModel",
     settings: "Settings",
     budget: "Budget",
     master: str | None,

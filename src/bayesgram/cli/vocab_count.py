@@ -16,11 +16,11 @@ from bayesgram.errors import Argument, BayesgramError, UsageError
 if TYPE_CHECKING:
     from bayesgram.io.segments import Segments
     from bayesgram.public.public_model import PublicModel
-    from bayesgram.public.sources import Opened
+    from bayesgram.public.sources import OpenSource
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
 
-ORDER, SIZE = 3, 50_000
+DEFAULT_ORDER, SIZE = 3, 50_000
 LONGEST_SORTED, SHORT_TEXT = (
     3,
     1 << 22,
@@ -46,7 +46,7 @@ class ModelRequest:
                     "--model-order and --model-size: are for a public model; add --model PATH."
                 )
             return
-        from bayesgram.public.public_model import ORDER, check_order, check_place
+        from bayesgram.public.public_model import DEFAULT_ORDER, check_model_order, check_target
 
         if on_spark:
             raise UsageError(
@@ -56,19 +56,19 @@ class ModelRequest:
             raise UsageError(
                 f"--model {self.output}: is the --output too; give the model a path of its own."
             )
-        check_order(ORDER if self.order is None else self.order)
+        check_model_order(DEFAULT_ORDER if self.order is None else self.order)
         _ = self.limit  # refused now if it is none
-        check_place(self.output, force=force, inputs=inputs)
+        check_target(self.output, force=force, inputs=inputs)
 
     def made(
-        self, vocabulary: "Vocabulary", opened: "Mapping[str, Opened]"
+        self, vocabulary: "Vocabulary", opened: "Mapping[str, OpenSource]"
     ) -> "PublicModel | None":
         """The model of a vocabulary's sources."""
         if self.output is None:
             return None
-        from bayesgram.public.public_model import ORDER, PublicModel
+        from bayesgram.public.public_model import DEFAULT_ORDER, PublicModel
 
-        order = ORDER if self.order is None else self.order
+        order = DEFAULT_ORDER if self.order is None else self.order
         return PublicModel.from_sources(
             vocabulary, opened, order=order, memory=self.memory, **self.limit
         )
@@ -153,18 +153,18 @@ def vocab(
 
     Example: bayesgram vocab wiki/*.txt.gz --order 3 --size 50000 -o vocab.parquet
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.public.mixture import alike
-    from bayesgram.public.public_rows import check_rows_place
-    from bayesgram.public.sources import is_text
-    from bayesgram.public.vocabulary import Vocabulary, list_provenance, read_list
+    from bayesgram.public.mixture import find_identical_sources
+    from bayesgram.public.public_rows import check_rows_path
+    from bayesgram.public.sources import is_text_path
+    from bayesgram.public.vocabulary import Vocabulary, ngram_list_provenance, read_ngram_list
     from bayesgram.releases.provenance import Provenance
 
     given = named_inputs.by_name(public)
     inputs = [*named_inputs.paths(given), *([str(listed)] if listed else [])]
     check_writable(output, force=force, inputs=inputs)
-    check_rows_place(output)
+    check_rows_path(output)
     on_spark = spark.chosen(work.engine, work.master)
     request = ModelRequest(model, model_order, model_size, work.room)
     request.check(output, force=force, inputs=inputs, on_spark=on_spark)
@@ -183,41 +183,43 @@ def vocab(
                 "--list: its n-grams are counted as they are; leave --order, --orders and --size out."
             )
         stated = cut.stated is not None or boundaries
-        ngrams, tokenizer = read_list(listed, tokenizer if stated else None)
-        provenance = list_provenance(listed)
+        ngrams, tokenizer = read_ngram_list(listed, tokenizer if stated else None)
+        provenance = ngram_list_provenance(listed)
         counted, choice = (
-            partial(Vocabulary.of_counted_list, ngrams, tokenizer=tokenizer),
+            partial(Vocabulary.from_list_and_sources, ngrams, tokenizer=tokenizer),
             {"ngrams": ngrams},
         )
-        make = lambda sources: counted(sources=sources).made_with(provenance)  # noqa: E731
+        make = lambda sources: counted(sources=sources).with_provenance(provenance)  # noqa: E731
     modelled: PublicModel | None = None
     if on_spark:
         made, bad_rows = spark.vocabulary(given, work.master, tokenizer=tokenizer, **choice, **rows)
     else:
         made, modelled, bad_rows = _made(given, make, request, tokenizer, **rows)
-    made = made.made_with(provenance)
+    made = made.with_provenance(provenance)
     _save(made, output, modelled, request.output, force=force)
     if listed and made.matcher.repeated:
         console.say(
             f"warning: {made.matcher.repeated} n-grams stand in {listed} more than once; only the first is counted."
         )
-    if made.unreachable:
+    if made.unreachable_count:
         console.say(
-            f"warning: {made.unreachable} n-grams have capitals, and text is lower-cased: they are never found;"
+            f"warning: {made.unreachable_count} n-grams have capitals, and text is lower-cased: they are never found;"
             " --keep-case keeps capitals."
         )
     for_machines = {  # said in lines of their own for people
         "sources": named_inputs.told(made),
-        "given_twice": alike(made.sources),
-        "not_read": left_out(
-            [path for path in named_inputs.paths(given) if is_text(path, text_column)]
+        "given_twice": find_identical_sources(made.sources),
+        "not_read": list_unread(
+            [path for path in named_inputs.paths(given) if is_text_path(path, text_column)]
         ),
     }
     console.report(
         {
             "output": str(output),
             "ngrams": len(made),
-            "order": made.order if len(made.parts) == 1 else [part.order for _, part in made.parts],
+            "order": made.order
+            if len(made.by_order) == 1
+            else [part.order for _, part in made.by_order],
             "tokenizer": made.tokenizer.name,
             "fingerprint": made.fingerprint,
             "bad_rows_skipped": bad_rows,
@@ -249,21 +251,21 @@ def _made(
     skip_bad_rows: bool,
 ) -> "tuple[Vocabulary, PublicModel | None, dict[str, int]]":
     """The vocabulary and the public model, made on this machine, and why rows were skipped."""
-    from bayesgram.public.sources import open_sources, text_of
+    from bayesgram.public.sources import open_sources, require_text
 
     rows: dict[str, Any] = {
         "text_column": text_column,
         "user_column": None,
         "skip_bad_rows": skip_bad_rows,
     }
-    rows["warn_of_users"] = True
+    rows["warn_about_users"] = True
     then = "Choosing n-grams" if request.output is None else "Making the model"
     with console.reading("Reading public text", then=then) as bar:
         times = 1 if request.output is None else 2
-        read = partial(bar.records, **rows, times=times, refuse_nothing=len(given) == 1)
+        read = partial(bar.records, **rows, times=times, require_rows=len(given) == 1)
         opened = open_sources(given, tokenizer, text_column, read)
         if request.output is not None:
-            text_of(opened)
+            require_text(opened)
         made = make(sources=opened)
         modelled = request.made(made, opened)
     return made, modelled, named_inputs.skipped_rows(opened.values())
@@ -281,22 +283,22 @@ def _save(
     if modelled is None or model_output is None:
         made.save(output, force=force)
         return
-    from bayesgram.io.atomic import published, write_folder_atomically
+    from bayesgram.io.atomic import write_folder_atomically, written_paths
     from bayesgram.public.public_model import CONTENTS
 
-    before = len(published)
+    before = len(written_paths)
     try:
         with ExitStack() as places:
-            places.enter_context(made.staged(output, force=force))
+            places.enter_context(made.save_on_success(output, force=force))
             modelled.write(
                 places.enter_context(
                     write_folder_atomically(
-                        model_output, contents=CONTENTS, force=force, option=Argument("model")
+                        model_output, contents=CONTENTS, force=force, parameter=Argument("model")
                     )
                 )
             )
     except BayesgramError as error:
-        if len(published) > before and published[-1].resolve() != output.resolve():
+        if len(written_paths) > before and written_paths[-1].resolve() != output.resolve():
             raise type(error)(
                 f"{error} The public model {model_output} is there, without its vocabulary."
             ) from error
@@ -313,7 +315,7 @@ def _orders(order: int | None, orders: str | None) -> list[int]:
     if order is not None and orders is not None:
         raise UsageError("--order and --orders: give one of them.")
     if orders is None:
-        return [ORDER if order is None else order]
+        return [DEFAULT_ORDER if order is None else order]
     from bayesgram.text.ngrams import check_order
 
     return [check_order(each, name="orders") for each in several("orders", orders, whole, "1,2,3")]
@@ -364,13 +366,13 @@ def count(
 
     Example: bayesgram count messages/*.parquet --vocab vocab.parquet --user-column user --text-column text -o counts
     """
-    from bayesgram.io import left_out
+    from bayesgram.io import list_unread
     from bayesgram.io.atomic import check_writable
-    from bayesgram.private.counts_io import CONTENTS
+    from bayesgram.private.counts_io import FOLDER_FILES
     from bayesgram.private.streaming import count_to_folder
     from bayesgram.public.vocabulary import Vocabulary
 
-    check_writable(output, force=force, contents=CONTENTS, inputs=[*private, vocab])
+    check_writable(output, force=force, contents=FOLDER_FILES, inputs=[*private, vocab])
     room, listed = work.room, _segments(by, segments, other=other)
     if listed is not None:
         spark.refuse_segments(work.engine, work.master, listed.by)
@@ -380,9 +382,9 @@ def count(
             f"warning: {vocabulary.matcher.repeated} n-grams stand in {vocab} more than once;"
             " only the first is counted."
         )
-    if vocabulary.unreachable:
+    if vocabulary.unreachable_count:
         console.say(
-            f"warning: {vocabulary.unreachable} n-grams of {vocab} have capitals, and the text is lower-cased:"
+            f"warning: {vocabulary.unreachable_count} n-grams of {vocab} have capitals, and the text is lower-cased:"
             " they are never found; --keep-case keeps capitals."
         )
     rows: dict[str, Any] = {
@@ -396,7 +398,7 @@ def count(
         )
     else:
         with console.reading("Counting private text", then="Merging counts") as bar:
-            records = bar.records(private, refuse_nothing=True, segments=listed, **rows)
+            records = bar.records(private, require_rows=True, segments=listed, **rows)
             counted = count_to_folder(
                 records,
                 vocabulary,
@@ -419,7 +421,7 @@ def count(
             **{name: console.rounded(size) for name, size in sizes.items()},
             "rounded": console.ROUNDING,
         }
-        told |= {"not_read": left_out(private), "any_ngram_found": counted.nonzeros > 0}
+        told |= {"not_read": list_unread(private), "any_ngram_found": counted.nonzeros > 0}
         told |= {"public_rows_checked": vocabulary.public_rows is not None}
     console.report(
         {
@@ -439,13 +441,13 @@ def count(
 
 def _segments(by: str | None, names: str | None, *, other: bool) -> "Segments | None":
     """What --by, --segments and --other say."""
-    from bayesgram.io.segments import read_names
+    from bayesgram.io.segments import parse_names
     from bayesgram.private.counts import parse_segments
 
-    return parse_segments(by, None if names is None else read_names(names), other=other)
+    return parse_segments(by, None if names is None else parse_names(names), other=other)
 
 
 def _listed(segments: "Segments") -> str:
-    from bayesgram.io.segments import shown
+    from bayesgram.io.segments import format_names
 
-    return f"{len(segments)} by {segments.by!r}: {shown(segments.all_names)}"
+    return f"{len(segments)} by {segments.by!r}: {format_names(segments.all_names)}"

@@ -47,7 +47,7 @@ from bayesgram.private.counts import UserCounts, count
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
-from bayesgram.releases.card import DETAIL, NormBin, norm_bins
+from bayesgram.releases.card import SOURCE_WEIGHTS_DETAIL, NormBin, norm_histogram
 from bayesgram.releases.release import Release
 from bayesgram.reports import pictures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
@@ -305,8 +305,8 @@ def _discover(folder: Path, step: Step) -> Found:
     rows = zip(found.ngrams.to_pylist(), found.orders.tolist(), found.weights.tolist(), strict=True)
     return Found(
         found.card.claim,
-        found.level,
-        found.deviation,
+        found.threshold,
+        found.noise_std,
         list(rows),
         _coverage(messages, counts, found),
     )
@@ -318,7 +318,7 @@ def _coverage(messages: Path, counts: UserCounts, found: Discovery) -> list[Cove
     for batch in read_records(messages, text_column="text", user_column="user"):
         text.add(batch.text)
     origins, covered = found.vocabulary.origins, []
-    for place, part in found.vocabulary.parts:
+    for place, part in found.vocabulary.by_order:
         all_, listed = text.windows(part.order), counts.totals[place]
         new = 0 if origins is None else int(listed[origins.discovered[place]].sum())
         covered.append(
@@ -361,9 +361,9 @@ def _compare(
     return DemoResults(
         rows,
         *moved,
-        norm_bins(card),
-        card.sources,
-        card.details.get(DETAIL, {}),
+        norm_histogram(card),
+        card.sources_sentence,
+        card.details.get(SOURCE_WEIGHTS_DETAIL, {}),
         *leaks,
         found,
         followed,

@@ -248,10 +248,10 @@ def partitioned_lookup(
                 answers.add_to(number, [answer(keys)])
             nothing = answer(np.zeros(0, np.int64))
             del answer
-        yield from in_asked_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
+        yield from restore_order((part for (part,) in read_columns(parts, 1)), answers, nothing)
 
 
-def in_asked_order(
+def restore_order(
     asked: Iterable[NDArray[Any]], answers: SpillBuckets, nothing: NDArray[Any]
 ) -> Iterator[NDArray[Any]]:
     """Answers that were found part by part, back in the order of the questions, block by block.

@@ -32,8 +32,8 @@ from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.card import Card
 from bayesgram.releases.measurements import Measurements
-from bayesgram.releases.previous import Previous, PreviousSegments
-from bayesgram.releases.release import CONTENTS, Release, largest_size
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease
+from bayesgram.releases.release import CONTENTS, Release, max_release_bytes
 from bayesgram.releases.segmented import SegmentedRelease
 
 # δ where none is given. It is below one over the number of users of all but the largest populations.
@@ -108,7 +108,7 @@ class Mechanism(ABC, Generic[Data, Result]):
 
     @property
     @abstractmethod
-    def previous(self) -> Previous | PreviousSegments | None:
+    def previous(self) -> PreviousRelease | PreviousSegmentedRelease | None:
         """The release that this one follows."""
 
     @abstractmethod
@@ -193,7 +193,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
     shift_invariant: ClassVar[bool] = (
         False  # softmax of noisy logs: their common level can't be seen
     )
-    previous: Previous | PreviousSegments | None = None
+    previous: PreviousRelease | PreviousSegmentedRelease | None = None
 
     @abstractmethod
     def estimate(
@@ -238,7 +238,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
         return {name: getattr(self, name) for name in names}
 
     def follow(
-        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+        self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     ) -> "CountsMechanism":
         """Return the same mechanism with an earlier release as its prior."""
         if previous is None:
@@ -263,7 +263,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Refuse counts that are not over the vocabulary, and several orders where the mechanism takes one."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
-        if len(vocabulary.parts) > 1 and not self.allows_several_orders:
+        if len(vocabulary.by_order) > 1 and not self.allows_several_orders:
             raise UsageError.for_argument(
                 "mechanism",
                 self.name,
@@ -278,7 +278,7 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
 
     def output_size(self, vocabulary: Vocabulary) -> int:
         """Return how many bytes a release takes at most."""
-        return largest_size(vocabulary.ngrams)
+        return max_release_bytes(vocabulary.ngrams)
 
     def draw(
         self,
@@ -316,15 +316,15 @@ def make_release(
         delta=delta,
         settings=mechanism.settings(),
         details=outcome.details,
-        vocabulary=vocabulary.described,
+        vocabulary=vocabulary.card_details,
         seeded=randomness.noise.seeded and epsilon is not None,
-        measured=None if measurements is None else measurements.described,
+        measured=None if measurements is None else measurements.card_details,
         unit=statements.unit,
         expected_users=statements.expected_users,
         command=statements.command,
         ledger=charge,
     )
-    if isinstance(mechanism.previous, Previous):
+    if isinstance(mechanism.previous, PreviousRelease):
         card = replace(card, chain=mechanism.previous.chain.to_json())
     discovered = None if vocabulary.origins is None else vocabulary.origins.discovered
     return Release(vocabulary.ngrams, outcome.theta, card, outcome.std, discovered, measurements)

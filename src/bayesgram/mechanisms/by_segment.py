@@ -40,10 +40,10 @@ from bayesgram.private.clipping import ClippedWordsSpec, Coordinates
 from bayesgram.private.counts import SegmentedCounts
 from bayesgram.private.norm_histogram import HistogramSpec
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import DRIFT, SINCE
-from bayesgram.releases.previous import PreviousSegments
-from bayesgram.releases.release import largest_size
-from bayesgram.releases.segmented import SegmentedRelease, contents_of
+from bayesgram.releases.card import DRIFT_DETAIL, SEGMENT_CHANGES_DETAIL
+from bayesgram.releases.previous import PreviousSegmentedRelease
+from bayesgram.releases.release import max_release_bytes
+from bayesgram.releases.segmented import SegmentedRelease, folder_contents
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
     on_progress: Callable[[float], None] = lambda _: None
 
     @property
-    def previous(self) -> PreviousSegments | None:
+    def previous(self) -> PreviousSegmentedRelease | None:
         """The releases by segment that these follow."""
         previous = self.posterior.previous
-        return previous if isinstance(previous, PreviousSegments) else None
+        return previous if isinstance(previous, PreviousSegmentedRelease) else None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -82,7 +82,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         """Refuse counts that are not over the vocabulary, and earlier releases that do not fit."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if self.previous is not None:
-            self.previous.check(self.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.check_compatible(self.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """Return the noise of all queries together; the coordinates of every segment count for the slack."""
@@ -94,11 +94,11 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
 
     def output_contents(self) -> tuple[str, ...]:
         """Return the names of the folders of all segments, and of the list of them."""
-        return tuple(contents_of(self.segments))
+        return tuple(folder_contents(self.segments))
 
     def output_size(self, vocabulary: Vocabulary) -> int:
         """Return how many bytes all releases take at most."""
-        return (1 + len(self.segments)) * largest_size(vocabulary.ngrams)
+        return (1 + len(self.segments)) * max_release_bytes(vocabulary.ngrams)
 
     def measure(
         self,
@@ -125,7 +125,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         """Read private counts, draw noise once, and return a release for all people and one for each segment."""
         charge = reserve()
         noisy, details = self.measure(data, vocabulary, budget, randomness)
-        parts = [part for _, part in vocabulary.parts]
+        parts = [part for _, part in vocabulary.by_order]
         combined, drift_details = self._combine_with_previous(noisy, parts)
         joint = infer_segments(combined[0], combined[1:], parts, self.on_progress, parallel_map)
         all_details = [{**drift, **details} for drift in drift_details]
@@ -145,13 +145,13 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
                     charge,
                 )
             )
-        return SegmentedRelease.of(releases, self.segments)
+        return SegmentedRelease.from_releases(releases, self.segments)
 
     def _mechanism_of(self, name: str) -> Posterior:
         """Return the mechanism of one release, which knows what that one follows."""
         if self.previous is None:
             return self.posterior
-        return self.posterior.follow(self.previous.before(name))
+        return self.posterior.follow(self.previous.previous_for(name))
 
     def _combine_with_previous(
         self, noisy: Sequence[list[NoisyCounts]], parts: Sequence[Vocabulary]
@@ -162,18 +162,18 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         """
         if self.previous is None:
             return list(noisy), [{} for _ in noisy]
-        since = self.previous.since(self.segments)
+        since = self.previous.segment_changes(self.segments)
         all_combined = []
         all_details: list[dict[str, Any]] = []
         drift_of_all = None
         for name, measured in zip(self.names, noisy, strict=True):
             combined = list(measured)
-            details: dict[str, Any] = {SINCE: since} if since else {}
-            if self.previous.has(name):
-                before = self.previous.before(name).release
+            details: dict[str, Any] = {SEGMENT_CHANGES_DETAIL: since} if since else {}
+            if self.previous.has_segment(name):
+                before = self.previous.previous_for(name).release
                 combined, drifts = join(measured, parts, before, drift_of_all)
                 drift_of_all = drifts if drift_of_all is None else drift_of_all
-                details[DRIFT] = {order: asdict(drift) for order, drift in drifts.items()}
+                details[DRIFT_DETAIL] = {order: asdict(drift) for order, drift in drifts.items()}
             all_combined.append(combined)
             all_details.append(details)
         return all_combined, all_details
@@ -184,7 +184,7 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         """Return the outcome of all people, and then of each segment."""
         source_count = len(vocabulary.source_names)
         inferred = [joint.everyone, *(by_source(one, source_count) for one in joint.segments)]
-        orders = [part.order for _, part in vocabulary.parts]
+        orders = [part.order for _, part in vocabulary.by_order]
         shares = [{}, *joint.shares_told(orders)]
         return [
             describe_outcome(one, vocabulary, {**one_details, **share})
@@ -208,7 +208,7 @@ class SegmentedDesign(Design):
     @classmethod
     def by_segment(cls, vocabulary: Vocabulary, segment_count: int) -> "SegmentedDesign":
         """Return the design for a vocabulary and so many segments."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts], segment_count)
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order], segment_count)
 
     @cached_property
     def everyone(self) -> Design:

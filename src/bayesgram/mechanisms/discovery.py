@@ -20,12 +20,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
-from bayesgram.io.atomic import PROBE
+from bayesgram.io.atomic import PROBE_BYTES
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.mechanisms.base import (
     NO_STATEMENTS,
@@ -61,10 +61,10 @@ from bayesgram.private.candidates import (
     list_candidates,
     sum_candidates,
 )
-from bayesgram.private.public_row_check import PublicRowCheck, compared
-from bayesgram.public.candidate_weights import PublicText
+from bayesgram.private.public_row_check import PublicRowCheck, check_records
+from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
-from bayesgram.public.vocabulary import MEMORY, Vocabulary, extended
+from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
 from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
 from bayesgram.text.ngrams import END, START, ngram_orders
@@ -126,7 +126,7 @@ class Settings:
         **others: Any,  # noqa: ANN401 - other fields
     ) -> "Settings":
         """Return settings for a vocabulary; refuse orders that it does not list, as all of their n-grams would be new."""
-        listed = [part.order for _, part in vocabulary.parts]
+        listed = [part.order for _, part in vocabulary.by_order]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
             raise UsageError.for_argument(
@@ -154,12 +154,12 @@ class PrivateText(Protocol):
     """Where private text is, and what it is asked for: candidates of these orders, weighed by public text."""
 
     def sums(
-        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """Return all users' candidates, added up exactly: one round."""
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Return all users' lists, which exist as long as the block lasts: several rounds."""
 
@@ -172,24 +172,24 @@ class LocalText:
     memory: int
 
     def sums(
-        self, public: PublicText, orders: Sequence[int], bound: ContributionBound
+        self, public: PublicTextModel, orders: Sequence[int], bound: ContributionBound
     ) -> Candidates:
         """Return all users' candidates, added up exactly."""
         return sum_candidates(self._compared(public), public, orders, bound, memory=self.memory)
 
     def lists(
-        self, public: PublicText, orders: Sequence[int], most: int
+        self, public: PublicTextModel, orders: Sequence[int], most: int
     ) -> AbstractContextManager[CandidateLists]:
         """Return all users' lists, which exist as long as the block lasts."""
         return list_candidates(self._compared(public), public, orders, most, memory=self.memory)
 
-    def _compared(self, public: PublicText) -> Iterable[Records]:
+    def _compared(self, public: PublicTextModel) -> Iterable[Records]:
         """The records; a warning follows the last of them if many rows were public text.
 
         An error would be an output of the discovery that no noise covers.
         """
-        check = PublicRowCheck.of(public.vocabulary, allow_public=True)
-        return compared(self.records, public.vocabulary.tokenizer, check)
+        check = PublicRowCheck.from_vocabulary(public.vocabulary, allow_public=True)
+        return check_records(self.records, public.vocabulary.tokenizer, check)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -197,7 +197,7 @@ class DiscoveryData:
     """Private text, with the public text by which its candidates are weighed."""
 
     text: PrivateText
-    public: PublicText
+    public: PublicTextModel
 
 
 @dataclass(frozen=True)
@@ -243,7 +243,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
 
     def output_size(self, vocabulary: Vocabulary) -> int:
         """Return a little room: how much comes out is not known before noise is drawn."""
-        return PROBE
+        return PROBE_BYTES
 
     def draw(
         self,
@@ -281,7 +281,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
     def measure(
         self,
         text: PrivateText,
-        public: PublicText,
+        public: PublicTextModel,
         noise: NoiseSource,
         before_noise: Callable[[], None],
     ) -> WeightedNgrams:
@@ -353,7 +353,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         self,
         ngrams: pa.LargeStringArray,
         weights: Floats,
-        public: PublicText,
+        public: PublicTextModel,
         *,
         seeded: bool,
         statements: Statements = NO_STATEMENTS,
@@ -391,7 +391,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
             unit=statements.unit,
             fingerprint=_fingerprint(ngrams, weights),
         )
-        vocabulary = extended(public.vocabulary, ngrams, logs, claim)
+        vocabulary = extend_vocabulary(public.vocabulary, ngrams, logs, claim)
         return Discovery(ngrams, weights, logs, self.threshold.multiplier, card, vocabulary)
 
     def _card(
@@ -412,7 +412,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
                 "smallest_weight": MIN_CANDIDATE_WEIGHT,
                 "failure_probability": self.threshold.failure,
             },
-            vocabulary=vocabulary.described,
+            vocabulary=vocabulary.card_details,
             seeded=seeded,
             unit=statements.unit,
             command=statements.command,
@@ -437,7 +437,7 @@ def has_known_words(ngrams: pa.LargeStringArray, vocabulary: Vocabulary) -> Bool
     return rows
 
 
-@checked
+@check_arguments
 def discover(
     inputs: Any,  # noqa: ANN401 - paths or tables, see bayesgram.io; or PrivateText
     vocabulary: Vocabulary,
@@ -454,7 +454,7 @@ def discover(
     user_column: str = "user",
     text_column: str = "text",
     skip_bad_rows: bool = False,
-    memory: int = MEMORY,
+    memory: int = DEFAULT_MEMORY_BYTES,
     seed: int | None = None,
     ledger: Ledger | None = None,
     output: str | Path | None = None,
@@ -505,7 +505,7 @@ def discover(
         text = LocalText(records, memory)
     return discover_in_text(
         text,
-        PublicText.of(vocabulary, model),
+        PublicTextModel.from_vocabulary(vocabulary, model),
         settings,
         checked_budget,
         seed=seed,
@@ -518,7 +518,7 @@ def discover(
 
 def discover_in_text(
     text: PrivateText,
-    public: PublicText,
+    public: PublicTextModel,
     settings: Settings,
     budget: Budget,
     *,

@@ -20,7 +20,7 @@ from bayesgram.privacy.constants import UNITS
 from bayesgram.private.clipping import Coordinates, check_clip_norm, clipped_sum
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.measurements import NGRAM, Block, Measurements
+from bayesgram.releases.measurements import NGRAM, MeasurementBlock, Measurements
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class Gaussian(CountsMechanism):
         noisy = randomness.noise.discrete_gaussian(exact, scale=noise.multiplier * UNITS)
         noisy_counts = noisy.astype(np.float64) * (self.clip_norm / UNITS)
         noise_std = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
-        block = Block(NGRAM, vocabulary.order, vocabulary.ngrams, noisy_counts, noise_std)
+        block = MeasurementBlock(NGRAM, vocabulary.order, vocabulary.ngrams, noisy_counts, noise_std)
         return Outcome(
             normalise_counts(noisy_counts),
             {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack},
-            measurements=Measurements.of_blocks([block]),
+            measurements=Measurements.from_blocks([block]),
         )

@@ -60,8 +60,8 @@ from bayesgram.private.clipping import (
 from bayesgram.private.counts import PrivateCounts
 from bayesgram.private.norm_histogram import HistogramSpec, norm_histogram_sum
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import DRIFT
-from bayesgram.releases.previous import Previous, PreviousSegments, followed
+from bayesgram.releases.card import DRIFT_DETAIL
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease, open_previous
 from bayesgram.releases.release import Release
 from bayesgram.releases.segmented import SegmentedRelease
 
@@ -91,7 +91,7 @@ class Posterior(CountsMechanism):
     )
 
     clip_norm: float | None = None
-    previous: Previous | PreviousSegments | None = None
+    previous: PreviousRelease | PreviousSegmentedRelease | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -99,21 +99,21 @@ class Posterior(CountsMechanism):
             object.__setattr__(self, "clip_norm", check_clip_norm(self.clip_norm))
 
     def follow(
-        self, previous: "Previous | Release | SegmentedRelease | str | Path | None"
+        self, previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     ) -> "Posterior":
         """Return this mechanism with an earlier release as its prior."""
-        return self if previous is None else replace(self, previous=followed(previous))
+        return self if previous is None else replace(self, previous=open_previous(previous))
 
     def check_inputs(self, data: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Also check that the earlier release fits."""
         super().check_inputs(data, vocabulary)
-        if isinstance(self.previous, PreviousSegments):
+        if isinstance(self.previous, PreviousSegmentedRelease):
             raise UsageError(
                 f"{self.previous.name}: holds a release for each segment, and the counts are not by segment; give the"
                 f" one of all people, {self.previous.name}/all, or count by {self.previous.segments.by!r}."
             )
         if self.previous is not None:
-            self.previous.measured_for(vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.measurements_for(vocabulary.ngrams, vocabulary.tokenizer.name)
 
     def by_segment(
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
@@ -121,7 +121,7 @@ class Posterior(CountsMechanism):
         """Return the mechanism for counts by segment."""
         from bayesgram.mechanisms.by_segment import BySegment  # noqa: PLC0415 - it imports this module
 
-        if isinstance(self.previous, Previous):
+        if isinstance(self.previous, PreviousRelease):
             raise UsageError(
                 f"{self.previous.name}: is one release, and the counts are by "
                 f"{segments.by!r}; give the folder of a release by segment, which has `all` "
@@ -133,12 +133,12 @@ class Posterior(CountsMechanism):
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget, segments: int = 0) -> GaussianNoise:
         """Return the noise of all queries together, calibrated for the coordinates of all that could be asked."""
-        longest = vocabulary.parts[-1][1]
+        longest = vocabulary.by_order[-1][1]
         coordinates = coordinate_count(
             ngrams=len(vocabulary),
-            orders=len(vocabulary.parts),
+            orders=len(vocabulary.by_order),
             longest_order=longest.order,
-            words=longest.words[1],
+            words=longest.word_ids[1],
             sources=len(vocabulary.source_names),
             segments=segments,
         )
@@ -201,7 +201,7 @@ class Posterior(CountsMechanism):
     ) -> Outcome:
         """Measure, then infer."""
         noisy, details = self.measure(counts, vocabulary, budget, randomness)
-        parts = [part for _, part in vocabulary.parts]
+        parts = [part for _, part in vocabulary.by_order]
         combined, drift = self._combine_with_previous(noisy, parts)
         outcome = describe_outcome(infer_orders(combined, parts), vocabulary, {**drift, **details})
         carried = None if self.previous is None else combined
@@ -214,14 +214,14 @@ class Posterior(CountsMechanism):
         if self.previous is None:
             return noisy, {}
         combined, drifts = join(noisy, parts, self.previous.release)
-        return combined, {DRIFT: {order: asdict(drift) for order, drift in drifts.items()}}
+        return combined, {DRIFT_DETAIL: {order: asdict(drift) for order, drift in drifts.items()}}
 
 
 def describe_outcome(
     inferred: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
 ) -> Outcome:
     """Return what was inferred of every order, with details for the card."""
-    by_order = dict(zip((str(part.order) for _, part in vocabulary.parts), inferred, strict=True))
+    by_order = dict(zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True))
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
     theta = np.concatenate([each.theta for each in inferred])
     std = np.concatenate([each.deviation for each in inferred])
@@ -395,7 +395,7 @@ class Design:
     @classmethod
     def from_vocabulary(cls, vocabulary: Vocabulary) -> "Design":
         """Return the design for a vocabulary."""
-        return cls([PublicNgrams.of(part) for _, part in vocabulary.parts])
+        return cls([PublicNgrams.of(part) for _, part in vocabulary.by_order])
 
     def with_source_weights(self, weights: Floats) -> "Design":
         """Return the same design with other weights of the public sources."""

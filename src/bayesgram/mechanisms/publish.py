@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict, Unpack, overload
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.errors import Argument, UsageError, check_int
-from bayesgram.io.atomic import check_writable, published
+from bayesgram.io.atomic import check_writable, written_paths
 from bayesgram.io.segments import ALL
 from bayesgram.mechanisms.base import (
     Charge,
@@ -34,8 +34,8 @@ from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.privacy.unit import DEFAULT_UNIT, check_unit
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import MOST_USERS
-from bayesgram.releases.previous import Previous, PreviousSegments
+from bayesgram.releases.card import MAX_USERS
+from bayesgram.releases.previous import PreviousRelease, PreviousSegmentedRelease
 from bayesgram.releases.provenance import (
     Ingredient,
     unique_ingredients,
@@ -59,7 +59,7 @@ class ReleaseOptions(TypedDict, total=False):
     expected_users: int | None
     command: str | None
     on_reserved: Callable[[int], None] | None
-    previous: "Previous | Release | SegmentedRelease | str | Path | None"
+    previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None"
     on_progress: Callable[[float], None]
 
 
@@ -79,7 +79,7 @@ def release(
     budget: Budget | None = ...,
     **options: Unpack[ReleaseOptions],
 ) -> SegmentedRelease: ...
-@checked
+@check_arguments
 def release(
     counts: PrivateCounts | SegmentedCounts,
     vocabulary: Vocabulary,
@@ -96,7 +96,7 @@ def release(
     expected_users: int | None = None,
     command: str | None = None,
     on_reserved: Callable[[int], None] | None = None,
-    previous: "Previous | Release | SegmentedRelease | str | Path | None" = None,
+    previous: "PreviousRelease | Release | SegmentedRelease | str | Path | None" = None,
     on_progress: Callable[[float], None] = lambda _: None,
 ) -> Release | SegmentedRelease:
     """Release a distribution over the vocabulary, with its card: reserve, draw noise, save and complete.
@@ -136,7 +136,7 @@ def release(
     budget = resolve_budget(budget, epsilon, delta, default_delta=mechanism.default_delta)
     if expected_users is not None:
         check_int(
-            "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
+            "expected_users", expected_users, 1, MAX_USERS, "a public bound on the number of users"
         )
     statements = Statements(unit, expected_users, command)
     options = PublishOptions(seed, ledger, output, force, on_reserved)
@@ -241,7 +241,7 @@ def publish(
             a note that names the entry which stays spent.
     """
     entry: int | None = None
-    saved_before = len(published)
+    saved_before = len(written_paths)
 
     def reserve() -> Charge:
         nonlocal entry
@@ -267,7 +267,7 @@ def publish(
             reservation.ledger.complete(entry)
     except BaseException as error:
         if reservation is not None and entry is not None:
-            saved = len(published) > saved_before
+            saved = len(written_paths) > saved_before
             path = options.output or ""
             error.add_note(failure_note(reservation.ledger, entry, path, saved=saved, kind=kind))
         raise
@@ -282,7 +282,7 @@ def check_output(
         path,
         force=force,
         contents=mechanism.output_contents(),
-        room=mechanism.output_size(vocabulary),
+        required_bytes=mechanism.output_size(vocabulary),
     )
 
 
@@ -420,7 +420,7 @@ def list_ingredients(
     previous = mechanism.previous
     if previous is None:
         return vocabulary.ingredients
-    before = previous.before(ALL) if isinstance(previous, PreviousSegments) else previous
+    before = previous.previous_for(ALL) if isinstance(previous, PreviousSegmentedRelease) else previous
     return unique_ingredients(
         [*vocabulary.ingredients, *before.release.provenance(before.name).ingredients]
     )

@@ -103,9 +103,7 @@ class Paper(CountsMechanism):
     ) -> Outcome:
         """The whole of Algorithm 1."""
         statistics = self.statistics(counts, randomness)
-        return Outcome(
-            self.sample(statistics, vocabulary, require_budget(budget, self.name), randomness)
-        )
+        return Outcome(self.sample(statistics, vocabulary, require_budget(budget, self.name), randomness))
 
     def sample(
         self, statistics: Statistics, vocabulary: Vocabulary, budget: Budget, randomness: Randomness
@@ -116,3 +114,14 @@ class Paper(CountsMechanism):
             return softmax(mean)
         sigma = classical_sigma(self.gamma(statistics), rho=self.rho, budget=budget)
         return softmax(randomness.noise.gaussian(mean, scale=sigma))
+
+
+class AsPrinted(Paper):
+    """Algorithm 1 to the letter, without the repair of errata E2: too little noise.
+
+    It takes x̂ where Corollary 1 has w⊙x̂, but the γ of w⊙x̂.
+    """
+
+    def mean(self, statistics: Statistics, vocabulary: Vocabulary) -> Floats:
+        """Return ρ x̂ + (1 − ρ) μ_p."""
+        return self.rho * statistics.x_hat + (1 - self.rho) * centred_log(vocabulary.counts)

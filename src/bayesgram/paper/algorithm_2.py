@@ -133,6 +133,10 @@ class TunedPaper(CountsMechanism):
     name: ClassVar[str] = "paper-tuned"
     guarantee: ClassVar[Guarantee] = Guarantee.EMPIRICAL
     statement: ClassVar[str] = Paper.statement
+    audit_refusal: ClassVar[str | None] = (
+        "its noisy scores are never shown, so an attack can't read them;"
+        " audit paper with the S and ρ that were chosen."
+    )
 
     paper: Paper = field(default_factory=Paper)
     grid: Grid = field(default_factory=Grid)

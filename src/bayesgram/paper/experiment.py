@@ -154,7 +154,7 @@ def smaller_by(value: float, other: float) -> str:
 
 def contexts(vocabulary: Vocabulary) -> Integers:
     """The number of each n-gram's context: all of its words but the last."""
-    words, total = vocabulary.words
+    words, total = vocabulary.word_ids
     numbers = np.zeros(len(vocabulary), np.int64)
     for column in words.T[
         :-1

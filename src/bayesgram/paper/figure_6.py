@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from bayesgram.audit.membership import AsPrinted, NoisyCounts, win_rates
-from bayesgram.mechanisms.base import CountsMechanism, Randomness
+from bayesgram.audit.attacks import NoisyCounts, win_rates
+from bayesgram.mechanisms.base import Mechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
-from bayesgram.paper.algorithm_1 import Paper, paper_bounds
+from bayesgram.paper.algorithm_1 import AsPrinted, Paper, paper_bounds
 from bayesgram.paper.experiment import Check, Experiment, Finding, Run, along
 from bayesgram.paper.harness import Data, Method, Row
 from bayesgram.paper.line_charts import Axis, Panel, of_users, titled
@@ -34,7 +34,7 @@ def rows(run: Run) -> list[Row]:
     with run.step(f"Figure 6: the best S and ρ for {data.users:,} users"):
         best = run.bench(data).rows([TUNED_AT], [Method.PAPER_BEST])[0]
     slope, rho = best.slope or 0.0, best.rho or 0.0
-    attacks: list[tuple[Method, CountsMechanism]] = [
+    attacks: list[tuple[Method, Mechanism]] = [
         (Method.AS_PRINTED, AsPrinted(*bounds, slope, rho)),
         (Method.COROLLARY, Paper(*bounds, slope, rho)),
         (Method.LAPLACE, Laplace(bounds[1])),
@@ -49,16 +49,16 @@ def rows(run: Run) -> list[Row]:
 
 def clip_norm_of(run: Run, data: Data) -> float:
     """The Λ that the posterior mechanism chooses at ε = 0.1."""
-    randomness = Randomness.from_seed(run.seeds[0])
+    chance = Randomness.make(run.seeds[0])
     return float(
-        Posterior().measure(data.counts, data.vocabulary, Budget(TUNED_AT, run.delta), randomness)[
-            1
-        ]["clip_norm_used"]
+        Posterior().measure(data.counts, data.vocabulary, Budget(TUNED_AT, run.delta), chance)[1][
+            "clip_norm_used"
+        ]
     )
 
 
 def attacked(
-    run: Run, data: Data, method: Method, mechanism: CountsMechanism, epsilons: Sequence[float]
+    run: Run, data: Data, method: Method, mechanism: Mechanism, epsilons: Sequence[float]
 ) -> Iterator[Row]:
     """The attack at each ε."""
     budgets = [

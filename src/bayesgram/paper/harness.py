@@ -128,7 +128,7 @@ class Data:
             return self
         everybody = np.ones(len(self.counts.users), np.bool_)
         whole = self.vocabulary
-        head = whole.taken(slice(size))
+        head = whole.select(slice(size))
         return replace(self, counts=_part(self.counts, everybody, size), vocabulary=head)
 
     def noisier_public(self, scale: float) -> "Data":
@@ -155,7 +155,7 @@ class Data:
 def given(counts: Path, vocab: Path) -> Data:
     """Somebody's files."""
     vocabulary = Vocabulary.load(vocab)
-    if len(vocabulary.parts) > 1:
+    if len(vocabulary.by_order) > 1:
         raise UsageError(
             f"{vocab}: has n-grams of several orders; the paper's experiments take one, such as 3."
         )

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol, TypeVar
 
-from bayesgram.arguments import checked
+from bayesgram.arguments import check_arguments
 from bayesgram.cores import parallel_map
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.planning.simulation import (
@@ -36,7 +36,7 @@ from bayesgram.privacy.calibration import GaussianNoise
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import LedgerContents
 from bayesgram.public.vocabulary import Vocabulary
-from bayesgram.releases.card import weaknesses
+from bayesgram.releases.card import find_weaknesses
 
 STEPS = (
     10,
@@ -335,7 +335,7 @@ class Plan:
         epsilon = self.epsilon or min(row.epsilon for row in self.rows)
         return [
             str(weakness)
-            for weakness in weaknesses(
+            for weakness in find_weaknesses(
                 epsilon, self.delta, round(self.assumed.users * self.segments)
             )
         ]
@@ -358,7 +358,7 @@ class Plan:
         }
 
 
-@checked
+@check_arguments
 def plan(
     vocabulary: Vocabulary,
     *,

@@ -41,27 +41,27 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers, Singles
-from bayesgram.cores import CORES, streamed
+from bayesgram.cores import CORES, parallel_imap
 from bayesgram.io import Records
-from bayesgram.io.atomic import scratch_folder
+from bayesgram.io.atomic import spill_folder
 from bayesgram.io.spill import (
     Answering,
     ArrayBlocks,
     Chunks,
     Column,
     SpillBuckets,
-    in_asked_order,
     partitioned_lookup,
     partitioned_reduce,
+    restore_order,
     spans,
 )
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.privacy.constants import UNITS
 from bayesgram.private.clipping import enforce_norm_bound
 from bayesgram.private.counts import split_users
-from bayesgram.private.streaming import PIECE, WholeUsers, read_user_text
-from bayesgram.public.candidate_weights import Novelty, PublicText
-from bayesgram.public.top_ngrams import joined_tokens
+from bayesgram.private.streaming import PIECE_SIZE, UserTokens, read_user_text
+from bayesgram.public.candidate_weights import CandidateWeigher, PublicTextModel
+from bayesgram.public.top_ngrams import join_tokens
 from bayesgram.text.ngram_tables import WindowNumbers, WindowTable
 from bayesgram.text.ngrams import BUCKETS, ngram_orders, spill
 from bayesgram.text.strings import StringTable
@@ -101,7 +101,7 @@ class CandidateStream:
 @contextmanager
 def collect_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     *,
@@ -109,32 +109,32 @@ def collect_candidates(
     cores: int = CORES,
 ) -> Iterator[CandidateStream]:
     """Read everything, and find what each user has; `memory` is for text that waits."""
-    with scratch_folder() as scratch:
-        tokens, cut = public.numbered(), public.vocabulary.tokenizer
+    with spill_folder() as scratch:
+        tokens, cut = public.new_token_table(), public.vocabulary.tokenizer
         text = read_user_text(records, cut, tokens, scratch, memory=memory, cores=cores)
         yield CandidateStream(
             tokens,
             scratch,
-            _kept(text, public.novelty(tokens, orders), tokens.hashes(), most, cores),
+            _kept(text, public.candidate_weigher(tokens, orders), tokens.hashes(), most, cores),
         )
 
 
 def _kept(
-    text: Iterable[WholeUsers], novelty: Novelty, hashes: Hashes, most: int, cores: int
+    text: Iterable[UserTokens], novelty: CandidateWeigher, hashes: Hashes, most: int, cores: int
 ) -> Iterator[Kept]:
     """The heaviest candidates of all users, some users at a time. `hashes` are of the tokens' texts."""
     orders = np.array(novelty.orders, np.int64)
 
-    def keep(users: WholeUsers) -> Kept:
-        weights = novelty.weights(users.tokens)
+    def keep(users: UserTokens) -> Kept:
+        weights = novelty.log_weights(users.tokens)
         which, ends, sizes = heaviest(users.starts, users.tokens, orders, weights, hashes, most)
         return Kept(users.tokens, which, ends, weights[which, ends], sizes)
 
-    return streamed(
+    return parallel_imap(
         keep,
         text,
         size=lambda users: users.tokens.size,
-        room=BATCH_SIZE * PIECE * cores,
+        max_pending=BATCH_SIZE * PIECE_SIZE * cores,
         cores=cores,
     )
 
@@ -366,7 +366,7 @@ class CandidateSums:
 
 def sum_candidates(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     bound: ContributionBound,
     *,
@@ -381,7 +381,7 @@ def sum_candidates(
 
 def iterate_candidate_sums(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     bound: ContributionBound,
     *,
@@ -398,7 +398,7 @@ def iterate_candidate_sums(
             sums.add(kept, single_round_units(kept.sizes, kept.logs, bound.smallest))
         tokens = found.tokens.strings()
         for rows, units in sums.reaching(bound.floor):
-            yield joined_tokens(rows, tokens), units
+            yield join_tokens(rows, tokens), units
 
 
 def in_order(parts: Sequence[tuple[pa.LargeStringArray, Integers]]) -> Candidates:
@@ -507,7 +507,7 @@ class CandidateLists:
         orders = np.count_nonzero(windows, axis=1)
         texts = [pa.array([], pa.large_string())]
         texts += [
-            joined_tokens(windows[orders == order, :order] - 1, self._tokens)
+            join_tokens(windows[orders == order, :order] - 1, self._tokens)
             for order in np.unique(orders)
         ]
         back = np.empty(orders.size, np.int64)
@@ -569,7 +569,12 @@ class CandidateRounds:
 
 @contextmanager
 def list_candidates(
-    records: Iterable[Records], public: PublicText, orders: Sequence[int], most: int, *, memory: int
+    records: Iterable[Records],
+    public: PublicTextModel,
+    orders: Sequence[int],
+    most: int,
+    *,
+    memory: int,
 ) -> Iterator[CandidateLists]:
     """Read all text and list what each user has.
 
@@ -580,13 +585,13 @@ def list_candidates(
         most: How many candidates a user has at the most.
         memory: Bytes for text and lists; what they do not hold is on disk while the block lasts.
     """
-    with scratch_folder() as scratch:
+    with spill_folder() as scratch:
         yield _read(records, public, orders, most, scratch, memory).numbered(memory)
 
 
 def _read(
     records: Iterable[Records],
-    public: PublicText,
+    public: PublicTextModel,
     orders: Sequence[int],
     most: int,
     scratch: Path,
@@ -733,7 +738,7 @@ class WindowLists:
             log_weights.add(weights)
         users = Chunks(self._scratch / "users", columns=2)
         asked = (parts for _, parts in self._parts)
-        found = in_asked_order(asked, answers, np.zeros(0, np.int64))
+        found = restore_order(asked, answers, np.zeros(0, np.int64))
         for (sizes, _), candidates in zip(self._parts, found, strict=True):
             users.add([sizes, candidates])
         self._parts.remove()

@@ -18,7 +18,7 @@ from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
 from bayesgram.io.inputs import refuse_own_tables
 from bayesgram.io.records import Columns
-from bayesgram.public.sources import Listed, listed
+from bayesgram.public.sources import CountedNgrams, open_counted_ngrams
 from bayesgram.spark import tasks
 from bayesgram.spark.session import run_spark, suppress_warnings
 from bayesgram.text.tokenizer import Tokenizer
@@ -90,9 +90,9 @@ def text_from_columns(df: "DataFrame", columns: Columns, name: str = "the DataFr
     from pyspark.sql import functions as f  # noqa: PLC0415 - an extra
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415
 
-    columns.require(name, df.columns)
+    columns.check_present(name, df.columns)
     chosen = [f.col(f"`{column.replace('`', '``')}`") for column in columns.names]
-    columns.require_types(
+    columns.check_types(
         name, run_spark(lambda: to_arrow_schema(df.select(*chosen).schema), f"{name}: ")
     )
     texts = df.select(
@@ -129,10 +129,11 @@ def open_sources(
     inputs: Mapping[str, Sequence[str]],
     columns: Columns,
     tokenizer: Tokenizer,
-) -> dict[str, Sequence[TextFrame] | Listed]:
+) -> dict[str, Sequence[TextFrame] | CountedNgrams]:
     """Public sources: text in files, or the n-grams of a model, a release or a vocabulary."""
     return {
-        name: listed(given, tokenizer, columns.text) or text_from_inputs(spark, given, columns)
+        name: open_counted_ngrams(given, tokenizer, columns.text)
+        or text_from_inputs(spark, given, columns)
         for name, given in inputs.items()
     }
 
@@ -151,7 +152,7 @@ def _tables(
             raise BayesgramError(
                 f"{source.name}: can't be read as parquet; the file is damaged or cut short."
             ) from None
-        columns.require_types(source.name, schema)
+        columns.check_types(source.name, schema)
         alike.setdefault(str([schema.field(name) for name in columns.names]), []).append(source)
     for group in alike.values():
         frame = read_parquet(
