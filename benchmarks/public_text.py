@@ -37,7 +37,8 @@ def with_useless_sources(vocabulary: Vocabulary, number: int) -> Vocabulary:
         for name, counts in zip(names, vocabulary.counts_by_source, strict=True)
     ]
     useless = [
-        SourceCounts(f"useless{at}", randomness.permutation(known[0].counts)) for at in range(number)
+        SourceCounts(f"useless{at}", randomness.permutation(known[0].counts))
+        for at in range(number)
     ]
     return Vocabulary.from_source_counts(
         vocabulary.ngrams, [*known, *useless], vocabulary.order, vocabulary.tokenizer

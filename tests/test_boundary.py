@@ -165,5 +165,7 @@ def test_the_released_side_reaches_no_private_code_even_indirectly(side):
 def test_public_constants_are_all_that_is_taken_from_privacy(name):
     for path in SRC.glob(f"{name}/**/*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayesgram.privacy"):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(
+                "bayesgram.privacy"
+            ):
                 assert node.module == "bayesgram.privacy.constants", path

@@ -6,7 +6,7 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
-from bayesgram.cli.named_inputs import by_name
+from bayesgram.cli.named_inputs import source_paths
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
 from helpers.commands import bayesgram, check_output, expect_failure
@@ -188,7 +188,7 @@ def here(tmp_path, monkeypatch):
     ],
 )
 def test_names_and_paths(here, given, wanted):
-    assert by_name(given) == wanted
+    assert source_paths(given) == wanted
 
 
 AMBIGUOUS = (
@@ -224,10 +224,10 @@ MIXED = (
 )
 def test_arguments_that_can_be_read_in_two_ways_or_none(here, given, message):
     with pytest.raises(UsageError) as caught:
-        by_name(given)
+        source_paths(given)
     assert str(caught.value) == message
 
 
 def test_a_home_folder_that_the_shell_left_alone(here, monkeypatch):
     monkeypatch.setenv("HOME", str(here))
-    assert by_name(["w=~/a.txt"]) == {"w": [f"{here}/a.txt"]}
+    assert source_paths(["w=~/a.txt"]) == {"w": [f"{here}/a.txt"]}

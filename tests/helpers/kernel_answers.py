@@ -20,7 +20,7 @@ from bayesgram.audit.text_evaluation import evaluate_model
 from bayesgram.inference.shrinkage import posterior
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
-from bayesgram.paper.harness import Data
+from bayesgram.paper.harness import ExperimentData
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.private.clipping import (
     ClippedWordsSpec,
@@ -148,7 +148,12 @@ def clipping(vocabulary, counts):
 def crowd():
     people = Crowd(users=30, size=50, sentences=300, personas=2, pool=1)
     counts = people.counts()
-    part = Data(counts, people.vocabulary, 30, "made").fewer_users(15).smaller_vocabulary(20).counts
+    part = (
+        ExperimentData(counts, people.vocabulary, 30, "made")
+        .subsample_users(15)
+        .truncate_vocabulary(20)
+        .counts
+    )
     return [digest(each.starts, each.ngrams, each.counts) for each in (counts, part)]
 
 

@@ -14,7 +14,9 @@ def make_public_ngrams(prior, counts, words, word_total):
 def make_measured(counts, noise, *words, total=None, total_noise=None):
     """Measurements whose total was measured as well as a hundred n-grams are."""
     doubt = total_noise or 10 * float(np.median(noise))
-    return NoisyCounts(counts, noise, float(counts.sum()) if total is None else total, doubt, *words)
+    return NoisyCounts(
+        counts, noise, float(counts.sum()) if total is None else total, doubt, *words
+    )
 
 
 def simulate(

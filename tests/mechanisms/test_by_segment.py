@@ -135,7 +135,10 @@ def test_the_sum_by_segment_is_that_of_a_literal_reading(matrix, clip_norm):
 
 def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     public = vocabulary()
-    plain, design = Design.from_vocabulary(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
+    plain, design = (
+        Design.from_vocabulary(public).ngrams,
+        SegmentedDesign.by_segment(public, 3).ngrams,
+    )
     row = np.array([3, 0, 2, 1, 0, 5])
     norms = [
         np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)

@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.errors import UsageError
-from bayesgram.inference.design import HISTOGRAM_SHARE, CLIP_NORMS, MAX_CLIPPED_WORDS, NORM_EDGES, ClippingPlan
+from bayesgram.inference.design import (
+    CLIP_NORMS,
+    HISTOGRAM_SHARE,
+    MAX_CLIPPED_WORDS,
+    NORM_EDGES,
+    ClippingPlan,
+)
 from bayesgram.mechanisms.base import Randomness
 from bayesgram.mechanisms.gaussian import Gaussian
 from bayesgram.mechanisms.laplace import Laplace
@@ -381,7 +387,9 @@ def test_the_automatic_clip_norm_is_good(population, share, times):
     """ε = 1, also with users who say everything 50 times: within 10% of the best Λ of a grid (one noise draw each)."""
     counts, vocabulary = population
     heavy_user_norm = np.random.default_rng(1).random(len(counts.users)) < share
-    repeated = counts.counts * np.where(np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1)
+    repeated = counts.counts * np.where(
+        np.repeat(heavy_user_norm, np.diff(counts.starts)), times, 1
+    )
     counts = replace(counts, counts=repeated.astype(np.int32))
     chosen = loss(counts, vocabulary, Posterior())
     assert chosen < 0.7 * kl_divergence(counts.totals, public_distribution(vocabulary.counts))

@@ -20,6 +20,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import fork_server, ledger_files, reference_paper, replay_noise
 
+pytestmark = pytest.mark.slow
+
 SIZE = 60
 BUDGET = Budget(1.0, 1e-6)
 PROVED = [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(), LaplacePublic()]

@@ -22,6 +22,8 @@ from bayesgram.text.tokenizer import Tokenizer
 from helpers import replay_noise
 from mechanisms.test_by_segment import PEOPLE, SIZE, THREE, by_segment, kl, many, vocabulary
 
+pytestmark = pytest.mark.slow
+
 BUDGET = Budget(2.0, 1e-6)
 
 

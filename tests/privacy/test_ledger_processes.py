@@ -14,6 +14,8 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
 from helpers.ledger_files import SMALL_SPEND
 
+pytestmark = pytest.mark.slow
+
 LONGEST = 300  # seconds, on a machine that has much else to do
 
 

@@ -27,6 +27,8 @@ from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
+pytestmark = pytest.mark.slow
+
 FOUND = ContributionBound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
 

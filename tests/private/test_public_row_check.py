@@ -23,6 +23,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import ALL, LONG_ROW_OF_CHARACTERS, RowSample
 from bayesgram.text.tokenizer import Tokenizer
 
+pytestmark = pytest.mark.slow
+
 SALTS = range(20)
 
 

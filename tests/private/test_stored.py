@@ -16,7 +16,7 @@ from bayesgram import Budget, Gaussian, KAnonymity, Laplace, LaplacePublic, Pape
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.paper.algorithm_2 import TunedPaper
 from bayesgram.private import counts_io, counts_on_disk
-from bayesgram.private.clipping import ClippedWordsSpec, clip, clipped_sum, clipped_mass_sum
+from bayesgram.private.clipping import ClippedWordsSpec, clip, clipped_mass_sum, clipped_sum
 from bayesgram.private.counts import MAX_COUNT
 from bayesgram.private.counts_io import CountsBatch, load_counts, save_counts
 from bayesgram.private.counts_on_disk import CountsOnDisk, group_users, open_counts
@@ -25,6 +25,8 @@ from bayesgram.text.strings import hash_rows
 from bayesgram.text.tokenizer import buffers
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
+
+pytestmark = pytest.mark.slow
 
 SIZE = 4
 NAMES = [

@@ -7,7 +7,7 @@ from datetime import date
 import pytest
 
 from bayesgram.audit.evaluation import comparison_row
-from bayesgram.cli.evaluate import _label
+from bayesgram.cli.evaluate import format_guarantee
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.privacy.accounting import Spend
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -98,8 +98,8 @@ def test_a_person_is_spoken_to_as_one():
 
 def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_person(tmp_path):
     row = comparison_row("out", replace(MADE, card=replace(PROVED, unit="a post")), 0.5)
-    assert (row["unit"], _label(row)) == ("a post", "PROVED for a post")
-    assert _label(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
+    assert (row["unit"], format_guarantee(row)) == ("a post", "PROVED for a post")
+    assert format_guarantee(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
     ledger = Ledger.create(tmp_path / "a.ledger", population="app", budget=Budget(1.0, 1e-6))
     ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian", "unit": "a post"})
     assert "app: a post" in commands.check_output("ledger", "list", "a.ledger", cwd=tmp_path)

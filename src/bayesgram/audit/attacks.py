@@ -43,7 +43,7 @@ from bayesgram.audit.likelihood_ratio import (
 )
 from bayesgram.choices import Attack
 from bayesgram.errors import BayesgramError, check_int
-from bayesgram.inference.design import Choice
+from bayesgram.inference.design import ClippingPlan
 from bayesgram.io import read_records
 from bayesgram.mechanisms.base import CountsMechanism, Outcome, Randomness, normalise_counts
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
@@ -52,8 +52,9 @@ from bayesgram.mechanisms.posterior import Design, Posterior
 from bayesgram.paper.algorithm_1 import Paper, classical_sigma
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget
+from bayesgram.privacy.constants import UNITS
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
-from bayesgram.private.clipping import UNITS, clip, clipped_sum
+from bayesgram.private.clipping import clip, clipped_sum
 from bayesgram.private.counts import PrivateCounts, UserCounts, add_users, remove_user
 from bayesgram.public.candidate_weights import PublicTextModel
 from bayesgram.public.vocabulary import Vocabulary, public_distribution, softmax
@@ -74,7 +75,9 @@ class NoisyCounts(Posterior):
         randomness: Randomness,
     ) -> Outcome:
         """Return the noisy counts of the longest n-grams as a distribution."""
-        return Outcome(normalise_counts(self.measure(counts, vocabulary, budget, randomness)[0][-1].counts))
+        return Outcome(
+            normalise_counts(self.measure(counts, vocabulary, budget, randomness)[0][-1].counts)
+        )
 
 
 @dataclass(frozen=True)
@@ -226,7 +229,7 @@ def make_sampler(
     if isinstance(mechanism, NoisyCounts) and mechanism.clip_norm:
         return _noisy_counts_sampler(mechanism, counts, vocabulary, mechanism.clip_norm)
     return lambda budget, noise: (
-        mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key)).theta
+        mechanism.estimate(counts, vocabulary, budget, Randomness(noise, key)).theta
     )
 
 
@@ -235,13 +238,15 @@ def _noisy_counts_sampler(
 ) -> Sampler:
     """With a given clip norm, only the scale of the noise follows the budget."""
     design = Design.from_vocabulary(vocabulary)
-    coordinates = design.coordinates(Choice.fixed(clip_norm))
+    coordinates = design.coordinates(ClippingPlan.fixed(clip_norm))
     total = clipped_sum(counts, coordinates, clip_norm=clip_norm)
 
     def sample(budget: Budget, noise: NoiseSource) -> Floats:
         sigma = mechanism.calibrate(vocabulary, budget).part(1.0)
         noisy = noise.discrete_gaussian(total, scale=sigma * UNITS)
-        return normalise_counts(design.decode_counts(noisy, coordinates, sigma, clip_norm)[0][-1].counts)
+        return normalise_counts(
+            design.decode_counts(noisy, coordinates, sigma, clip_norm)[0][-1].counts
+        )
 
     return sample
 

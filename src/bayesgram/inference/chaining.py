@@ -26,7 +26,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.inference.noisy_counts import UNKNOWN, Clipping, ClippedMass, NoisyCounts, PublicNgrams
+from bayesgram.inference.noisy_counts import (
+    UNKNOWN,
+    ClippedMass,
+    Clipping,
+    NoisyCounts,
+    PublicNgrams,
+)
 from bayesgram.inference.pooling import SPREAD
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.measurements import (
@@ -217,7 +223,10 @@ class About:
 
 
 def combined(
-    measured: NoisyCounts, carried: PreviousMeasurements, public: PublicNgrams, usual: DriftPrior = DEFAULT_DRIFT_PRIOR
+    measured: NoisyCounts,
+    carried: PreviousMeasurements,
+    public: PublicNgrams,
+    usual: DriftPrior = DEFAULT_DRIFT_PRIOR,
 ) -> tuple[NoisyCounts, Drift]:
     """Both together, by their precision, where people have drifted as far as is likely."""
     scale, doubt = _scale(measured, carried)
@@ -308,7 +317,9 @@ def _scale(measured: NoisyCounts, carried: PreviousMeasurements) -> tuple[float,
     return float(max(seen / size, SIGNAL * doubt)), float(doubt)
 
 
-def moves(pairs: Pairs, groups: Sequence[Bools], usual: DriftPrior = DEFAULT_DRIFT_PRIOR) -> DriftModel:
+def moves(
+    pairs: Pairs, groups: Sequence[Bools], usual: DriftPrior = DEFAULT_DRIFT_PRIOR
+) -> DriftModel:
     """The likeliest drift, and for each group the part that has changed; then how far each thing has moved."""
     drifted, changes = pairs.likelihoods(DRIFTS), _mean(pairs.likelihoods(CHANGES))
     sums = [
@@ -377,7 +388,9 @@ def kept(
     )
 
 
-def _blocks(noisy: NoisyCounts, part: Vocabulary, both: NoisyCounts | None) -> list[MeasurementBlock]:
+def _blocks(
+    noisy: NoisyCounts, part: Vocabulary, both: NoisyCounts | None
+) -> list[MeasurementBlock]:
     """All that was asked about one order."""
     carried = None if both is None else (both.counts, both.noise)
     found = [
@@ -421,7 +434,9 @@ def measured_again(kept: Measurements, part: Vocabulary) -> NoisyCounts:
     clipping = UNKNOWN if kept.clipping is None else Clipping(*kept.clipping)
     others = np.setdiff1d(np.arange(ngrams.counts.size), at)
     total = _total(kept, ngrams, at, others, part.order)
-    found = NoisyCounts(ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left)
+    found = NoisyCounts(
+        ngrams.counts[at], ngrams.noise_std[at], *total, clipping=clipping, left=left
+    )
     words = _joined(kept, WORD, part.order)
     if words is not None:
         counts, noise = _word_counts(words, ngrams, others, part)

@@ -190,9 +190,8 @@ class CountsMechanism(Mechanism[PrivateCounts, Release]):
     statement: ClassVar[str]  # what is guaranteed, in one sentence
     allows_several_orders: ClassVar[bool] = False
     default_delta: ClassVar[float] = DEFAULT_DELTA  # 0: the mechanism uses no δ
-    shift_invariant: ClassVar[bool] = (
-        False  # softmax of noisy logs: their common level can't be seen
-    )
+    shift_invariant: ClassVar[bool] = False  # softmax of noisy logs: their common level is hidden
+    audit_refusal: ClassVar[str | None] = None  # why an audit can't attack it, where it can't
     previous: PreviousRelease | PreviousSegmentedRelease | None = None
 
     @abstractmethod

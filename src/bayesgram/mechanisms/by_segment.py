@@ -82,7 +82,9 @@ class BySegment(Mechanism[SegmentedCounts, SegmentedRelease]):
         """Refuse counts that are not over the vocabulary, and earlier releases that do not fit."""
         data.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if self.previous is not None:
-            self.previous.check_compatible(self.segments, vocabulary.ngrams, vocabulary.tokenizer.name)
+            self.previous.check_compatible(
+                self.segments, vocabulary.ngrams, vocabulary.tokenizer.name
+            )
 
     def calibrate(self, vocabulary: Vocabulary, budget: Budget) -> GaussianNoise:
         """Return the noise of all queries together; the coordinates of every segment count for the slack."""

@@ -61,7 +61,9 @@ class Gaussian(CountsMechanism):
         noisy = randomness.noise.discrete_gaussian(exact, scale=noise.multiplier * UNITS)
         noisy_counts = noisy.astype(np.float64) * (self.clip_norm / UNITS)
         noise_std = np.full(len(vocabulary), noise.multiplier * self.clip_norm)
-        block = MeasurementBlock(NGRAM, vocabulary.order, vocabulary.ngrams, noisy_counts, noise_std)
+        block = MeasurementBlock(
+            NGRAM, vocabulary.order, vocabulary.ngrams, noisy_counts, noise_std
+        )
         return Outcome(
             normalise_counts(noisy_counts),
             {"noise_multiplier": noise.multiplier, "epsilon_slack": noise.slack},

@@ -221,7 +221,9 @@ def describe_outcome(
     inferred: Sequence[Inferred], vocabulary: Vocabulary, details: dict[str, Any]
 ) -> Outcome:
     """Return what was inferred of every order, with details for the card."""
-    by_order = dict(zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True))
+    by_order = dict(
+        zip((str(part.order) for _, part in vocabulary.by_order), inferred, strict=True)
+    )
     totals = {order: round(each.total, 1) for order, each in by_order.items()}
     theta = np.concatenate([each.theta for each in inferred])
     std = np.concatenate([each.deviation for each in inferred])

@@ -420,7 +420,9 @@ def list_ingredients(
     previous = mechanism.previous
     if previous is None:
         return vocabulary.ingredients
-    before = previous.previous_for(ALL) if isinstance(previous, PreviousSegmentedRelease) else previous
+    before = (
+        previous.previous_for(ALL) if isinstance(previous, PreviousSegmentedRelease) else previous
+    )
     return unique_ingredients(
         [*vocabulary.ingredients, *before.release.provenance(before.name).ingredients]
     )

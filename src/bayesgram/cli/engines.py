@@ -1,4 +1,4 @@
-"""The parts of commands that differ with --engine spark."""
+"""The parts of commands that differ with --engine: on this machine, or on Spark."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bayesgram.choices import EngineName
-from bayesgram.cli import console
-from bayesgram.cli.mechanisms import load, read
+from bayesgram.cli import console, mechanism_options
 from bayesgram.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
     from bayesgram.public.vocabulary import Vocabulary
     from bayesgram.text.tokenizer import Tokenizer
 
-BadRows = dict[str, int]
+BadRows = dict[str, int]  # how many rows were skipped, by the reason
 
 
-def chosen(engine: EngineName, master: str | None) -> bool:
-    """Whether it is Spark; an option of Spark without it is refused, not ignored."""
+def is_spark(engine: EngineName, master: str | None) -> bool:
+    """Return whether the engine is Spark; refuse --master without it."""
     if master is not None and engine is not EngineName.SPARK:
         raise UsageError(
             f"--master {master}: has a meaning only with --engine spark; add it or leave this out."
@@ -32,23 +31,50 @@ def chosen(engine: EngineName, master: str | None) -> bool:
     return engine is EngineName.SPARK
 
 
-def refuse_segments(engine: EngineName, master: str | None, by: str) -> None:
-    """Segments are counted and released on this machine."""
-    if chosen(engine, master):
+def refuse_segments_on_spark(engine: EngineName, master: str | None, by: str) -> None:
+    """Refuse segments on Spark: they are counted and released on this machine."""
+    if is_spark(engine, master):
         raise UsageError(
-            f"counts by {by!r}: segments are counted and released by --engine local; leave spark out."
+            f"counts by {by!r}: segments are counted and released by --engine local; leave spark"
+            " out."
         )
 
 
-def check_rounds(rounds: int) -> None:
-    """Refuse what a cluster does not do, before anything is read."""
-    from bayesgram.spark.discovery import check_rounds as check
+def check_rounds_on_spark(rounds: int) -> None:
+    """Refuse more rounds of a discovery than Spark does, before anything is read."""
+    from bayesgram.spark.discovery import check_rounds
 
-    check(rounds)
+    check_rounds(rounds)
 
 
-def vocabulary(
-    given: Mapping[str, Sequence[str]],
+@contextmanager
+def open_counts(
+    counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool
+) -> "Iterator[tuple[PrivateCounts, Vocabulary]]":
+    """Open private counts and load their vocabulary.
+
+    Args:
+        counts: The path of the counts.
+        vocab: The path of the vocabulary.
+        engine: Where the counts are worked on.
+        master: Spark's master URL.
+        in_memory: Whether counts on this machine are loaded; else they stay on disk.
+    """
+    if not is_spark(engine, master):
+        read = mechanism_options.load_counts if in_memory else mechanism_options.open_counts
+        yield read(counts, vocab)
+        return
+    from bayesgram.public.vocabulary import Vocabulary
+    from bayesgram.spark.counts import load_counts
+    from bayesgram.spark.session import session
+
+    vocabulary = Vocabulary.load(vocab)
+    with session(master) as spark:
+        yield load_counts(spark, counts, vocabulary_size=len(vocabulary)), vocabulary
+
+
+def make_vocabulary_on_spark(
+    sources: Mapping[str, Sequence[str]],
     master: str | None,
     *,
     tokenizer: "Tokenizer",
@@ -56,22 +82,32 @@ def vocabulary(
     skip_bad_rows: bool,
     **choice: Any,  # noqa: ANN401 - order and size, or n-grams of a list
 ) -> "tuple[Vocabulary, BadRows]":
-    """The vocabulary, and why rows were skipped."""
+    """Make a vocabulary of public text on Spark.
+
+    Args:
+        sources: The paths of each source.
+        master: Spark's master URL.
+        tokenizer: How text is cut.
+        text_column: The column that holds the text.
+        skip_bad_rows: Whether rows that can't be read are skipped.
+        **choice: `order` and `size` of the n-grams that are chosen, or the `ngrams` of a list.
+    """
     from bayesgram.io.records import Columns
     from bayesgram.spark.frames import open_sources
     from bayesgram.spark.session import session
     from bayesgram.spark.vocabulary import build_vocabulary, count_listed_ngrams
 
     with session(master) as spark, console.step("Reading public text on Spark"):
-        opened = open_sources(
-            spark, given, Columns(text_column, None, warn_about_users=True), tokenizer
-        )
+        columns = Columns(text_column, None, warn_about_users=True)
+        opened = open_sources(spark, sources, columns, tokenizer)
         make = count_listed_ngrams if "ngrams" in choice else build_vocabulary
-        made, bad = make(opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows)
-    return made, bad.by_reason
+        vocabulary, bad_rows = make(
+            opened, **choice, tokenizer=tokenizer, skip_bad_rows=skip_bad_rows
+        )
+    return vocabulary, bad_rows.by_reason
 
 
-def count_to_folder(
+def count_to_folder_on_spark(
     private: Sequence[str],
     vocabulary: "Vocabulary",
     output: Path,
@@ -83,7 +119,7 @@ def count_to_folder(
     force: bool,
     allow_public: bool,
 ) -> "tuple[CountSummary, BadRows]":
-    """Write a counts folder; say how much was counted, and why rows were skipped."""
+    """Count private text on Spark, and write a counts folder."""
     from bayesgram.io import no_rows_error
     from bayesgram.io.records import Columns
     from bayesgram.private.streaming import CountSummary
@@ -102,7 +138,7 @@ def count_to_folder(
         return CountSummary(*counts.sizes()), counts.bad_rows.by_reason
 
 
-def discover(
+def discover_on_spark(
     private: Sequence[str],
     public: "PublicTextModel",
     settings: "Settings",
@@ -112,9 +148,9 @@ def discover(
     user_column: str,
     text_column: str,
     skip_bad_rows: bool,
-    **told: Any,  # noqa: ANN401 - seed and ledger, as of discover_in
+    **arguments: Any,  # noqa: ANN401 - those of discover_in
 ) -> "Discovery":
-    """What many people write and the vocabulary lacks."""
+    """Find n-grams that many people write and the vocabulary lacks, on Spark."""
     from bayesgram.io.records import Columns
     from bayesgram.mechanisms.discovery import discover_in_text
     from bayesgram.spark.discovery import SparkPrivateText
@@ -122,25 +158,6 @@ def discover(
     from bayesgram.spark.session import session
 
     with session(master) as spark, console.step("Weighing private text on Spark"):
-        text = SparkPrivateText(
-            text_from_inputs(spark, private, Columns(text_column, user_column)),
-            skip_bad_rows=skip_bad_rows,
-        )
-        return discover_in_text(text, public, settings, budget, **told)
-
-
-@contextmanager
-def opened(
-    counts: Path, vocab: Path, engine: EngineName, master: str | None, *, in_memory: bool
-) -> "Iterator[tuple[PrivateCounts, Vocabulary]]":
-    """The private counts, on disk, in memory or on Spark, and the vocabulary they are over."""
-    if not chosen(engine, master):
-        yield (load if in_memory else read)(counts, vocab)
-        return
-    from bayesgram.public.vocabulary import Vocabulary
-    from bayesgram.spark.counts import load_counts
-    from bayesgram.spark.session import session
-
-    vocabulary = Vocabulary.load(vocab)
-    with session(master) as spark:
-        yield load_counts(spark, counts, vocabulary_size=len(vocabulary)), vocabulary
+        texts = text_from_inputs(spark, private, Columns(text_column, user_column))
+        text = SparkPrivateText(texts, skip_bad_rows=skip_bad_rows)
+        return discover_in_text(text, public, settings, budget, **arguments)

@@ -11,21 +11,20 @@ import pytest
 
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.charts import spread_out
-from bayesgram.cli.paper import Name, reproduce
+from bayesgram.cli.paper import ExperimentName, reproduce
 from bayesgram.errors import UsageError
-from bayesgram.paper.experiment import Check, Finding, Run
-from bayesgram.paper.figure_1 import FIGURE_1
-from bayesgram.paper.harness import Data, Method, Row
+from bayesgram.paper.experiment import Assessment, ExperimentRun, StatementCheck
+from bayesgram.paper.figures import EXPERIMENTS, FIGURE_1, PAPER_PERPLEXITY
+from bayesgram.paper.harness import ExperimentData, Method, ResultRow
 from bayesgram.paper.line_charts import log_ticks
-from bayesgram.paper.results_page import CONTENTS, EXPERIMENTS, make
-from bayesgram.paper.table_1 import PAPER
+from bayesgram.paper.results_page import CONTENTS, run_experiments
 from helpers.commands import bayesgram
 
 
 @pytest.fixture(scope="module")
 def made(run, tmp_path_factory):
     folder = tmp_path_factory.mktemp("made") / "figures"
-    return folder, make(list(EXPERIMENTS), run, folder)
+    return folder, run_experiments(list(EXPERIMENTS), run, folder)
 
 
 def test_the_folder_holds_every_file_and_is_private(made):
@@ -53,7 +52,7 @@ def test_a_csv_has_its_settings_and_finite_numbers(made, name):
     for setting in ("slope", "rho", "max_count", "max_total"):
         assert paper[setting].is_not_null().all()
     assert set(table.filter(pl.col("oracle"))["method"]) == set(table["method"]) & {
-        m.value for m in Method if m.oracle
+        m.value for m in Method if m.is_oracle
     }
 
 
@@ -98,7 +97,7 @@ def test_figure_6_is_a_rate_within_its_interval(made):
 
 def test_table_1_has_the_paper_s_rows_and_private_text_is_best(made):
     table = pl.read_csv(made[0] / "table-1.csv", infer_schema_length=None)
-    assert {method.value for method in PAPER} <= set(table["method"])
+    assert {method.value for method in PAPER_PERPLEXITY} <= set(table["method"])
     private = table.filter(pl.col("method") == Method.PRIVATE.value)["value"][0]
     assert (
         private <= table["value"].min() * 1.01
@@ -135,7 +134,7 @@ def test_the_page_stands_alone_and_says_what_was_found(made):
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
     for result in results:
-        assert result.finding.verdict in {"reproduced", "partly reproduced", "not reproduced"}
+        assert result.assessment.verdict in {"reproduced", "partly reproduced", "not reproduced"}
         assert result.experiment.title in text
         assert result.cost.seconds > 0
         assert result.cost.peak_bytes > 10**7
@@ -144,7 +143,7 @@ def test_the_page_stands_alone_and_says_what_was_found(made):
 def rows_of(**values):
     names = {m.name.lower(): m for m in Method}
     return [
-        Row(names[name], value, 1000, 100, 0.0, epsilon=0.1, seed=1)
+        ResultRow(names[name], value, 1000, 100, 0.0, epsilon=0.1, seed=1)
         for name, value in values.items()
     ]
 
@@ -157,22 +156,25 @@ def test_the_verdict_follows_the_numbers():
         "public": 1.4,
         "posterior": 0.1,
     }
-    good = FIGURE_1.finding(
+    good = FIGURE_1.assess(
         rows_of(paper_best=0.6, paper_range=0.6, paper_tuned=0.7, laplace_best=0.9, **usual)
     )
     assert good.verdict == "reproduced"
-    assert "88% smaller than" in good.checks[0].found
-    poor = FIGURE_1.finding(
+    assert "88% smaller than" in good.checks[0].sentence
+    poor = FIGURE_1.assess(
         rows_of(paper_best=0.6, paper_range=1.3, paper_tuned=300.0, laplace_best=0.3, **usual)
     )
     assert poor.verdict == "partly reproduced"
-    assert "the gain was the choice of W" in poor.checks[3].found
+    assert "the gain was the choice of W" in poor.checks[3].sentence
     assert any("Algorithm 2 as printed scores the mean" in remark for remark in poor.remarks)
-    bad = FIGURE_1.finding(
+    bad = FIGURE_1.assess(
         rows_of(paper_best=4.0, paper_range=4.0, paper_tuned=300.0, laplace_best=0.3, **usual)
     )
     assert bad.verdict == "not reproduced"
-    assert Finding([Check("", True), Check("", False)], []).verdict == "partly reproduced"
+    assert (
+        Assessment([StatementCheck("", True), StatementCheck("", False)], []).verdict
+        == "partly reproduced"
+    )
 
 
 def test_labels_keep_apart_and_inside():
@@ -184,12 +186,12 @@ def test_labels_keep_apart_and_inside():
 
 
 def test_too_little_data_is_refused(data, tmp_path):
-    tiny = Data(data.counts, data.vocabulary, 99, "")
+    tiny = ExperimentData(data.counts, data.vocabulary, 99, "")
     with pytest.raises(
         UsageError,
         match="users=99, size=450: the experiments need at least 100 users and 50 n-grams",
     ):
-        make(["figure-1"], Run(tiny, (1,), 1e-6, True, None), tmp_path / "x")
+        run_experiments(["figure-1"], ExperimentRun(tiny, (1,), 1e-6, True, None), tmp_path / "x")
 
 
 # --------------------------------------------------------------------------------------------------- the command
@@ -264,12 +266,12 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
         ({"seeds": 0}, "seeds=0: the number of seeds is a whole number from 1 to 1,000."),
         (
             {"delta": 0},
-            "delta=0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.",
+            "--delta 0: the paper's mechanism and `posterior` need a delta above 0; 1e-7 is usual.",
         ),
         ({"delta": 2.0}, "delta=2.0: give 0, or a number from 1e-30 to below 1"),
         (
             {"users": 9, "counts": Path("c"), "vocab": Path("v")},
-            "users=9: the users are those of --counts",
+            "--users 9: the users are those of --counts",
         ),
         (
             {"counts": Path("c"), "vocab": Path("v")},
@@ -280,6 +282,6 @@ def test_wrong_use_is_told_and_nothing_is_written(tmp_path, arguments, message):
 def test_values_out_of_range_are_refused(tmp_path, monkeypatch, options, message):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError) as refused:
-        reproduce([Name.ALL], Path("out"), quick=True, **options)
+        reproduce([ExperimentName.ALL], Path("out"), quick=True, **options)
     assert message in str(refused.value)
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayesgram.errors import BayesgramError
-from bayesgram.paper.experiment import contexts, perplexity
+from bayesgram.paper.experiment import context_ids, perplexity
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 
@@ -43,12 +43,12 @@ def test_it_is_the_literal_one(data):
     counts = data.draw(st.lists(st.integers(0, 5), min_size=size, max_size=size).filter(any))
     weights = np.array(data.draw(st.lists(st.floats(0.01, 1), min_size=size, max_size=size)))
     theta = weights / weights.sum()
-    found = perplexity(np.array(counts), theta, contexts(vocabulary_of(ngrams)))
+    found = perplexity(np.array(counts), theta, context_ids(vocabulary_of(ngrams)))
     assert found == pytest.approx(literal(ngrams, counts, theta))
 
 
 def test_the_truth_is_best_and_equal_choices_count_themselves():
-    context = contexts(vocabulary_of(["a b c", "a b d", "b a c", "b a d", "b a a"]))
+    context = context_ids(vocabulary_of(["a b c", "a b d", "b a c", "b a d", "b a a"]))
     counts = np.array([3, 1, 2, 2, 2])
     truth = counts / counts.sum()
     assert perplexity(counts, truth, context) < perplexity(counts, np.full(5, 0.2), context)

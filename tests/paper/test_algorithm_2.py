@@ -15,9 +15,9 @@ from bayesgram.paper.algorithm_2 import (
     Grid,
     TunedPaper,
     cross_entropy,
-    held_out,
     largest_user_score,
-    lipschitz,
+    score_lipschitz,
+    scoring_users,
     tune,
 )
 from bayesgram.privacy.budget import Budget
@@ -47,7 +47,7 @@ def test_cross_entropy_is_equation_6(drawn):
 def test_the_corrected_lipschitz_constant_holds(drawn):
     c, mu, step = map(np.array, drawn)
     change = abs(cross_entropy(c, mu + step) - cross_entropy(c, mu))
-    assert change <= lipschitz(c, ScoreSensitivity.CORRECTED) * np.linalg.norm(step) + 1e-9
+    assert change <= score_lipschitz(c, ScoreSensitivity.CORRECTED) * np.linalg.norm(step) + 1e-9
 
 
 @given(matrices(users=(1, 6)))
@@ -67,12 +67,17 @@ def test_the_largest_user_score_is_that_of_removing_each_scoring_user(matrix):
 def test_the_split_is_a_coin_of_each_user_alone():
     """About 10%: the binomial tail makes this fail by chance once in 10⁶ runs (the key is fixed, so: never)."""
     matrix = np.ones((20_000, 1), np.int64)
-    everybody = held_out(reference_paper.make_user_counts(matrix), key=3)
+    everybody = scoring_users(reference_paper.make_user_counts(matrix), key=3)
     assert abs(everybody.mean() - 0.1) < 4.9 * math.sqrt(0.09 / len(matrix))
     names = [f"u{i}" for i in range(len(matrix)) if i != 5]
-    without = held_out(reference_paper.make_user_counts(np.delete(matrix, 5, axis=0), names), key=3)
+    without = scoring_users(
+        reference_paper.make_user_counts(np.delete(matrix, 5, axis=0), names), key=3
+    )
     assert without.tolist() == np.delete(everybody, 5).tolist()
-    assert held_out(reference_paper.make_user_counts(matrix), key=4).tolist() != everybody.tolist()
+    assert (
+        scoring_users(reference_paper.make_user_counts(matrix), key=4).tolist()
+        != everybody.tolist()
+    )
 
 
 def test_tuning_finds_the_better_setting_when_the_gap_is_wide():
@@ -129,7 +134,7 @@ def test_scores_and_their_noise_are_those_of_algorithm_2(kind):
         TunedPaper(Paper(max_count=2, max_total=1000), grid), counts, vocabulary, Budget(0.6, 1e-6)
     )
     (_, scores, noise), (_, mean, sigma) = asked
-    scoring = held_out(counts, key=11)
+    scoring = scoring_users(counts, key=11)
     prior = reference_paper.centred_log(vocabulary.counts)
     expected, change = slow_scores(matrix, scoring, prior, grid, 2, kind)
     assert scores == pytest.approx(expected)
@@ -150,7 +155,7 @@ def test_the_split_is_not_the_subsampling():
     """Two coins from one key: who scores must not depend on the numbers that draw a user's W occurrences."""
     counts = reference_paper.make_user_counts(np.ones((50, 1), np.int64))
     subsampling = user_keys(counts, key=5) < np.uint64(2**64 // 10)
-    assert held_out(counts, key=5).tolist() != subsampling.tolist()
+    assert scoring_users(counts, key=5).tolist() != subsampling.tolist()
 
 
 @pytest.mark.parametrize("kind", list(ScoreSensitivity))
