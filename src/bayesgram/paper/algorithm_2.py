@@ -129,7 +129,7 @@ def tune(
         counts: Of all users.
         vocabulary: With the public counts of the prior.
         epsilon: The part of the budget that the choice costs.
-        chance: The noise, and the key of the split and of the subsampling.
+        randomness: The noise, and the key of the split and of the subsampling.
         paper: C, W and the kind of sensitivity; its S and ρ are ignored.
         grid: The candidates.
     """
