@@ -63,10 +63,15 @@ from bayesgram.private.candidates import (
 )
 from bayesgram.private.public_row_check import PublicRowCheck, check_records
 from bayesgram.public.candidate_weights import PublicTextModel
-from bayesgram.public.discovered_ngrams import CONTENTS, MECHANISM, Discovery
+from bayesgram.public.discovered_ngrams import CONTENTS, Discovery
 from bayesgram.public.vocabulary import DEFAULT_MEMORY_BYTES, Vocabulary, extend_vocabulary
 from bayesgram.releases.card import Card
-from bayesgram.releases.provenance import DiscoveryClaim, unproved_sentence, weakest_label
+from bayesgram.releases.provenance import (
+    DISCOVERY_MECHANISM,
+    DiscoveryClaim,
+    unproved_sentence,
+    weakest_label,
+)
 from bayesgram.text.ngrams import END, START, ngram_orders
 
 WeightedNgrams = tuple[pa.LargeStringArray, Floats]  # n-grams and their noisy weights
@@ -210,7 +215,7 @@ class DiscoveryMechanism(Mechanism[DiscoveryData, Discovery]):
         threshold: The noise, and the level that a noisy sum must exceed.
     """
 
-    name: ClassVar[str] = MECHANISM
+    name: ClassVar[str] = DISCOVERY_MECHANISM
     guarantee: ClassVar[Guarantee] = Guarantee.PROVED
 
     settings: Settings
