@@ -92,7 +92,7 @@ def test_the_transcript_is_what_happens(tmp_path, page):
         assert not set("$*?<>|;&`") & set(command), "a shell would read this otherwise"
         if expected is None:
             if arguments[0] != "serve":  # which would not end
-                commands.inside(*smaller(arguments), cwd=tmp_path)
+                commands.run_in_process(*smaller(arguments), cwd=tmp_path)
             continue
         done = commands.bayesgram(*arguments, cwd=tmp_path, COLUMNS="100")
         assert done.returncode == 0, (command, done.stderr)
@@ -127,7 +127,9 @@ def smaller(words):
 def own_files(tmp_path_factory):
     """What a reader of the how-to pages has: public text of several kinds, private messages, and what is made of them."""
     folder = tmp_path_factory.mktemp("own")
-    commands.inside("generate", "--users", 300, "--sentences", 1500, "-o", "data", cwd=folder)
+    commands.run_in_process(
+        "generate", "--users", 300, "--sentences", 1500, "-o", "data", cwd=folder
+    )
     lines = gzip.decompress((folder / "data" / "chat.txt.gz").read_bytes()).decode().splitlines()
     (folder / "wiki").mkdir()
     shutil.copy(folder / "data" / "articles.txt.gz", folder / "wiki" / "a.txt.gz")
@@ -145,7 +147,7 @@ def own_files(tmp_path_factory):
 def made(own_files, tmp_path_factory):
     """What the tutorial ends with, for pages that begin there."""
     folder = tmp_path_factory.mktemp("made")
-    commands.inside(
+    commands.run_in_process(
         "vocab",
         own_files / "lines.txt",
         "--order",
@@ -156,7 +158,7 @@ def made(own_files, tmp_path_factory):
         "vocab.parquet",
         cwd=folder,
     )
-    commands.inside(
+    commands.run_in_process(
         "count", own_files / "messages", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder
     )
     (folder / "results").mkdir()
@@ -181,7 +183,7 @@ def test_a_how_to_page_runs_as_written_from_top_to_bottom(page, own_files, made,
         shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     shown = [] if "```console" in page.read_text(encoding="utf-8") else list(shown_commands(page))
     for command in shown:
-        commands.inside(*smaller(as_a_shell_reads(command, tmp_path)[1:]), cwd=tmp_path)
+        commands.run_in_process(*smaller(as_a_shell_reads(command, tmp_path)[1:]), cwd=tmp_path)
     assert shown or f"docs/howto/{page.name}" in TRANSCRIPTS, (
         "its transcript is run by another test"
     )

@@ -28,7 +28,7 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.private.clipping import clip
 from bayesgram.public.vocabulary import centred_log, softmax
 from helpers import reference_paper
-from helpers.recording_noise import asked_by
+from helpers.recording_noise import record_queries
 
 
 def gaussian_delta(epsilon, multiplier):
@@ -38,9 +38,9 @@ def gaussian_delta(epsilon, multiplier):
 
 
 def test_e1_one_user_or_none_decides_whether_there_is_noise_at_all():
-    vocabulary, budget = reference_paper.vocabulary([5, 3, 1]), Budget(0.1, 1e-6)
-    nobody = reference_paper.user_counts(np.zeros((0, 3), np.int64))
-    somebody = reference_paper.user_counts(np.array([[1, 0, 0]]))
+    vocabulary, budget = reference_paper.make_vocabulary([5, 3, 1]), Budget(0.1, 1e-6)
+    nobody = reference_paper.make_user_counts(np.zeros((0, 3), np.int64))
+    somebody = reference_paper.make_user_counts(np.array([[1, 0, 0]]))
     with pytest.raises(
         BayesgramError, match=r"scale=0\.0: noise of a finite scale above 0 is needed"
     ):
@@ -60,13 +60,15 @@ def test_e1_the_noise_scale_differs_between_neighbours_and_can_be_read_off_one_o
     matrix = np.zeros((200, size), np.int64)
     matrix[:, 0] = 1
     matrix[0, 1:300] = 1  # one user with 299 n-grams of their own
-    vocabulary, budget = reference_paper.vocabulary(np.ones(size)), Budget(0.5, 1e-6)
+    vocabulary, budget = reference_paper.make_vocabulary(np.ones(size)), Budget(0.5, 1e-6)
     paper = Paper(max_total=1000, slope=1.0, rho=0.02)
     scales = []
     for rows in (matrix, matrix[1:]):
-        statistics = Statistics(reference_paper.clipped(rows, max_count=1))
+        statistics = Statistics(reference_paper.make_clipped_counts(rows, max_count=1))
         sigma = classical_sigma(statistics.exact_gamma(1.0), rho=0.02, budget=budget)
-        theta = paper.release(reference_paper.user_counts(rows), vocabulary, budget).probabilities
+        theta = paper.release(
+            reference_paper.make_user_counts(rows), vocabulary, budget
+        ).probabilities
         h = np.log(theta) - posterior_mean(
             statistics, centred_log(vocabulary.counts), slope=1.0, rho=0.02
         )
@@ -79,20 +81,20 @@ def test_e1_the_noise_scale_differs_between_neighbours_and_can_be_read_off_one_o
 
 def test_e2_the_mean_uses_the_weights():
     matrix = np.array([[1, 0, 0], [1, 1, 0], [1, 0, 0]])
-    statistics = Statistics(reference_paper.clipped(matrix))
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix))
     prior = np.zeros(3)
     found = posterior_mean(statistics, prior, slope=0.1, rho=1.0)
-    assert found == pytest.approx(reference_paper.weighted(matrix, 0.1, 1))
+    assert found == pytest.approx(reference_paper.weighted_centred_log(matrix, 0.1, 1))
     assert found != pytest.approx(statistics.x_hat)  # what Algorithm 1 prints
 
 
 def test_e3_the_scale_is_sensitivity_over_epsilon():
     """Lap(ε/Δ), read as a scale, would be 0.01 here: next to no noise. ε-DP needs Δ/ε = 100."""
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
     )
-    [(_, _, scale)], _, _ = asked_by(Laplace(10), counts, vocabulary, Budget(0.1))
+    [(_, _, scale)], _, _ = record_queries(Laplace(10), counts, vocabulary, Budget(0.1))
     assert scale == pytest.approx(100)
 
 
@@ -109,17 +111,17 @@ def test_e4_the_classical_sigma_is_wrong_for_large_epsilon_and_wasteful_for_smal
 
 def test_e5_a_word_that_nobody_has_adds_nothing_to_the_bound():
     matrix = np.array([[1, 0], [1, 0]])
-    bound = Statistics(reference_paper.clipped(matrix)).bounded_gamma(1.0)
+    bound = Statistics(reference_paper.make_clipped_counts(matrix)).bounded_gamma(1.0)
     assert math.isfinite(bound)
-    assert bound >= max(reference_paper.shift(matrix, user, 1.0, 1) for user in range(2))
+    assert bound >= max(reference_paper.removal_shift(matrix, user, 1.0, 1) for user in range(2))
 
 
 def test_e6_the_indicator_misses_weights_that_move():
     matrix = np.zeros((1001, 2), np.int64)
     matrix[:1000, 0] = 1
     matrix[1000, 1] = 1
-    true = reference_paper.shift(matrix, 1000, 2.0, 1)
-    statistics = Statistics(reference_paper.clipped(matrix))
+    true = reference_paper.removal_shift(matrix, 1000, 2.0, 1)
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix))
     assert true == pytest.approx(3.13, abs=0.005)
     assert statistics.exact_gamma(2.0) == pytest.approx(true)
     assert reference_paper.published_bound(matrix, 2.0, 1) == pytest.approx(
@@ -130,10 +132,10 @@ def test_e6_the_indicator_misses_weights_that_move():
 
 def test_e7_the_printed_brute_force_can_be_too_small():
     matrix = np.array([[0, 0, 1, 0, 0], [1, 0, 0, 0, 0]])  # after clamping (2, 0, 0, 0, 0) to C = 1
-    true = max(reference_paper.shift(matrix, user, 4.17, 1) for user in range(2))
+    true = max(reference_paper.removal_shift(matrix, user, 4.17, 1) for user in range(2))
     assert true == pytest.approx(0.438, abs=0.0005)
     assert reference_paper.printed_brute_force(matrix, 4.17, 1) == pytest.approx(0.141, abs=0.0005)
-    assert Statistics(reference_paper.clipped(matrix, max_count=1)).exact_gamma(
+    assert Statistics(reference_paper.make_clipped_counts(matrix, max_count=1)).exact_gamma(
         4.17
     ) == pytest.approx(true)
 
@@ -152,8 +154,8 @@ def test_e8_the_published_lipschitz_constant_is_too_small():
 def test_e9_tuning_and_release_add_up_to_the_whole_by_plain_composition():
     assert FOR_RELEASE + FOR_TUNING == 1
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(400, dtype=int)),
-        reference_paper.vocabulary(range(400)),
+        reference_paper.make_user_counts(np.eye(400, dtype=int)),
+        reference_paper.make_vocabulary(range(400)),
     )
     card = TunedPaper(grid=Grid((0.1,), (0.5,))).release(counts, vocabulary, Budget(0.3, 1e-6)).card
     assert (card.details["epsilon_release"], card.details["epsilon_tuning"]) == (0.2, 0.1)
@@ -201,7 +203,7 @@ def test_e14_without_absolute_values_the_second_term_never_binds():
     mu = np.array([0.3, -1.0, 0.2])
     log_theta = np.log(softmax(mu))
     assert max(float((row * log_theta).sum()) for row in matrix) <= 0  # as printed
-    clipped = reference_paper.clipped(matrix)
+    clipped = reference_paper.make_clipped_counts(matrix)
     assert largest_user_score(clipped, mu, ScoreSensitivity.PUBLISHED) == 0
     assert largest_user_score(clipped, mu, ScoreSensitivity.CORRECTED) == pytest.approx(
         max(float(-(row * log_theta).sum()) for row in matrix)
@@ -211,10 +213,13 @@ def test_e14_without_absolute_values_the_second_term_never_binds():
 def test_e15_one_noise_scale_for_the_whole_grid():
     """With a |Δq| of its own for each setting, setting 1 (γ large) would get more noise than setting 2."""
     matrix = (np.random.default_rng(1).random((80, 6)) < 0.4).astype(np.int64)
-    counts, vocabulary = reference_paper.user_counts(matrix), reference_paper.vocabulary(range(6))
+    counts, vocabulary = (
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary(range(6)),
+    )
     scales = {}
     for slopes in ((1.0,), (0.001,), (1.0, 0.001)):
-        [(_, _, scale), _], _, _ = asked_by(
+        [(_, _, scale), _], _, _ = record_queries(
             TunedPaper(grid=Grid(slopes, (0.5,))), counts, vocabulary, Budget(1, 1e-6)
         )
         scales[slopes] = scale
@@ -225,8 +230,8 @@ def test_e15_one_noise_scale_for_the_whole_grid():
 def test_e16_words_that_the_user_does_not_have_keep_their_weight():
     """With S·N/C < 1 everywhere, the printed second term moves all n-grams; deleting the user moves only theirs."""
     matrix = np.array([[1, 0, 0], [0, 1, 0], [0, 1, 1]])
-    statistics = Statistics(reference_paper.clipped(matrix))
-    true = [reference_paper.shift(matrix, user, 0.1, 1) for user in range(3)]
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix))
+    true = [reference_paper.removal_shift(matrix, user, 0.1, 1) for user in range(3)]
     assert statistics.user_shifts(0.1) == pytest.approx(true)
     w, x_hat = statistics.weights(0.1), statistics.x_hat
     less = reference_paper.centred_log(matrix[1:].sum(axis=0))
@@ -239,8 +244,8 @@ def test_e17_the_split_and_the_subsampling_do_not_move_when_somebody_leaves():
     matrix = rng.integers(0, 4, (60, 12))
     matrix[:, 0] += 1
     names = [f"user {i}" for i in range(60)]
-    counts = reference_paper.user_counts(matrix, names)
-    fewer = reference_paper.user_counts(matrix[1:], names[1:])
+    counts = reference_paper.make_user_counts(matrix, names)
+    fewer = reference_paper.make_user_counts(matrix[1:], names[1:])
     assert held_out(counts, key=9)[1:].tolist() == held_out(fewer, key=9).tolist()
     whole, rest = (clip(c, max_count=2, max_total=5, key=9) for c in (counts, fewer))
     first = whole.starts[1]

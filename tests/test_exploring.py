@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from helpers import hypothesis_profiles
-from helpers.hypothesis_profiles import VARIABLE, example_count, examples, explored_examples
+from helpers.hypothesis_profiles import EXPLORE_VARIABLE, example_count, examples, explored_examples
 
 TESTS = Path(__file__).parent
 FIXED_BY_HAND = {"max_examples", "derandomize", "register_profile", "load_profile"}
@@ -58,16 +58,17 @@ def test_what_fixes_examples_is_seen(tmp_path):
     ],
 )
 def test_how_many_examples(variable, fixed, count, monkeypatch):
-    monkeypatch.setenv(VARIABLE, variable)
+    monkeypatch.setenv(EXPLORE_VARIABLE, variable)
     assert example_count(fixed) == count
     assert examples(fixed).max_examples == count
 
 
 @pytest.mark.parametrize("text", ["99", "0", "-5", "1e4", "1000001", "many", "²²²"])
 def test_what_is_no_number_of_examples(text, monkeypatch):
-    monkeypatch.setenv(VARIABLE, text)
+    monkeypatch.setenv(EXPLORE_VARIABLE, text)
     with pytest.raises(
-        ValueError, match=f"^{VARIABLE}='{text}': a whole number from 100 to 1000000 is needed"
+        ValueError,
+        match=f"^{EXPLORE_VARIABLE}='{text}': a whole number from 100 to 1000000 is needed",
     ):
         explored_examples()
 
@@ -107,7 +108,7 @@ def run_properties(folder, explored):
     folder.mkdir()
     (folder / "test_properties.py").write_text(PROPERTIES)
     (folder / "conftest.py").write_text("from exploring import load_profile\nload_profile()\n")
-    environment = {**os.environ, "PYTHONPATH": str(TESTS), VARIABLE: explored}
+    environment = {**os.environ, "PYTHONPATH": str(TESTS), EXPLORE_VARIABLE: explored}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--rootdir", ".", "."],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False,
@@ -137,4 +138,4 @@ def test_examples_are_the_same_each_time_unless_they_are_explored(tmp_path):
 
 def test_this_run_has_the_profile_that_the_environment_asks_for():
     assert settings.default.derandomize == (explored_examples() is None)
-    assert settings.default.max_examples == example_count(hypothesis_profiles.USUAL)
+    assert settings.default.max_examples == example_count(hypothesis_profiles.DEFAULT_EXAMPLES)

@@ -96,8 +96,10 @@ def test_lists_are_those_of_a_discovery(texts, most):
     assert len(ours.numbers) == len(ours.lists)
 
     def summed(lists):
-        ngrams, logs = discovery_data.candidates_of(lists)
-        return dict(zip(ngrams, discovery_data.sums_of(lists, np.exp(logs)).tolist(), strict=True))
+        ngrams, logs = discovery_data.candidate_texts_and_logs(lists)
+        return dict(
+            zip(ngrams, discovery_data.sum_weights(lists, np.exp(logs)).tolist(), strict=True)
+        )
 
     records = read_records(table, text_column="text", user_column="user")
     with list_candidates(records, public, [1, 2, 3], most, memory=1 << 30) as theirs:

@@ -22,11 +22,11 @@ TINY = Budget(1.0, 1e-10)  # one run says nothing at errors near 2 m δ
 
 
 def small():
-    return attack_targets.zipf(users=100, size=12)
+    return attack_targets.zipf_counts(users=100, size=12)
 
 
 def black_box_finds(mechanism, budget=ONE, releases=400):
-    target = attack_targets.target(mechanism, small(), budget)
+    target = attack_targets.make_target(mechanism, small(), budget)
     [finding] = black_box.attack(
         target, np.random.default_rng(2), error=ERROR, releases=releases, seeded=True
     )
@@ -34,7 +34,7 @@ def black_box_finds(mechanism, budget=ONE, releases=400):
 
 
 @pytest.mark.parametrize(
-    "broken", [attack_targets.UnclippedGaussian(0.5), attack_targets.SeededGaussian(2.0)]
+    "broken", [attack_targets.UnclippedGaussian(0.5), attack_targets.FixedNoiseGaussian(2.0)]
 )
 def test_releases_alone_give_broken_mechanisms_away(broken):
     finding = black_box_finds(broken)
@@ -53,7 +53,7 @@ def test_releases_of_what_is_proved_give_nothing_away(mechanism):
 
 def test_the_neighbour_can_be_chosen():
     """Randomised response in disguise: noise so small that one release tells."""
-    target = attack_targets.target(Laplace(1), 3 * np.eye(12, dtype=np.int64), Budget(20.0))
+    target = attack_targets.make_target(Laplace(1), 3 * np.eye(12, dtype=np.int64), Budget(20.0))
     added = Neighbour(
         "with a user who has one n-gram", row=(np.array([0], np.int32), np.array([1], np.int32))
     )
@@ -115,7 +115,9 @@ def test_the_p_value_bounds_what_happens_under_the_claim():
 
 
 def one_run_finds(mechanism, budget=TINY):
-    target = attack_targets.target(mechanism, attack_targets.zipf(users=300, size=400), budget)
+    target = attack_targets.make_target(
+        mechanism, attack_targets.zipf_counts(users=300, size=400), budget
+    )
     [finding] = one_run.attack(target, np.random.default_rng(5), error=ERROR)
     return finding
 
@@ -124,7 +126,7 @@ def test_canaries_of_one_run_catch_what_is_far_off():
     finding = one_run_finds(attack_targets.UnclippedGaussian(2.0))
     assert finding.caught
     assert finding.epsilon > 1.5
-    assert one_run_finds(attack_targets.SeededGaussian(2.0)).caught
+    assert one_run_finds(attack_targets.FixedNoiseGaussian(2.0)).caught
 
 
 @pytest.mark.parametrize("mechanism", [Posterior(), Posterior(2.0), Gaussian(2.0), Laplace(10)])
@@ -139,9 +141,9 @@ def test_canaries_show_a_large_epsilon_as_large():
 
 
 def exposed(mechanism, budget, times=(1, 1000)):
-    matrix = attack_targets.zipf(users=300, size=400)
+    matrix = attack_targets.zipf_counts(users=300, size=400)
     matrix[:, 200:] = 0
-    target = attack_targets.target(mechanism, matrix, budget)
+    target = attack_targets.make_target(mechanism, matrix, budget)
     return exposure.exposures(
         target, np.random.default_rng(6), times=times, error=0.01, seeded=True
     )
@@ -165,12 +167,12 @@ def test_a_secret_that_is_told_aloud_is_exposed_the_more_it_is_repeated():
 def test_exposure_is_reported_and_not_judged():
     matrix = np.zeros((5, 40), np.int64)
     matrix[:, 0] = 1
-    target = attack_targets.target(Laplace(10), matrix, Budget(0.5))
+    target = attack_targets.make_target(Laplace(10), matrix, Budget(0.5))
     findings = exposure.attack(target, np.random.default_rng(1), error=0.01, seeded=True)
     assert [finding.caught for finding in findings] == [False] * 4
     assert findings[1].neighbour == "with users who tell a secret 10×"
     assert findings[1].sentence.endswith("chance alone 1.44, at most 2.16 if the claim is true")
     with pytest.raises(BayesgramError, match="no secret can be planted"):
         exposure.comparable(
-            attack_targets.target(Laplace(10), np.ones((2, 5), np.int64), Budget(0.5))
+            attack_targets.make_target(Laplace(10), np.ones((2, 5), np.int64), Budget(0.5))
         )

@@ -22,7 +22,9 @@ def quick(monkeypatch):
 
 
 def found(mechanism, make_noise=ExactNoise, budget=attack_targets.CLAIM, size=500):
-    target = attack_targets.target(mechanism, attack_targets.zipf(users=40, size=size), budget)
+    target = attack_targets.make_target(
+        mechanism, attack_targets.zipf_counts(users=40, size=size), budget
+    )
     return leaks.attack(target, np.random.default_rng(1), error=ERROR, make_noise=make_noise)
 
 
@@ -79,7 +81,7 @@ def test_a_reused_seed_is_caught():
     repeats, _, _ = found(Gaussian(), lambda: SeededNoise(7))
     assert repeats.caught
     assert repeats.sentence == "two runs gave the same noise twice"
-    [inside] = found(attack_targets.SeededGaussian())
+    [inside] = found(attack_targets.FixedNoiseGaussian())
     assert inside.caught
 
 
@@ -98,14 +100,14 @@ def test_noise_on_a_coarse_grid_is_caught():
 
 def test_little_noise_repeats_itself_honestly():
     """On one n-gram with noise near 0, two runs agree by chance: that proves nothing."""
-    target = attack_targets.target(Laplace(1), np.array([[1]]), Budget(10.0))
+    target = attack_targets.make_target(Laplace(1), np.array([[1]]), Budget(10.0))
     first, second = (record(target, target.counts, SeededNoise(seed), 1) for seed in (1, 2))
     assert (first[0].answer == second[0].answer).all()
     assert not leaks.repeats(first, second, error=ERROR).caught
 
 
 def test_nobody_can_not_be_timed():
-    target = attack_targets.target(Gaussian(), np.zeros((0, 50), np.int64))
+    target = attack_targets.make_target(Gaussian(), np.zeros((0, 50), np.int64))
     assert len(leaks.attack(target, np.random.default_rng(1), error=ERROR)) == 2
 
 

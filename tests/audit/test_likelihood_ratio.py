@@ -37,7 +37,7 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.noise import SeededNoise
 from helpers import attack_targets, reference_paper
-from helpers.recording_noise import CHOICES, choosing
+from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 
 BOTH = (Attack.LIKELIHOOD_RATIO, Attack.SCALE)
 ERROR = 1e-6
@@ -77,7 +77,10 @@ def two_scale_delta(epsilon, distance, scale, other_scale, coordinates):
 def found(mechanism, budget=attack_targets.CLAIM, matrix=None, **settings):
     settings = {"error": ERROR, "samples": 100_000, "rounds": 2, **settings}
     return attack(
-        attack_targets.target(mechanism, matrix, budget), BOTH, np.random.default_rng(1), **settings
+        attack_targets.make_target(mechanism, matrix, budget),
+        BOTH,
+        np.random.default_rng(1),
+        **settings,
     )
 
 
@@ -234,13 +237,13 @@ def test_what_is_proved_survives_and_is_no_better_than_it_says(mechanism, budget
     assert max(item.epsilon for item in findings) > tight * budget.epsilon
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize("choice", CLIPPING_PLANS.values(), ids=CLIPPING_PLANS)
 @pytest.mark.parametrize("budget", [attack_targets.CLAIM, Budget(8.0, 1e-5)], ids=str)
 def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_says(
     choice, budget
 ):
     """All questions together: amounts, what clipping takes away, counts."""
-    with choosing(choice):
+    with fixed_clipping_plan(choice):
         findings = found(Posterior(), budget)
     assert not any(item.caught for item in findings)
     assert max(item.epsilon for item in findings) > 0.97 * budget.epsilon
@@ -248,18 +251,18 @@ def test_what_is_proved_survives_whatever_it_asks_next_and_is_no_better_than_it_
 
 @pytest.mark.parametrize("question", [0, 1, 2])
 def test_too_little_noise_is_caught_whichever_question_gets_it(question):
-    class Quiet(attack_targets.QuietPosterior):
+    class Quiet(attack_targets.UndernoisedPosterior):
         pass
 
     Quiet.question = question
-    with choosing(CHOICES["lost words and counts"]):
+    with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
         findings = found(Quiet())
     assert any(item.caught for item in findings)
     assert max(item.epsilon for item in findings) > 1.5 * attack_targets.CLAIM.epsilon
 
 
 def test_too_little_noise_is_caught():
-    assert any(item.caught for item in found(attack_targets.QuietGaussian(2.0)))
+    assert any(item.caught for item in found(attack_targets.UndernoisedGaussian(2.0)))
 
 
 def test_forgotten_clipping_is_caught():
@@ -269,7 +272,7 @@ def test_forgotten_clipping_is_caught():
 
 
 def test_noise_from_elsewhere_is_caught():
-    findings = found(attack_targets.SeededGaussian(2.0))
+    findings = found(attack_targets.FixedNoiseGaussian(2.0))
     assert [item.caught for item in findings] == [True, True]
     assert findings[0].sentence == "it asks the source of privacy noise for none"
 
@@ -277,18 +280,22 @@ def test_noise_from_elsewhere_is_caught():
 def test_too_little_laplace_noise_is_caught():
     class Quiet(Laplace):
         def sample(self, totals, vocabulary, budget, noise):
-            return super().sample(totals, vocabulary, budget, attack_targets.Weaker(noise, 0.99))
+            return super().sample(
+                totals, vocabulary, budget, attack_targets.ScaledNoise(noise, 0.99)
+            )
 
     best = max(found(Quiet(10), Budget(0.1)), key=lambda item: item.epsilon)
     assert best.caught
     assert best.epsilon == pytest.approx(0.1 / 0.99)
 
 
-@pytest.mark.parametrize("name", CHOICES)
+@pytest.mark.parametrize("name", CLIPPING_PLANS)
 def test_a_mechanism_that_asks_in_the_light_of_answers_is_asked_the_same_on_both_sides(name):
-    attacked_posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
+    attacked_posterior = attack_targets.make_target(
+        Posterior(), attack_targets.zipf_counts(users=300, size=50)
+    )
     counts = attacked_posterior.counts
-    with choosing(CHOICES[name]):
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
         told = record(attacked_posterior, counts, SeededNoise(1), 5)
         again = replay(attacked_posterior, counts, told, 5)
     assert [question.law for question in told] == ["gaussian"] * (2 + ("lost" in name))
@@ -314,11 +321,13 @@ def test_other_kinds_of_noise_for_a_neighbour_are_reported():
             return super().distribution(counts, vocabulary, budget, chance)
 
     with pytest.raises(BayesgramError, match="different kinds of noise"):
-        found(Moody(2.0), matrix=attack_targets.zipf(users=20, size=10))
+        found(Moody(2.0), matrix=attack_targets.zipf_counts(users=20, size=10))
 
 
 def test_measuring_is_the_part_of_a_release_that_asks_for_noise():
-    posterior = attack_targets.target(Posterior(), attack_targets.zipf(users=300, size=50))
+    posterior = attack_targets.make_target(
+        Posterior(), attack_targets.zipf_counts(users=300, size=50)
+    )
     both = []
     for method in (posterior.mechanism.measure, posterior.mechanism.distribution):
         noting = RecordingNoise(SeededNoise(2))
@@ -338,8 +347,8 @@ def test_bounds_use_the_half_that_did_not_choose():
 
 def test_what_can_not_be_attacked():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=np.int64)),
-        reference_paper.vocabulary([3, 2, 1]),
+        reference_paper.make_user_counts(np.eye(3, dtype=np.int64)),
+        reference_paper.make_vocabulary([3, 2, 1]),
     )
     with pytest.raises(
         UsageError,

@@ -29,7 +29,7 @@ FIVE = Budget(5.0, 1e-6)
 
 
 def rates(mechanism, budgets, pairs=300, matrix=None):
-    target = attack_targets.target(mechanism, matrix, budgets[0])
+    target = attack_targets.make_target(mechanism, matrix, budgets[0])
     return win_rates(
         target.counts, target.vocabulary, mechanism, budgets, pairs=pairs, seed=4, error=1e-6
     )
@@ -37,7 +37,7 @@ def rates(mechanism, budgets, pairs=300, matrix=None):
 
 def population():
     """Zipf, with one user whose many n-grams are shared: removing them moves the mean, and hardly γ."""
-    return attack_targets.zipf(users=1500, size=300)
+    return attack_targets.zipf_counts(users=1500, size=300)
 
 
 def test_algorithm_1_as_printed_passes_the_ceiling_and_corollary_1_does_not():
@@ -91,7 +91,9 @@ def test_a_tie_is_half_a_win():
     ],
 )
 def test_samples_are_those_of_the_mechanism(mechanism):
-    target = attack_targets.target(mechanism, attack_targets.zipf(users=50, size=20), FIVE)
+    target = attack_targets.make_target(
+        mechanism, attack_targets.zipf_counts(users=50, size=20), FIVE
+    )
     arguments = target.counts, target.vocabulary
     short = sampler(mechanism, *arguments, 3)(FIVE, SeededNoise(8))
     whole = mechanism.distribution(*arguments, FIVE, Randomness(SeededNoise(8), 3)).theta
@@ -99,7 +101,7 @@ def test_samples_are_those_of_the_mechanism(mechanism):
 
 
 def test_ceilings():
-    vocabulary = reference_paper.vocabulary([3, 2, 1])
+    vocabulary = reference_paper.make_vocabulary([3, 2, 1])
     assert ceiling(Laplace(1), vocabulary, Budget(math.log(3))) == pytest.approx(0.75)
     assert ceiling(Paper(), vocabulary, FIVE) == pytest.approx(
         ndtr(5 / math.sqrt(2 * math.log(1.25e6)) / math.sqrt(2))
@@ -113,7 +115,7 @@ def test_ceilings():
 def test_the_attack_says_what_it_found():
     rng = np.random.default_rng(1)
     [finding] = attack(
-        attack_targets.target(AsPrinted(max_total=300, slope=3e-4), population(), FIVE),
+        attack_targets.make_target(AsPrinted(max_total=300, slope=3e-4), population(), FIVE),
         rng,
         error=1e-6,
         pairs=200,
@@ -121,16 +123,16 @@ def test_the_attack_says_what_it_found():
     assert finding.caught
     assert "of 200 pairs; if the claim is true, at most 0.748" in finding.sentence
     [finding] = attack(
-        attack_targets.target(Gaussian(), population(), FIVE), rng, error=1e-6, pairs=50
+        attack_targets.make_target(Gaussian(), population(), FIVE), rng, error=1e-6, pairs=50
     )
     assert not finding.caught
 
 
 def test_who_has_the_most_counts():
-    assert most_counts(reference_paper.user_counts(np.array([[1, 1], [0, 3], [2, 0]]))) == 1
+    assert most_counts(reference_paper.make_user_counts(np.array([[1, 1], [0, 3], [2, 0]]))) == 1
     with pytest.raises(
         BayesgramError, match=r"^the private counts are empty: there is nobody to look for\.$"
     ):
-        most_counts(reference_paper.user_counts(np.zeros((0, 2), np.int64)))
+        most_counts(reference_paper.make_user_counts(np.zeros((0, 2), np.int64)))
     with pytest.raises(UsageError, match=r"^pairs=0: "):
         rates(Gaussian(), [FIVE], pairs=0)

@@ -74,7 +74,7 @@ def test_json_holds_all_but_the_curves_that_are_not_drawn():
 
 
 def test_an_audit_of_the_paper_and_its_folder(tmp_path):
-    found = runner.audit(attack_targets.target(Paper(max_total=600)), LAWS, seed=1)
+    found = runner.audit(attack_targets.make_target(Paper(max_total=600)), LAWS, seed=1)
     assert found.caught
     assert found.line.startswith(
         "claimed ε = 0.1 at δ = 1e-06 (EMPIRICAL); an attacker provably gets δ = 0."
@@ -93,7 +93,9 @@ def test_an_audit_of_the_paper_and_its_folder(tmp_path):
 
 
 def test_a_seed_repeats_an_audit():
-    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.make_target(
+        Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
+    )
     assert runner.audit(target, LAWS, seed=1) == runner.audit(target, LAWS, seed=1)
     assert runner.audit(target, LAWS, seed=1) != runner.audit(target, LAWS, seed=2)
 
@@ -112,7 +114,9 @@ def test_every_attack_runs_and_steps_are_told():
         def __exit__(self, *_):
             return None
 
-    target = attack_targets.target(Laplace(10), attack_targets.zipf(users=60, size=80), Budget(0.5))
+    target = attack_targets.make_target(
+        Laplace(10), attack_targets.zipf_counts(users=60, size=80), Budget(0.5)
+    )
     found = runner.audit(target, tuple(Attack), confidence=1 - 1e-6, runs=20, seed=2, step=Step)
     assert not found.caught
     assert {item.attack for item in found.findings} == set(Attack)
@@ -121,9 +125,9 @@ def test_every_attack_runs_and_steps_are_told():
 
 
 def test_k_anonymity_claims_nothing_but_can_expose():
-    matrix = attack_targets.zipf(users=60, size=80)
+    matrix = attack_targets.zipf_counts(users=60, size=80)
     matrix[:, 40:] = 0
-    target = attack_targets.target(KAnonymity(1), matrix, None)
+    target = attack_targets.make_target(KAnonymity(1), matrix, None)
     assert runner.audit(target, (Attack.EXPOSURE,), seed=1).line.startswith(
         "k-anonymity claims no ε (NONE)"
     )
@@ -158,7 +162,10 @@ def test_what_the_claim_allows():
 def test_neighbours_are_called_by_what_makes_them_special():
     matrix = np.array([[1, 1, 0, 0], [9, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]])
     found = neighbours(
-        attack_targets.target(Gaussian(), matrix), sample=4, key=1, rng=np.random.default_rng(1)
+        attack_targets.make_target(Gaussian(), matrix),
+        sample=4,
+        key=1,
+        rng=np.random.default_rng(1),
     )
     labels = {item.user: item.label for item in found if item.user is not None}
     assert labels[1] == "without the user with the largest norm"
@@ -172,7 +179,7 @@ def test_neighbours_are_called_by_what_makes_them_special():
     ]
     assert [item.row[0].tolist() for item in added] == [[0, 1, 2, 3], [3], [0]]
     nobody = neighbours(
-        attack_targets.target(Gaussian(), np.zeros((0, 3), int)),
+        attack_targets.make_target(Gaussian(), np.zeros((0, 3), int)),
         sample=4,
         key=1,
         rng=np.random.default_rng(1),

@@ -12,21 +12,21 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, START, release_of
+from helpers.reference_language_models import END, START, make_release
 
 TABLE = {
     ("the",): 50.0, ("red",): 20.0, ("fish",): 30.0, ("fishes",): 8.0, ("éclair",): 9.0, ("éclairs",): 4.0, (END,): 40.0,
     (START, "the"): 20.0, ("the", "red"): 12.0, ("red", "fish"): 10.0, ("red", "fishes"): 3.0, ("the", "éclairs"): 4.0,
     ("fish", END): 9.0, ("the", "red", "fish"): 6.0, (START, "the", "red"): 5.0,
 }  # fmt: skip
-MODEL = LanguageModel.from_release(release_of(TABLE, tokenizer="words"))
+MODEL = LanguageModel.from_release(make_release(TABLE, tokenizer="words"))
 WORDS = ["the", "red", "fish", "fishes", "éclair", "éclairs", "zebra", "ÉCLAIR", "Ωmega"]
 KNOWN = {"the", "red", "fish", "fishes", "éclair", "éclairs"}
 texts = st.lists(
     st.lists(st.sampled_from([*WORDS, ".", "!"]), max_size=8).map(" ".join), min_size=1, max_size=5
 )
 tied = st.builds(  # few words, few counts: many are as likely as others
-    lambda table: LanguageModel.from_release(release_of(table, tokenizer="words")),
+    lambda table: LanguageModel.from_release(make_release(table, tokenizer="words")),
     st.dictionaries(
         st.lists(st.sampled_from(sorted(KNOWN)), min_size=2, max_size=3).map(tuple),
         st.sampled_from([1.0, 2.0]),

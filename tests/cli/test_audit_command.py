@@ -20,7 +20,7 @@ def run(folder, *arguments):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("audit")
-    attack_targets.write(folder, users=800, size=300, names=USER)
+    attack_targets.write_counts_and_vocabulary(folder, users=800, size=300, names=USER)
     return folder
 
 

@@ -33,11 +33,11 @@ def work(tmp_path_factory):
         folder / "apart.parquet"
     )
     save_counts(counts("few", vocabulary()), vocabulary(), folder / "counts")
-    commands.inside(
+    commands.run_in_process(
         "release", "counts", "--vocab", "vocab.parquet", *BUDGET, "-o", "week-1", cwd=folder
     )
     options = ("--mechanism", "laplace", "--epsilon", "1", "-o", "laplace")
-    commands.inside("release", "counts", "--vocab", "vocab.parquet", *options, cwd=folder)
+    commands.run_in_process("release", "counts", "--vocab", "vocab.parquet", *options, cwd=folder)
     return folder
 
 
@@ -46,11 +46,11 @@ def release(output, *more):
 
 
 def test_weeks_follow_one_another_and_every_page_says_so(work):
-    printed = commands.succeed(*release("week-2", "--previous", "week-1"), cwd=work)
+    printed = commands.check_output(*release("week-2", "--previous", "week-1"), cwd=work)
     assert "Chain:      follows week-1. Not a promise: the 2 releases have spent ε = 0.7" in printed
     assert "so far, for everything one user wrote in these data." in printed
     told = json.loads(
-        commands.succeed(*release("week-3", "--previous", "week-2", "--json"), cwd=work)
+        commands.check_output(*release("week-3", "--previous", "week-2", "--json"), cwd=work)
     )
     assert [link["name"] for link in told["card"]["chain"]["links"]] == ["week-1", "week-2"]
     assert told["card"]["chain"]["links"][0]["guarantee"] == "PROVED"
@@ -63,7 +63,7 @@ def test_weeks_follow_one_another_and_every_page_says_so(work):
     assert sentence in page([view])
     assert full(view)["chain"] == told["card"]["follows"] == sentence
     again = json.loads(
-        commands.succeed(
+        commands.check_output(
             "infer", "week-3", "--vocab", "other.parquet", "-o", "a", "--json", cwd=work
         )
     )
@@ -71,7 +71,7 @@ def test_weeks_follow_one_another_and_every_page_says_so(work):
 
 
 def test_infer_takes_the_measurements_and_another_vocabulary(work):
-    printed = commands.succeed(
+    printed = commands.check_output(
         "infer", "week-1", "--vocab", "other.parquet", "-o", "again", cwd=work
     )
     assert (
@@ -83,7 +83,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     assert made.measured.digest == given.measured.digest
     assert made.card.command == "bayesgram infer week-1 --vocab other.parquet --output again"
     told = json.loads(
-        commands.succeed(
+        commands.check_output(
             "infer", "week-1", "--vocab", "vocab.parquet", "-o", "same", "--json", cwd=work
         )
     )
@@ -122,7 +122,7 @@ def test_infer_takes_the_measurements_and_another_vocabulary(work):
     ],
 )
 def test_bad_input_is_refused_and_nothing_is_written(work, arguments, code, message):
-    assert message in commands.refused(*arguments, cwd=work, code=code)
+    assert message in commands.expect_refusal(*arguments, cwd=work, code=code)
     assert not (work / "x").exists()
     assert Release.load(work / "laplace").card.mechanism == "laplace"
 
@@ -140,9 +140,9 @@ def test_what_is_not_marked_as_published_is_not_followed(work):
         1e-5,
         "people.ledger",
     )
-    commands.succeed(*create, cwd=work)
+    commands.check_output(*create, cwd=work)
     charged = ("--ledger", "people.ledger")
-    commands.succeed(*release("paid-1", *charged), cwd=work)
+    commands.check_output(*release("paid-1", *charged), cwd=work)
     ledger = Ledger.open(work / "people.ledger")
     number = ledger.reserve(Spend.gaussian(50.0), {"mechanism": "posterior"})
     card = json.loads((work / "paid-1" / "card.json").read_text())
@@ -150,36 +150,36 @@ def test_what_is_not_marked_as_published_is_not_followed(work):
     (work / "paid-1" / "card.json").write_text(json.dumps(card))
     before = (work / "people.ledger").read_bytes()
     for more in ((), ("--dry-run",)):
-        told = commands.refused(
+        told = commands.expect_refusal(
             *release("paid-2", *charged, "--previous", "paid-1", *more), cwd=work
         )
         assert f"bayesgram ledger publish people.ledger {number}" in told.replace(f"{work}/", "")
     assert (work / "people.ledger").read_bytes() == before
     assert not (work / "paid-2").exists()
     shown = json.loads(
-        commands.succeed("ledger", "publish", "people.ledger", number, "--json", cwd=work)
+        commands.check_output("ledger", "publish", "people.ledger", number, "--json", cwd=work)
     )
     assert shown == {"ledger": "people.ledger", "entry": number, "state": "published"}
-    assert "is marked as published already" in commands.refused(
+    assert "is marked as published already" in commands.expect_refusal(
         "ledger", "publish", "people.ledger", number, cwd=work
     )
-    assert "no reservation of" in commands.refused(
+    assert "no reservation of" in commands.expect_refusal(
         "ledger", "publish", "people.ledger", 99, cwd=work
     )
-    printed = commands.succeed(*release("paid-2", *charged, "--previous", "paid-1"), cwd=work)
+    printed = commands.check_output(*release("paid-2", *charged, "--previous", "paid-1"), cwd=work)
     promise = "stays within ε = 9, δ = 1e-05 (PROVED) for everything one user wrote in these data, whenever the curator"
     assert promise in " ".join(printed.split())
 
 
 def test_a_release_after_a_seeded_one_says_that_nothing_is_proved(work):
-    commands.succeed(*release("seeded", "--seed", 1), cwd=work)
-    printed = commands.succeed(*release("after", "--previous", "seeded"), cwd=work)
+    commands.check_output(*release("seeded", "--seed", 1), cwd=work)
+    printed = commands.check_output(*release("after", "--previous", "seeded"), cwd=work)
     assert (
         "Guarantee:  NONE: made from seeded (ε = 0.5, δ = 1e-06, NONE): nothing is proved"
         in printed
     )
     assert "(NONE)" in printed
-    again = commands.succeed(
+    again = commands.check_output(
         "infer", "after", "--vocab", "other.parquet", "-o", "after-2", cwd=work
     )
     assert "Guarantee:  NONE" in again
@@ -188,6 +188,8 @@ def test_a_release_after_a_seeded_one_says_that_nothing_is_proved(work):
     assert "warning: after.arpa is not for publication: made from a release" in " ".join(
         model.stderr.split()
     )
-    report = json.loads(commands.succeed("report", "after", "-o", "after.html", "--json", cwd=work))
+    report = json.loads(
+        commands.check_output("report", "after", "-o", "after.html", "--json", cwd=work)
+    )
     assert report["label"] == "NONE"
     assert "Must not be published" in (work / "after.html").read_text()

@@ -5,7 +5,7 @@ import signal
 import pytest
 
 from helpers import fork_server
-from helpers.commands import succeed
+from helpers.commands import check_output
 
 SPENT = "he release is lost, and entry 1 of q.ledger (ε = 0.5, δ = 1e-07) stays spent: see `bayesgram ledger show q.ledger`."
 CODE = """
@@ -25,8 +25,10 @@ def work(tmp_path_factory):
     (folder / "public.txt").write_text("the red fish swam home again and the red fish slept\n" * 20)
     rows = "".join(f"u{number},the red fish swam\n" for number in range(30))
     (folder / "private.csv").write_text("user,text\n" + rows)
-    succeed("vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder)
-    succeed("count", "private.csv", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
+    check_output(
+        "vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder
+    )
+    check_output("count", "private.csv", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
     return folder
 
 
@@ -60,7 +62,7 @@ def test_what_was_written_before_the_end_is_named(work):
 )
 def test_the_entry_that_stays_spent_is_named(work, end, code, message):
     (work / "q.ledger").unlink(missing_ok=True)
-    succeed(
+    check_output(
         "ledger",
         "create",
         "--population",

@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from helpers.commands import ENTRY, bayesgram, failing
+from helpers.commands import PROGRAM, bayesgram, expect_failure
 
 
 def of_killed(folder):
     """Start a long run, and kill it when it has begun to write."""
     running = subprocess.Popen(
-        [ENTRY, "generate", "--users", "3000000", "-o", "made"],
+        [PROGRAM, "generate", "--users", "3000000", "-o", "made"],
         cwd=folder,
         stderr=subprocess.DEVNULL,
     )
@@ -71,5 +71,5 @@ def test_other_hosts_are_cleaned_only_when_asked_and_the_old_output_comes_back(f
 
 
 def test_what_is_no_folder_is_refused(folder):
-    message = failing("clean", "nowhere", cwd=folder, code=2, secret="\0")
+    message = expect_failure("clean", "nowhere", cwd=folder, code=2, secret="\0")
     assert message == "error: nowhere: is not a folder; give those in which outputs were to appear."

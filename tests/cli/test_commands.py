@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers import fish_text, fork_server
-from helpers.commands import ENTRY, bayesgram, failing, succeed
+from helpers.commands import PROGRAM, bayesgram, check_output, expect_failure
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
 
-fail = partial(failing, secret=SECRET)
+fail = partial(expect_failure, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a folder with spaces")
     (folder / "public.txt").write_text(fish_text.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = fish_text.phrases(SECRET)
+    phrases = fish_text.make_phrases(SECRET)
     users = [f"person-{n}" for n in rng.integers(0, 40, 300)]
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     (folder / "messages").mkdir()
@@ -39,11 +39,15 @@ def work(tmp_path_factory):
             json.dumps({"author": u, "body": t}) + "\n"
             for u, t in zip(users[150:], texts[150:], strict=True)
         )
-    succeed("vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder)
+    check_output(
+        "vocab", "public.txt", "--order", 2, "--size", 8, "-o", "vocab.parquet", cwd=folder
+    )
     columns = ("--user-column", "author", "--text-column", "body")
-    succeed("count", "messages", "--vocab", "vocab.parquet", *columns, "-o", "counts", cwd=folder)
+    check_output(
+        "count", "messages", "--vocab", "vocab.parquet", *columns, "-o", "counts", cwd=folder
+    )
     for mechanism in ("laplace", "gaussian"):
-        succeed(*release_of(mechanism, f"out-{mechanism}"), cwd=folder)
+        check_output(*release_of(mechanism, f"out-{mechanism}"), cwd=folder)
     return folder
 
 
@@ -65,7 +69,7 @@ def release_of(mechanism, output, *more):
 
 def test_vocab_reports_what_it_made(work):
     told = json.loads(
-        succeed("vocab", "public.txt", "--order", 1, "-o", "v1.parquet", "--json", cwd=work)
+        check_output("vocab", "public.txt", "--order", 1, "-o", "v1.parquet", "--json", cwd=work)
     )
     assert (told["ngrams"], told["order"], told["tokenizer"]) == (7, 1, "words")
     table = pq.read_table(work / "v1.parquet").to_pydict()
@@ -75,7 +79,7 @@ def test_vocab_reports_what_it_made(work):
 
 def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
     columns = ("--user-column", "author", "--text-column", "body")
-    shown = succeed(
+    shown = check_output(
         "count", "messages/*", "--vocab", "vocab.parquet", *columns, "-o", "counts2", cwd=work
     )
     assert "fewer than 100" in shown
@@ -90,7 +94,7 @@ def test_count_writes_a_private_folder_and_prints_no_exact_number(work):
     "mechanism", ["posterior", "paper", "laplace", "laplace-public", "gaussian", "k-anonymity"]
 )
 def test_release_by_every_mechanism(work, mechanism):
-    told = json.loads(succeed(*release_of(mechanism, f"by-{mechanism}", "--json"), cwd=work))
+    told = json.loads(check_output(*release_of(mechanism, f"by-{mechanism}", "--json"), cwd=work))
     assert told["card"]["mechanism"] == mechanism
     table = pq.read_table(work / f"by-{mechanism}" / "distribution.parquet")
     assert table.column_names[:2] == ["ngram", "probability"]
@@ -109,7 +113,7 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
         {"user": [f"person-{n}" for n in range(users)], "text": [f"the red fish {SECRET}"] * users}
     )
     pq.write_table(table, tmp_path / "many.parquet")
-    succeed(
+    check_output(
         "count",
         tmp_path / "many.parquet",
         "--vocab",
@@ -122,7 +126,7 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
         name = f"out-{mechanism}"
         # Seeded, because one time in a hundred fresh noise lands on the exact count: the noisy histogram may say 7919.
         arguments = ("--mechanism", mechanism, "--epsilon", 1, "--seed", 1, "-o", name)
-        shown = succeed(
+        shown = check_output(
             "release", "counts", "--vocab", work / "vocab.parquet", *arguments, cwd=tmp_path
         )
         everything = (
@@ -139,7 +143,7 @@ def test_nothing_private_is_in_a_release(work, tmp_path):
 
 
 def test_the_card_is_printed_with_its_label(work):
-    shown = succeed(
+    shown = check_output(
         *release_of("paper", "paper-card", "--slope", 0.01, "--rho", 0.7, "--expected-users", 1000),
         cwd=work,
     )
@@ -159,7 +163,7 @@ def test_release_with_tuning(work):
         "published",
         "--json",
     )
-    card = json.loads(succeed(*release_of("paper", "tuned", *knobs), cwd=work))["card"]
+    card = json.loads(check_output(*release_of("paper", "tuned", *knobs), cwd=work))["card"]
     assert card["details"]["slope"] in {0.01, 0.1}
     assert card["details"]["rho"] in {0.2, 0.8}
     assert card["details"]["epsilon_tuning"] == pytest.approx(1 / 3)
@@ -167,7 +171,9 @@ def test_release_with_tuning(work):
 
 def test_tune(work):
     told = json.loads(
-        succeed("tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work)
+        check_output(
+            "tune", "counts", "--vocab", "vocab.parquet", "--epsilon", 0.5, "--json", cwd=work
+        )
     )
     assert told["guarantee"] == "EMPIRICAL"
     assert 1e-3 <= told["slope"] <= 1e4
@@ -175,7 +181,7 @@ def test_tune(work):
 
 def test_sensitivity(work):
     told = json.loads(
-        succeed("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work)
+        check_output("sensitivity", "counts", "--vocab", "vocab.parquet", "--json", cwd=work)
     )
     assert 0 < told["exact"] <= told["bound"]
     assert "not for publication" in told["warning"]
@@ -183,7 +189,7 @@ def test_sensitivity(work):
 
 def test_a_seeded_release_repeats_and_is_stamped(work):
     for name in ("seed-a", "seed-b"):
-        assert "seeded: not for publication" in succeed(
+        assert "seeded: not for publication" in check_output(
             *release_of("gaussian", name, "--seed", 5), cwd=work
         )
     first, second = (
@@ -209,13 +215,13 @@ def test_evaluate_any_number_of_releases(work):
         for name in ("public text alone", "out-laplace", "out-gaussian", "PROVED")
     ] == [True] * 4
     assert "not for publication" in done.stderr
-    rows = json.loads(succeed(*arguments, "--json", cwd=work))["releases"]
+    rows = json.loads(check_output(*arguments, "--json", cwd=work))["releases"]
     assert [row["release"] for row in rows] == ["public text alone", "out-laplace", "out-gaussian"]
     assert all(row["kl"] > 0 for row in rows)
 
 
 def test_generate(work):
-    succeed("generate", "--users", 20, "--sentences", 100, "-o", "made", cwd=work)
+    check_output("generate", "--users", 20, "--sentences", 100, "-o", "made", cwd=work)
     assert sorted(path.name for path in (work / "made").iterdir()) == [
         *("articles.txt.gz", "chat.txt.gz", "messages")
     ]
@@ -223,7 +229,7 @@ def test_generate(work):
 
 def test_demo_at_small_size(work):
     told = json.loads(
-        succeed("demo", "--users", 500, "--sentences", 1000, "-o", "story", "--json", cwd=work)
+        check_output("demo", "--users", 500, "--sentences", 1000, "-o", "story", "--json", cwd=work)
     )
     mechanisms = {
         "posterior",
@@ -260,8 +266,8 @@ def test_demo_at_small_size(work):
 
 
 def test_version_and_help():
-    assert succeed("--version", cwd=".").startswith("bayesgram ")
-    assert "Run the whole story" in succeed("--help", cwd=".")
+    assert check_output("--version", cwd=".").startswith("bayesgram ")
+    assert "Run the whole story" in check_output("--help", cwd=".")
 
 
 def test_python_m_bayesgram_is_the_same():
@@ -329,7 +335,7 @@ def test_bad_rows_stop_the_run_or_are_counted(work):
         "bad.jsonl: row 2: no user id. Mend the row, or count and skip such rows with --skip-bad-rows."
     )
     assert not (work / "skipped").exists()
-    told = json.loads(succeed(*arguments, "--skip-bad-rows", "--json", cwd=work))
+    told = json.loads(check_output(*arguments, "--skip-bad-rows", "--json", cwd=work))
     assert sum(told["bad_rows_skipped"].values()) == 3
 
 
@@ -409,11 +415,11 @@ def test_a_worthless_epsilon_is_said_before_and_on_the_card(work):
 
 
 def test_a_comparison_tells_weak_promises_from_usual_ones(work):
-    succeed(*release_of("laplace", "five", "--epsilon", 5), cwd=work)
+    check_output(*release_of("laplace", "five", "--epsilon", 5), cwd=work)
     command = ("evaluate", "out-laplace", "five", "--against", "counts")
-    assert "PROVED, weak" in succeed(*command, cwd=work)
+    assert "PROVED, weak" in check_output(*command, cwd=work)
     assert [
-        row["grade"] for row in json.loads(succeed(*command, "--json", cwd=work))["releases"]
+        row["grade"] for row in json.loads(check_output(*command, "--json", cwd=work))["releases"]
     ] == [None, "weak"]
 
 
@@ -429,9 +435,9 @@ def test_a_bound_on_users_that_can_t_be_is_refused(work):
 @pytest.mark.unwatched
 def test_a_full_disk_keeps_what_was_there(work):
     """A limit on file size stands for a full disk; the old release survives a forced replacement that fails."""
-    succeed(*release_of("laplace", "kept"), cwd=work)
+    check_output(*release_of("laplace", "kept"), cwd=work)
     before = (work / "kept" / "distribution.parquet").read_bytes()
-    command = f"ulimit -f 0; exec '{ENTRY}' release counts --vocab vocab.parquet --epsilon 1 -o kept --force"
+    command = f"ulimit -f 0; exec '{PROGRAM}' release counts --vocab vocab.parquet --epsilon 1 -o kept --force"
     done = subprocess.run(
         ["bash", "-c", command], cwd=work, capture_output=True, text=True, check=False
     )
@@ -442,7 +448,7 @@ def test_a_full_disk_keeps_what_was_there(work):
 
 
 def ledger_of(work, name):
-    return json.loads(succeed("ledger", "show", name, "--json", cwd=work))
+    return json.loads(check_output("ledger", "show", name, "--json", cwd=work))
 
 
 def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(work):
@@ -457,7 +463,7 @@ def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(
         1e-6,
         "fans.ledger",
     )
-    succeed(*create, cwd=work)
+    check_output(*create, cwd=work)
     charge = (
         "release",
         "counts",
@@ -468,7 +474,7 @@ def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(
         "--delta",
         1e-6,
     )
-    card = json.loads(succeed(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))[
+    card = json.loads(check_output(*charge, "--epsilon", 0.8, "-o", "charged", "--json", cwd=work))[
         "card"
     ]
     told = {"population": "fish fans", "entry": 1, "epsilon": 1, "delta": 1e-6}
@@ -478,14 +484,14 @@ def test_a_release_is_charged_to_its_ledger_and_refused_when_it_would_overspend(
     assert not (work / "too-much").exists()
     told = ledger_of(work, "fans.ledger")
     assert [entry["state"] for entry in told["entries"]] == ["published"]
-    succeed(
+    check_output(
         *charge, "--epsilon", 0.3, "-o", "small", cwd=work
     )  # 0.8 and 0.3 by Gaussian composition: below 1
     assert ledger_of(work, "fans.ledger")["spent_epsilon"] < 1
 
 
 def test_what_is_not_proved_can_not_be_charged(work):
-    succeed(
+    check_output(
         "ledger",
         "create",
         "--population",
@@ -507,7 +513,7 @@ def test_what_is_not_proved_can_not_be_charged(work):
 
 
 def test_a_release_that_fails_after_its_reservation_stays_spent(work):
-    succeed(
+    check_output(
         "ledger",
         "create",
         "--population",

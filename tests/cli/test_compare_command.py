@@ -18,7 +18,7 @@ USER = "person-of-interest"
 def work(tmp_path_factory):
     """Three weeks, of which the third has a phrase five times as often."""
     folder = tmp_path_factory.mktemp("a comparison")
-    reference_paper.vocabulary(20_000 // np.arange(1, SIZE + 1)).save(folder / "vocab.parquet")
+    reference_paper.make_vocabulary(20_000 // np.arange(1, SIZE + 1)).save(folder / "vocab.parquet")
     for number, times in ((1, 1), (2, 1), (3, 5)):
         rng = np.random.default_rng(number)
         shares = 1 / (20 + np.arange(SIZE))
@@ -32,7 +32,7 @@ def work(tmp_path_factory):
         }
         pq.write_table(pa.table(table), folder / f"counts-{number}.parquet")
         common = ("--vocab", "vocab.parquet", "--epsilon", 2, "--clip-norm", 4, "--seed", number)
-        commands.inside(
+        commands.run_in_process(
             "release", f"counts-{number}.parquet", *common, "-o", f"week-{number}", cwd=folder
         )
     return folder
@@ -60,7 +60,9 @@ def test_what_rose_is_in_the_table_the_file_and_the_picture(work, tmp_path):
 
 def test_json_has_the_numbers_and_the_words(work):
     found = json.loads(
-        commands.succeed("compare", "week-1", "week-2", "week-3", "--json", "--fdr", 0.01, cwd=work)
+        commands.check_output(
+            "compare", "week-1", "week-2", "week-3", "--json", "--fdr", 0.01, cwd=work
+        )
     )
     assert found["releases"] == ["week-1", "week-2", "week-3"]
     assert found["fdr"] == 0.01
@@ -71,12 +73,14 @@ def test_json_has_the_numbers_and_the_words(work):
 
 
 def test_weeks_without_a_change_say_so(work):
-    told = commands.succeed("compare", "week-1", "week-2", "--fdr", 0.0001, cwd=work)
+    told = commands.check_output("compare", "week-1", "week-2", "--fdr", 0.0001, cwd=work)
     assert told.startswith("Nothing is sure to have changed: ")
 
 
 def test_one_release_is_compared_with_public_text(work):
-    told = commands.succeed("compare", "week-1", "--vocab", "vocab.parquet", "--top", 3, cwd=work)
+    told = commands.check_output(
+        "compare", "week-1", "--vocab", "vocab.parquet", "--top", 3, cwd=work
+    )
     assert "from public text to week-1, the surest 3 of" in told
 
 
@@ -97,24 +101,24 @@ def test_wrong_use_is_refused_and_writes_nothing(work, tmp_path):
         (("week-1", "week-2", "-o", "week-1"), "ends with"),
         (("week-1", "week-2", "-o", "counts-1.parquet"), "exists already"),
     ]:
-        told = commands.refused("compare", *arguments, "--plot", str(picture), cwd=work)
+        told = commands.expect_refusal("compare", *arguments, "--plot", str(picture), cwd=work)
         assert message in told, told
         assert not picture.exists()
-    assert "a picture is a .svg or a .png" in commands.refused(
+    assert "a picture is a .svg or a .png" in commands.expect_refusal(
         "compare", "week-1", "week-2", "--plot", "a.gif", cwd=work
     )
 
 
 def test_a_report_has_it_as_a_section(work, tmp_path):
     page = tmp_path / "report.html"
-    commands.inside("report", "week-1", "week-3", "--changes", "-o", str(page), cwd=work)
+    commands.run_in_process("report", "week-1", "week-3", "--changes", "-o", str(page), cwd=work)
     text = page.read_text(encoding="utf-8")
     assert "<h2>What changed <bdi>from week-1 to week-3</bdi></h2>" in text
     assert f"<tr><td><bdi>w{PHRASE}</bdi></td>" in text
     assert "week-1, week-3: seeded: not for publication." in text
-    commands.inside("report", "week-1", "week-3", "-o", str(page), "--force", cwd=work)
+    commands.run_in_process("report", "week-1", "week-3", "-o", str(page), "--force", cwd=work)
     assert "What changed <bdi>" not in page.read_text(encoding="utf-8")
-    told = commands.refused(
+    told = commands.expect_refusal(
         "report", "week-1", "--changes", "-o", str(tmp_path / "other.html"), cwd=work
     )
     assert "1 releases: give from 2 to 60" in told

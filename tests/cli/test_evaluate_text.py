@@ -19,13 +19,13 @@ from bayesgram.audit.evaluation import (
     over_epsilon,
 )
 from helpers import commands
-from helpers.commands import failing, inside, succeed
-from helpers.reference_language_models import release_of
+from helpers.commands import check_output, expect_failure, run_in_process
+from helpers.reference_language_models import make_release
 
 SECRET = "zanzibarmagicpassword"
 TABLE = {("the",): 9.0, ("red",): 5.0, ("fish",): 6.0, ("the", "red"): 4.0, ("red", "fish"): 3.0}
-fail = partial(failing, secret=SECRET)
-refused = partial(commands.refused, secret=SECRET)
+fail = partial(expect_failure, secret=SECRET)
+refused = partial(commands.expect_refusal, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def work(tmp_path_factory):
         made = bg.release(counts, vocabulary, bg.Posterior(), bg.Budget(epsilon, 1e-7))
         made.save(folder / f"out-{epsilon:g}")
     bg.LanguageModel.open(folder / "out-2").save(folder / "kept")
-    bg.LanguageModel.from_release(release_of(TABLE, tokenizer="words")).save(folder / "by hand")
+    bg.LanguageModel.from_release(make_release(TABLE, tokenizer="words")).save(folder / "by hand")
     bg.LanguageModel.from_counts(pa.array(["red fish", "blue fish"]), [3, 2]).save(
         folder / "public"
     )
@@ -56,7 +56,9 @@ def work(tmp_path_factory):
 
 def test_texts_and_models_with_names(work):
     arguments = ("evaluate", "ours=out-0.5", "ours=out-2", "public", "--text", "posts=posts.txt")
-    found = json.loads(succeed(*arguments, "--text", "reviews=reviews.parquet", "--json", cwd=work))
+    found = json.loads(
+        check_output(*arguments, "--text", "reviews=reviews.parquet", "--json", cwd=work)
+    )
     assert DISCLOSURE in found["warning"]
     told = [(row["name"], row["model"], row["epsilon"]) for row in found["text"]]
     assert told == [("ours", "out-0.5", 0.5), ("ours", "out-2", 2.0), ("public", "public", None)]
@@ -74,7 +76,7 @@ def test_texts_and_models_with_names(work):
 
 
 def test_tables_for_people(work, capsys):
-    inside(
+    run_in_process(
         "evaluate",
         "out-0.5",
         "public",
@@ -99,20 +101,22 @@ def test_tables_for_people(work, capsys):
     )
     assert "not covered by any ε" in told
     assert SECRET not in shown.out + shown.err
-    inside("evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work)
+    run_in_process(
+        "evaluate", "out-0.5", "kept", "--text", "./a=b.txt", "--text", "posts.txt", cwd=work
+    )
     shown = capsys.readouterr()
     assert "Of it, " not in shown.out
     assert "don't compare" not in shown.err
 
 
 def test_a_file_with_an_equals_sign_is_a_path(work, capsys):
-    inside("evaluate", "out-0.5", "--text", "a=b.txt", "--json", cwd=work)
+    run_in_process("evaluate", "out-0.5", "--text", "a=b.txt", "--json", cwd=work)
     assert json.loads(capsys.readouterr().out)["text"][0]["words"] == 2
 
 
 def test_a_picture(work, tmp_path, capsys):
     arguments = ("evaluate", "out-0.5", "out-2", "public", "--text", "posts.txt", "--json")
-    inside(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
+    run_in_process(*arguments, "--plot", tmp_path / "over.svg", cwd=work)
     capsys.readouterr()
     drawn = "".join(ET.parse(tmp_path / "over.svg").getroot().itertext())
     for words in (
@@ -128,11 +132,11 @@ def test_a_picture(work, tmp_path, capsys):
         "choose another --plot, or replace it with --force."
     )
     several = ("--text", "posts=posts.txt", "--text", "reviews=reviews.parquet")
-    inside(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
+    run_in_process(*arguments[:3], *several, "--plot", tmp_path / "two.svg", "--json", cwd=work)
     drawn = list(ET.parse(tmp_path / "two.svg").getroot().itertext())
     assert [drawn.count(words) for words in ("posts", "reviews", "keystrokes saved")] == [1, 1, 2]
     capsys.readouterr()
-    inside(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
+    run_in_process(*arguments, "--plot", tmp_path / "over.PNG", "--force", cwd=work)
     assert (tmp_path / "over.PNG").read_bytes().startswith(b"\x89PNG")
     assert json.loads(capsys.readouterr().out)["same_words"] is False
 

@@ -9,8 +9,8 @@ from bayesgram.lm.arpa import read_arpa, write_arpa
 from bayesgram.lm.interpolation import interpolate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.commands import bayesgram, refused, succeed
-from helpers.reference_language_models import release_of
+from helpers.commands import bayesgram, check_output, expect_refusal
+from helpers.reference_language_models import make_release
 
 NEAR = {("red", "fish"): 4.0, ("fish", "swim"): 4.0}
 FAR = {("red", "cat"): 4.0, ("cat", "swim"): 4.0}
@@ -18,15 +18,17 @@ FAR = {("red", "cat"): 4.0, ("cat", "swim"): 4.0}
 
 @pytest.fixture
 def here(tmp_path):
-    release_of(NEAR, tokenizer="words").save(tmp_path / "out")
-    LanguageModel.from_release(release_of(FAR, tokenizer="words")).save(tmp_path / "far")
+    make_release(NEAR, tokenizer="words").save(tmp_path / "out")
+    LanguageModel.from_release(make_release(FAR, tokenizer="words")).save(tmp_path / "far")
     write_arpa(LanguageModel.load(tmp_path / "far"), tmp_path / "far.arpa")
     (tmp_path / "public.txt").write_text("Red fish swim.\nRed fish swim.\n", encoding="utf-8")
     return tmp_path
 
 
 def test_mixes_a_release_and_an_arpa_file(here):
-    shown = succeed("interpolate", "out", "far.arpa", "--weights", "3,1", "-o", "mixed", cwd=here)
+    shown = check_output(
+        "interpolate", "out", "far.arpa", "--weights", "3,1", "-o", "mixed", cwd=here
+    )
     assert "out 0.7500, far.arpa 0.2500" in shown
     wanted = interpolate(
         [LanguageModel.open(here / "out"), LanguageModel.load(here / "far")], [0.75, 0.25]
@@ -39,7 +41,7 @@ def test_mixes_a_release_and_an_arpa_file(here):
 
 def test_tunes_and_writes_arpa(here):
     report = json.loads(
-        succeed(
+        check_output(
             "interpolate",
             "far",
             "out",
@@ -72,12 +74,14 @@ def test_tunes_and_writes_arpa(here):
     ],
 )
 def test_wrong_use(here, arguments, message):
-    assert refused("interpolate", "out", "far", *arguments, "-o", "mixed", cwd=here) == message
+    assert (
+        expect_refusal("interpolate", "out", "far", *arguments, "-o", "mixed", cwd=here) == message
+    )
     assert not (here / "mixed").exists()
 
 
 def test_models_that_do_not_fit(here):
-    LanguageModel.from_release(release_of(FAR, tokenizer="words, case kept")).save(here / "cased")
+    LanguageModel.from_release(make_release(FAR, tokenizer="words, case kept")).save(here / "cased")
     done = bayesgram("interpolate", "out", "cased", "-o", "mixed", cwd=here)
     assert done.returncode == 2
     assert "the models cut text in different ways (words; words, case kept)" in done.stderr

@@ -12,14 +12,14 @@ import pytest
 
 import bayesgram as bg
 from helpers import commands, fish_text
-from helpers.commands import bayesgram, failing, inside, succeed
-from helpers.reference_language_models import START, release_of
+from helpers.commands import bayesgram, check_output, expect_failure, run_in_process
+from helpers.reference_language_models import START, make_release
 
 SECRET = "zanzibarmagicpassword"  # only a private user writes this
 
 
-fail = partial(failing, secret=SECRET)
-refused = partial(commands.refused, secret=SECRET)
+fail = partial(expect_failure, secret=SECRET)
+refused = partial(commands.expect_refusal, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models with spaces")
     (folder / "public.txt").write_text(fish_text.PUBLIC)
     rng = np.random.default_rng(1)
-    phrases = fish_text.phrases(SECRET)
+    phrases = fish_text.make_phrases(SECRET)
     texts = [phrases[n] for n in rng.integers(0, 4, 300)]
     messages = pa.table({"user": [f"person-{n}" for n in rng.integers(0, 40, 300)], "text": texts})
     pq.write_table(pa.table({"body": texts[:50]}), folder / "held out.parquet")
@@ -48,22 +48,22 @@ def work(tmp_path_factory):
         ("the", "red"): 4.0,
         ("the", "red", "fish"): 3.0,
     }
-    release_of(table, tokenizer="words").save(folder / "several")
+    make_release(table, tokenizer="words").save(folder / "several")
     return folder
 
 
 def test_from_release_to_arpa_to_model(work, tmp_path):
     arpa, model = tmp_path / "model.arpa.gz", tmp_path / "model"
     exported = json.loads(
-        succeed("export", "vocab out", "--format", "arpa", "-o", arpa, "--json", cwd=work)
+        check_output("export", "vocab out", "--format", "arpa", "-o", arpa, "--json", cwd=work)
     )
     assert exported["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
     assert gzip.decompress(arpa.read_bytes()).startswith(b"\\data\\\nngram 1=")
-    imported = json.loads(succeed("import", arpa, "-o", model, "--json", cwd=work))
+    imported = json.loads(check_output("import", arpa, "-o", model, "--json", cwd=work))
     assert imported["ngrams"] == exported["ngrams"]
     assert imported["tokenizer"] == "words"
     answers = [
-        json.loads(succeed("predict", source, "The red", "-k", 3, "--json", cwd=work))
+        json.loads(check_output("predict", source, "The red", "-k", 3, "--json", cwd=work))
         for source in ("vocab out", arpa, model)
     ]
     assert answers[0] == answers[1] == answers[2]
@@ -76,15 +76,15 @@ def test_predict_for_people(work, tmp_path, capsys):
     assert "│ red  │" in done.stdout
     assert "fish" not in done.stdout
     assert "export several --format model -o model" in done.stderr
-    inside("export", "several", "--format", "model", "-o", tmp_path / "model", cwd=work)
+    run_in_process("export", "several", "--format", "model", "-o", tmp_path / "model", cwd=work)
     capsys.readouterr()
-    inside("predict", tmp_path / "model", "", cwd=work)
+    run_in_process("predict", tmp_path / "model", "", cwd=work)
     assert capsys.readouterr().err == ""
 
 
 def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
     (tmp_path / "names.txt").write_text("we saw Red and Red. the fish of Red\n", encoding="utf-8")
-    inside(
+    run_in_process(
         "export",
         work / "several",
         "--format",
@@ -98,9 +98,9 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
     )
     assert json.loads(capsys.readouterr().out)["cased_words"] == 1
     asked = ("predict", "model", "I met Zanzibar. The", "-k", "9", "--json")
-    inside(*asked, "--capitals", cwd=tmp_path)
+    run_in_process(*asked, "--capitals", cwd=tmp_path)
     plain = [each["word"] for each in json.loads(capsys.readouterr().out)["predictions"]]
-    inside(*asked, "--cache", "0.5", cwd=tmp_path)
+    run_in_process(*asked, "--cache", "0.5", cwd=tmp_path)
     cached = [each["word"] for each in json.loads(capsys.readouterr().out)["predictions"]]
     assert "Red" in plain
     assert "zanzibar" not in plain
@@ -125,7 +125,7 @@ def test_words_of_the_text_and_capitals(work, tmp_path, capsys):
 
 def test_tables(work, tmp_path):
     for kind in ("tsv", "jsonl", "parquet"):
-        inside("export", "several", "--format", kind, "-o", tmp_path / kind, cwd=work)
+        run_in_process("export", "several", "--format", kind, "-o", tmp_path / kind, cwd=work)
     assert (
         tmp_path / "tsv"
     ).read_text() == "fish\t6\nred\t5\nthe\t9\n<s> the\t5\nthe red\t4\nthe red fish\t3\n"
@@ -134,7 +134,9 @@ def test_tables(work, tmp_path):
     table = pq.read_table(tmp_path / "parquet")
     assert table.to_pylist() == lines
     assert table.schema.metadata[b"bayesgram.claim"].decode() == "ε = 1, δ = 1e-07 (PROVED)"
-    inside("export", "vocab out", "--format", "jsonl", "-o", tmp_path / "out.jsonl", cwd=work)
+    run_in_process(
+        "export", "vocab out", "--format", "jsonl", "-o", tmp_path / "out.jsonl", cwd=work
+    )
     assert "standard_deviation" in (tmp_path / "out.jsonl").read_text()
 
 
@@ -159,7 +161,7 @@ def words(tmp_path_factory):
 
 def test_a_biasing_list(words, tmp_path):
     told = json.loads(
-        succeed(
+        check_output(
             "export",
             "out",
             "--format",
@@ -191,7 +193,7 @@ def test_a_biasing_list(words, tmp_path):
         abs(theta[word] - pi[word]) * abs(logs[word]) for word, _ in rows
     ]  # as in the list, before rounding
     assert useful == sorted(useful, reverse=True)
-    inside(
+    run_in_process(
         "export",
         "out",
         "--format",
@@ -255,15 +257,15 @@ def test_biasing_lists_that_can_not_be_made(words, work, tmp_path):
 
 
 def test_a_table_without_totals_counts_per_million(work, tmp_path):
-    release_of({("a", "b"): 3.0, ("b", "c"): 1.0}, totals=False).save(tmp_path / "out")
-    inside("export", "out", "--format", "tsv", "-o", "table.tsv", cwd=tmp_path)
+    make_release({("a", "b"): 3.0, ("b", "c"): 1.0}, totals=False).save(tmp_path / "out")
+    run_in_process("export", "out", "--format", "tsv", "-o", "table.tsv", cwd=tmp_path)
     assert (tmp_path / "table.tsv").read_text() == "a b\t750000\nb c\t250000\n"
 
 
 def test_pruned(work, tmp_path, capsys):
     sizes = {}
     for name, extra in (("whole", []), ("small", ["--prune", 12])):
-        inside(
+        run_in_process(
             "export",
             "vocab out",
             "--format",
@@ -300,10 +302,12 @@ def test_a_model_of_so_many_bytes(tmp_path, capsys):
         ("the", f"w{a}", f"w{b}"): float(rng.integers(1, 50))
         for a, b in rng.integers(0, 90, (9000, 2)).tolist()
     }
-    release_of(table, tokenizer="words").save(tmp_path / "out")
+    make_release(table, tokenizer="words").save(tmp_path / "out")
 
     def export(name, *extra):
-        inside("export", "out", "--format", "model", "--json", "-o", name, *extra, cwd=tmp_path)
+        run_in_process(
+            "export", "out", "--format", "model", "--json", "-o", name, *extra, cwd=tmp_path
+        )
         told = json.loads(capsys.readouterr().out)
         assert sum(path.stat().st_size for path in (tmp_path / name).iterdir()) == told["bytes"]
         return told
@@ -350,12 +354,14 @@ def test_sizes_through_the_program(work, tmp_path):
         smallest[1],
         "--json",
     )
-    done = json.loads(succeed(*arguments, cwd=work))
+    done = json.loads(check_output(*arguments, cwd=work))
     assert done["bytes"] <= 1000 * int(smallest[1].removesuffix("KB"))
 
 
 def test_evaluate_on_text(work, tmp_path, capsys):
-    inside("export", "vocab out", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
+    run_in_process(
+        "export", "vocab out", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work
+    )
     arguments = (
         "evaluate",
         "vocab out",
@@ -366,7 +372,7 @@ def test_evaluate_on_text(work, tmp_path, capsys):
         "body",
     )
     baselines = ("--against", "vocab counts", "--vocab", "vocab.parquet")
-    found = json.loads(succeed(*arguments, *baselines, "--json", cwd=work))
+    found = json.loads(check_output(*arguments, *baselines, "--json", cwd=work))
     assert "not for publication" in found["warning"]
     assert [row["release"] for row in found["releases"]] == ["public text alone", "vocab out"]
     rows = {row.pop("model"): row for row in found["text"]}
@@ -387,12 +393,12 @@ def test_evaluate_on_text(work, tmp_path, capsys):
     assert 1 < rows["vocab out"]["perplexity"] < 1000
     assert 0 < rows["vocab out"]["accuracy_1"] <= rows["vocab out"]["accuracy_3"] < 1
     capsys.readouterr()
-    inside(*arguments, cwd=work)
+    run_in_process(*arguments, cwd=work)
     shown = capsys.readouterr()
     assert "Held-out text" in shown.out
     assert "not covered by any ε" in " ".join(shown.err.split())
     assert SECRET not in shown.out + shown.err
-    inside(
+    run_in_process(
         "evaluate",
         "vocab out",
         "--text",
@@ -412,8 +418,10 @@ def test_evaluate_on_text(work, tmp_path, capsys):
 def test_divergence_of_several_orders_is_that_of_the_longest(tmp_path, capsys):
     counted = {"user": [0, 0, 1], "ngram": [0, 2, 3], "count": [5, 1, 3]}
     pq.write_table(pa.table(counted), tmp_path / "counts.parquet")
-    release_of({("a",): 3.0, ("b",): 1.0, ("a", "b"): 1.0, ("b", "a"): 1.0}).save(tmp_path / "out")
-    inside("evaluate", "out", "--against", "counts.parquet", "--json", cwd=tmp_path)
+    make_release({("a",): 3.0, ("b",): 1.0, ("a", "b"): 1.0, ("b", "a"): 1.0}).save(
+        tmp_path / "out"
+    )
+    run_in_process("evaluate", "out", "--against", "counts.parquet", "--json", cwd=tmp_path)
     kl = json.loads(capsys.readouterr().out)["releases"][0]["kl"]
     assert kl == pytest.approx(0.25 * np.log(0.25 / 0.5) + 0.75 * np.log(0.75 / 0.5))
 
@@ -444,7 +452,7 @@ def test_wrong_use(work, tmp_path):
 
 
 def test_an_arpa_file_that_is_wrong_leaves_nothing_behind(work, tmp_path):
-    inside("export", "several", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
+    run_in_process("export", "several", "--format", "arpa", "-o", tmp_path / "model.arpa", cwd=work)
     lines = (tmp_path / "model.arpa").read_text(encoding="utf-8").split("\n")
     lines.insert(lines.index("\\2-grams:"), lines[lines.index("\\1-grams:") + 1])
     (tmp_path / "bad.arpa").write_text("\n".join(lines), encoding="utf-8")

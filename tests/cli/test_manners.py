@@ -8,7 +8,7 @@ import pytest
 from bayesgram.cli import console
 from bayesgram.demo import pipeline
 from bayesgram.synthetic.population import Population
-from helpers.commands import bayesgram, refused, succeed
+from helpers.commands import bayesgram, check_output, expect_refusal
 
 
 @pytest.fixture(scope="module")
@@ -19,8 +19,10 @@ def work(tmp_path_factory):
     )
     rows = "\n".join(json.dumps({"user": n, "text": "the red fish"}) for n in range(150))
     (folder / "private.jsonl").write_text(rows + "\n", encoding="utf-8")
-    succeed("vocab", "public.txt", "--order", 2, "--size", 50, "-o", "vocab.parquet", cwd=folder)
-    succeed("count", "private.jsonl", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
+    check_output(
+        "vocab", "public.txt", "--order", 2, "--size", 50, "-o", "vocab.parquet", cwd=folder
+    )
+    check_output("count", "private.jsonl", "--vocab", "vocab.parquet", "-o", "counts", cwd=folder)
     return folder
 
 
@@ -43,7 +45,7 @@ def test_an_error_is_one_json_document(work, arguments, code, error):
 
 
 def test_help_and_version_are_no_errors(work):
-    assert "--epsilon" in succeed("release", "--json", "--help", cwd=work)
+    assert "--epsilon" in check_output("release", "--json", "--help", cwd=work)
 
 
 def test_a_result_that_tells_of_problems_is_the_only_document(work):
@@ -56,7 +58,7 @@ def test_a_result_that_tells_of_problems_is_the_only_document(work):
 
 def test_numbers_are_numbers_and_rounded(work):
     told = json.loads(
-        succeed(
+        check_output(
             "count", "private.jsonl", "--vocab", "vocab.parquet", "-o", "again", "--json", cwd=work
         )
     )
@@ -78,7 +80,7 @@ def test_quiet_says_what_may_be_wrong_and_nothing_else(work):
 
 
 def test_quiet_still_says_what_is_not_for_publication(work):
-    succeed(
+    check_output(
         "release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "judged", cwd=work
     )
     said = bayesgram("evaluate", "judged", "--against", "counts", "--quiet", cwd=work).stderr
@@ -86,7 +88,7 @@ def test_quiet_still_says_what_is_not_for_publication(work):
 
 
 def test_the_card_is_for_people(work):
-    shown = succeed(
+    shown = check_output(
         "release", "counts", "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "told", cwd=work
     )
     for word in ("None", "slack", "multiplier"):
@@ -96,7 +98,7 @@ def test_the_card_is_for_people(work):
 
 
 def test_tables_fit_a_terminal(work):
-    succeed(
+    check_output(
         "release",
         "counts",
         "--vocab",
@@ -116,7 +118,7 @@ def test_tables_fit_a_terminal(work):
         "vocab.parquet",
     )
     make = ("--population", "everybody who uses the app", "--epsilon", 3, "--delta", 1e-6)
-    succeed("ledger", "create", *make, "everybody.ledger", cwd=work)
+    check_output("ledger", "create", *make, "everybody.ledger", cwd=work)
     tables = [
         ("evaluate", "out-of-posterior", *text),
         ("evaluate", "out-of-posterior", "--against", "counts", "--vocab", "vocab.parquet"),
@@ -178,7 +180,7 @@ def test_steps_are_one_bar(capsys):
     ids=lambda arguments: arguments[0],
 )
 def test_the_output_is_tried_before_anything_is_read(tmp_path, arguments):
-    assert "nowhere does not exist; make it first." in refused(
+    assert "nowhere does not exist; make it first." in expect_refusal(
         *arguments, "-o", "nowhere/x", cwd=tmp_path
     )
 

@@ -11,7 +11,7 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.commands import bayesgram, inside, refused
+from helpers.commands import bayesgram, expect_refusal, run_in_process
 
 PLAN = ("plan", "--vocab", "vocab.parquet", "--users", 100000, "--draws", 1)
 
@@ -39,7 +39,7 @@ def test_the_table_fits_80_columns_and_says_that_it_is_a_simulation(work):
 
 
 def test_json_and_a_picture(work, capsys):
-    inside(*PLAN, "--epsilon", "1,0.1", "--plot", "plan.svg", "--json", cwd=work)
+    run_in_process(*PLAN, "--epsilon", "1,0.1", "--plot", "plan.svg", "--json", cwd=work)
     told = json.loads(capsys.readouterr().out)
     assert [row["epsilon"] for row in told["rows"]] == [0.1, 1.0]
     assert told["rows"][1]["kl"] < told["rows"][0]["kl"]
@@ -48,12 +48,12 @@ def test_json_and_a_picture(work, capsys):
     assert "simulated" in picture
     assert "expected KL (dashed: public text)" in picture  # the axis has its name
     assert "<svg" in picture
-    assert "exists already" in refused(*PLAN, "--plot", "plan.svg", cwd=work)
+    assert "exists already" in expect_refusal(*PLAN, "--plot", "plan.svg", cwd=work)
 
 
 def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
     before = (work / "a.ledger").read_bytes()
-    inside(*PLAN, "--known", "80%", "--ledger", "a.ledger", cwd=work)
+    run_in_process(*PLAN, "--known", "80%", "--ledger", "a.ledger", cwd=work)
     shown = " ".join(capsys.readouterr().out.split())
     assert (
         "reaches 80% of what people write known within a factor of 2, by this simulation" in shown
@@ -80,12 +80,12 @@ def test_a_target_has_an_answer_and_a_ledger_stays_as_it_is(work, capsys):
     ],
 )
 def test_wrong_use(work, more, words):
-    assert words in refused(*PLAN, *more, cwd=work)
+    assert words in expect_refusal(*PLAN, *more, cwd=work)
 
 
 def test_an_overspent_ledger(work):
     spent = Ledger.create(work / "spent.ledger", population="p", budget=Budget(1, 1e-6))
     spent.reserve(calibrate_gaussian(spent.budget, coordinates=100, units=1 << 30).spend, {})
-    assert "nothing is left of the ledger of 'p'" in refused(
+    assert "nothing is left of the ledger of 'p'" in expect_refusal(
         *PLAN, "--ledger", "spent.ledger", cwd=work, code=1
     )

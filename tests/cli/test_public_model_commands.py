@@ -9,9 +9,9 @@ from bayesgram.lm.arpa import read_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.public.public_model import PublicModel
 from bayesgram.public.vocabulary import Vocabulary
-from helpers.commands import failing, inside, refused, succeed
+from helpers.commands import check_output, expect_failure, expect_refusal, run_in_process
 
-fail = partial(failing, secret="\0")
+fail = partial(expect_failure, secret="\0")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def work(tmp_path_factory):
     )
     (folder / "talk.txt").write_text("i like the red fish\n")
     given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--orders", "1,2", "--json")
-    said = succeed(*given, "-o", "vocab.parquet", "--model", "public.model", cwd=folder)
+    said = check_output(*given, "-o", "vocab.parquet", "--model", "public.model", cwd=folder)
     (folder / "said.json").write_text(said)
     return folder
 
@@ -54,12 +54,12 @@ def test_options_of_the_model(work, tmp_path):
         "--model",
         tmp_path / "m",
     )
-    inside(*given, "--model-order", 4, cwd=work)
+    run_in_process(*given, "--model-order", 4, cwd=work)
     whole = PublicModel.load(tmp_path / "m")
     assert whole.order == 4
-    inside(*given, "--model-order", 4, "--model-size", 12, "--force", cwd=work)
+    run_in_process(*given, "--model-order", 4, "--model-size", 12, "--force", cwd=work)
     assert sum(PublicModel.load(tmp_path / "m")["public"].sizes) == 12
-    inside(
+    run_in_process(
         "vocab",
         "wiki.txt",
         "--list",
@@ -75,7 +75,7 @@ def test_options_of_the_model(work, tmp_path):
 
 def test_export_of_one_source(work, tmp_path):
     told = json.loads(
-        succeed(
+        check_output(
             *("export", "public.model", "--source", "wiki", "--format", "arpa", "--json"),
             *("-o", tmp_path / "wiki.arpa"),
             cwd=work,
@@ -85,7 +85,7 @@ def test_export_of_one_source(work, tmp_path):
     assert told["source"] == "wiki"
     assert told["ngrams"] == model.sizes
     assert read_arpa(tmp_path / "wiki.arpa").score("the red fish") == model.score("the red fish")
-    inside(
+    run_in_process(
         "export",
         "public.model",
         "--source",
@@ -96,7 +96,7 @@ def test_export_of_one_source(work, tmp_path):
         tmp_path / "talk",
         cwd=work,
     )
-    inside(
+    run_in_process(
         "vocab",
         f"a={tmp_path / 'talk'}",
         f"b={tmp_path / 'wiki.arpa'}",
@@ -111,7 +111,9 @@ def test_export_of_one_source(work, tmp_path):
 
 def test_a_quantised_source(work, tmp_path):
     given = ("--source", "wiki", "--format", "model", "--quantize", 4, "--json")
-    told = json.loads(succeed("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work))
+    told = json.loads(
+        check_output("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work)
+    )
     assert told["bytes"] == sum(file.stat().st_size for file in (tmp_path / "wiki").iterdir())
     model = LanguageModel.load(tmp_path / "wiki")
     assert model.sizes == told["ngrams"]
@@ -121,31 +123,37 @@ def test_a_quantised_source(work, tmp_path):
 def test_names_of_a_source_are_written_as_in_public_text(work, tmp_path):
     (tmp_path / "names.txt").write_text("we saw Red and Red\n", encoding="utf-8")
     given = ("--source", "wiki", "--format", "model", "--case-from", tmp_path / "names.txt")
-    inside("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work)
+    run_in_process("export", "public.model", *given, "-o", tmp_path / "wiki", cwd=work)
     assert LanguageModel.load(tmp_path / "wiki").casing == {"red": "Red"}
 
 
 def test_the_only_source_needs_no_name(work, tmp_path):
-    inside("vocab", "wiki.txt", "-o", tmp_path / "v.parquet", "--model", tmp_path / "m", cwd=work)
-    inside("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "m.arpa", cwd=work)
+    run_in_process(
+        "vocab", "wiki.txt", "-o", tmp_path / "v.parquet", "--model", tmp_path / "m", cwd=work
+    )
+    run_in_process(
+        "export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "m.arpa", cwd=work
+    )
     assert (tmp_path / "m.arpa").is_file()
 
 
 def test_what_export_refuses(work, tmp_path):
     given = ("export", "public.model", "-o", tmp_path / "x")
-    assert "has the sources wiki, talk; name one with --source" in refused(
+    assert "has the sources wiki, talk; name one with --source" in expect_refusal(
         *given, "--format", "arpa", cwd=work
     )
-    assert "--source 'news'" in refused(*given, "--format", "arpa", "--source", "news", cwd=work)
-    assert "choose arpa or model" in refused(
+    assert "--source 'news'" in expect_refusal(
+        *given, "--format", "arpa", "--source", "news", cwd=work
+    )
+    assert "choose arpa or model" in expect_refusal(
         *given, "--format", "tsv", "--source", "wiki", cwd=work
     )
-    assert "leave them out" in refused(
+    assert "leave them out" in expect_refusal(
         *given, "--format", "arpa", "--source", "wiki", "--prune", 20, cwd=work
     )
     smaller = (*given, "--format", "model", "--source", "wiki", "--max-size", "1MB")
-    assert "vocab --model-size" in refused(*smaller, cwd=work)
-    told = refused(
+    assert "vocab --model-size" in expect_refusal(*smaller, cwd=work)
+    told = expect_refusal(
         "export", work, "--format", "arpa", "--source", "wiki", "-o", tmp_path / "x", cwd=work
     )
     assert "no public model; leave it out" in told
@@ -155,16 +163,20 @@ def test_what_export_refuses(work, tmp_path):
 def test_what_vocab_refuses_leaves_nothing(work, tmp_path):
     given = ("vocab", "wiki=wiki.txt", "talk=talk.txt", "--order", 1, "-o", tmp_path / "v.parquet")
     model = ("--model", tmp_path / "m")
-    assert "add --model PATH" in refused(*given, "--model-order", 3, cwd=work)
-    assert "--model-order 1" in refused(*given, *model, "--model-order", 1, cwd=work)
-    assert "--model-size 3" in refused(*given, *model, "--model-size", 3, cwd=work)
-    assert "such as 10MB" in refused(*given, *model, "--model-size", "small", cwd=work)
-    assert "the smallest model of these" in refused(*given, *model, "--model-size", "1KB", cwd=work)
-    assert "is the --output too" in refused(*given, "--model", tmp_path / "v.parquet", cwd=work)
-    assert "would replace the input wiki.txt; choose another --model" in refused(
+    assert "add --model PATH" in expect_refusal(*given, "--model-order", 3, cwd=work)
+    assert "--model-order 1" in expect_refusal(*given, *model, "--model-order", 1, cwd=work)
+    assert "--model-size 3" in expect_refusal(*given, *model, "--model-size", 3, cwd=work)
+    assert "such as 10MB" in expect_refusal(*given, *model, "--model-size", "small", cwd=work)
+    assert "the smallest model of these" in expect_refusal(
+        *given, *model, "--model-size", "1KB", cwd=work
+    )
+    assert "is the --output too" in expect_refusal(
+        *given, "--model", tmp_path / "v.parquet", cwd=work
+    )
+    assert "would replace the input wiki.txt; choose another --model" in expect_refusal(
         *given, "--model", "wiki.txt", "--force", cwd=work
     )
-    assert "leave --engine spark or --model out" in refused(
+    assert "leave --engine spark or --model out" in expect_refusal(
         *given, *model, "--engine", "spark", cwd=work
     )
     listed = (
@@ -196,24 +208,24 @@ def test_when_the_second_can_not_take_its_place_the_first_does_not(work, tmp_pat
         "--model",
         tmp_path / "m",
     )
-    assert "nothing was left behind" in refused(*given, cwd=work, code=1)
+    assert "nothing was left behind" in expect_refusal(*given, cwd=work, code=1)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_model_is_refused(work, tmp_path):
-    inside(
+    run_in_process(
         "vocab", "wiki.txt", "--order", 1, "-o", tmp_path / "v", "--model", tmp_path / "m", cwd=work
     )
     (tmp_path / "m" / "public.json").write_text("{}")
     given = ("export", tmp_path / "m", "--format", "arpa", "-o", tmp_path / "x")
-    assert "the public model is damaged; make it again" in refused(*given, cwd=work, code=1)
+    assert "the public model is damaged; make it again" in expect_refusal(*given, cwd=work, code=1)
 
 
 def test_a_release_moves_the_public_model(work, tmp_path):
     (tmp_path / "posts.csv").write_text(
         "user,text\n" + "".join(f"{user},i like the red fish\n" for user in range(300))
     )
-    inside(
+    run_in_process(
         "count",
         tmp_path / "posts.csv",
         "--vocab",
@@ -232,9 +244,9 @@ def test_a_release_moves_the_public_model(work, tmp_path):
         "-o",
         tmp_path / "out",
     )
-    inside(*given, cwd=work)
+    run_in_process(*given, cwd=work)
     exported = ("export", tmp_path / "out", "--public", work / "public.model", "--format")
-    said = json.loads(succeed(*exported, "model", "-o", "people", "--json", cwd=tmp_path))
+    said = json.loads(check_output(*exported, "model", "-o", "people", "--json", cwd=tmp_path))
     model, public = (
         LanguageModel.load(tmp_path / "people"),
         PublicModel.load(work / "public.model").mixture,
@@ -242,11 +254,11 @@ def test_a_release_moves_the_public_model(work, tmp_path):
     assert said["ngrams"] == model.sizes
     assert model.about["public_model"] == ["wiki", "talk"]
     assert model.sizes[0] == public.sizes[0]
-    inside(
+    run_in_process(
         *exported, "arpa", "--prune", model.sizes[0] + 3, "-o", tmp_path / "small.arpa", cwd=work
     )
     assert sum(read_arpa(tmp_path / "small.arpa").sizes) == model.sizes[0] + 3
-    inside(
+    run_in_process(
         "vocab",
         "wiki.txt",
         "--order",
@@ -257,7 +269,7 @@ def test_a_release_moves_the_public_model(work, tmp_path):
         tmp_path / "other",
         cwd=work,
     )
-    assert "another vocabulary" in refused(
+    assert "another vocabulary" in expect_refusal(
         *(
             "export",
             tmp_path / "out",

@@ -11,7 +11,7 @@ import pytest
 
 from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary
-from helpers.commands import bayesgram, failing, succeed
+from helpers.commands import bayesgram, check_output, expect_failure
 
 SECRET = "zanzibarsecret"
 VOCAB = ("--vocab", "vocab.parquet")
@@ -114,7 +114,7 @@ def test_other_columns_are_not_warned_about(tmp_path):
 )
 def test_count_of_public_text_stops_and_writes_nothing(work, inputs, share):
     before = sorted(path.name for path in work.iterdir())
-    message = failing(*count(work, inputs, "counts"), cwd=work, code=2, secret=SECRET)
+    message = expect_failure(*count(work, inputs, "counts"), cwd=work, code=2, secret=SECRET)
     assert (
         f"error: about {share} of the private rows of eight words or more were rows of the public text"
         in message
@@ -181,7 +181,9 @@ def test_the_rows_are_in_a_file_of_their_own_for_the_curator(work):
 def test_vocab_refuses_a_foreign_file_in_its_place_before_it_reads(tmp_path):
     (tmp_path / "public.txt").write_text("the red fish\n")
     (tmp_path / "v.parquet.rows").write_text("mine")
-    message = failing("vocab", "public.txt", "-o", "v.parquet", cwd=tmp_path, code=2, secret="\0")
+    message = expect_failure(
+        "vocab", "public.txt", "-o", "v.parquet", cwd=tmp_path, code=2, secret="\0"
+    )
     assert message.endswith(
         "v.parquet.rows: is no file of public rows, and would be replaced by one; choose another --output."
     )
@@ -189,6 +191,6 @@ def test_vocab_refuses_a_foreign_file_in_its_place_before_it_reads(tmp_path):
 
 def test_a_model_does_not_hold_the_rows(work):
     (work / "p.txt").write_text("\n".join(messages(3)))
-    succeed("vocab", "p.txt", "--order", 2, "--model", "p.model", "-o", "p.parquet", cwd=work)
+    check_output("vocab", "p.txt", "--order", 2, "--model", "p.model", "-o", "p.parquet", cwd=work)
     assert (work / "p.parquet.rows").is_file()
     assert not [path for path in (work / "p.model").rglob("*") if path.name.endswith(".rows")]

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.commands import succeed
+from helpers.commands import check_output
 
 SIZE, USERS = 60, 3_000
 RELEASE = ("release", "counts.parquet", "--vocab", "vocab.parquet", "--epsilon", 4)
@@ -45,19 +45,19 @@ def _rows(user, written):
 
 
 def test_the_terminal_the_card_and_the_report_say_the_same(work):
-    said = re.search(LINE, succeed(*RELEASE, "-o", "out", cwd=work), re.MULTILINE)
+    said = re.search(LINE, check_output(*RELEASE, "-o", "out", cwd=work), re.MULTILINE)
     assert said
     line = said[0].removeprefix("Sources:    ")
-    succeed("report", "out", "--vocab", "vocab.parquet", "-o", "report.html", cwd=work)
+    check_output("report", "out", "--vocab", "vocab.parquet", "-o", "report.html", cwd=work)
     assert f"<p>{line}</p>".replace("<1%", "&lt;1%") in (work / "report.html").read_text(
         encoding="utf-8"
     )
 
 
 def test_machines_get_numbers(work):
-    told = json.loads(succeed(*RELEASE, "-o", "numbers", "--json", cwd=work))["card"]["details"][
-        "source_weights"
-    ]
+    told = json.loads(check_output(*RELEASE, "-o", "numbers", "--json", cwd=work))["card"][
+        "details"
+    ]["source_weights"]
     assert [*told] == ["1"]
     assert [*told["1"]] == ["wiki", "talk"]
     assert sum(source["weight"] for source in told["1"].values()) == pytest.approx(1, abs=1e-3)
@@ -79,6 +79,6 @@ def test_noise_that_hides_the_answer_is_said(work):
         "-o",
         "faint",
     )
-    assert "Sources:    Too noisy to say which public text your people write like." in succeed(
+    assert "Sources:    Too noisy to say which public text your people write like." in check_output(
         *faint, cwd=work
     )

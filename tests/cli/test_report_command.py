@@ -25,7 +25,7 @@ def bayesgram(folder, *arguments, code=0):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("a report")
-    attack_targets.write(folder, users=800, size=60, names=USER)
+    attack_targets.write_counts_and_vocabulary(folder, users=800, size=60, names=USER)
     common = ("counts.parquet", "--vocab", "vocab.parquet")
     for epsilon in (0.5, 2):
         bayesgram(folder, "release", *common, "--epsilon", epsilon, "-o", f"out {epsilon}")
@@ -135,7 +135,7 @@ def test_scores_are_those_of_evaluate(work):
 def test_releases_have_names_and_may_lie_in_one_folder(work, tmp_path):
     for name in ("out 0.5", "out 2"):
         shutil.copytree(work / name, tmp_path / "all" / name)
-    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(tmp_path / "other.parquet")
+    reference_paper.make_vocabulary(10_000 // np.arange(1, 62)).save(tmp_path / "other.parquet")
     vocabularies = ("--vocab", work / "vocab.parquet")
     bayesgram(tmp_path, "report", tmp_path / "all", *vocabularies, "-o", "all.html")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -159,7 +159,9 @@ def test_nothing_is_replaced_without_force(work):
 
 
 def test_a_vocabulary_that_does_not_belong_is_refused(work):
-    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(work / "other.parquet", force=True)
+    reference_paper.make_vocabulary(10_000 // np.arange(1, 62)).save(
+        work / "other.parquet", force=True
+    )
     told = " ".join(
         bayesgram(
             work, "report", "out 2", "--vocab", "other.parquet", "-o", "x.html", code=2
@@ -167,7 +169,7 @@ def test_a_vocabulary_that_does_not_belong_is_refused(work):
     )
     assert "out 2: was made with another vocabulary than" in told
     assert "which has other n-grams; give the vocabulary it was made with" in told
-    reference_paper.vocabulary(20_000 // np.arange(1, 61)).save(
+    reference_paper.make_vocabulary(20_000 // np.arange(1, 61)).save(
         work / "counts-differ.parquet", force=True
     )
     told = bayesgram(
@@ -220,7 +222,9 @@ def test_an_audit_of_other_types_is_damaged(tmp_path, name, value):
 
 
 def test_releases_of_different_vocabularies_have_no_common_score(work):
-    reference_paper.vocabulary(10_000 // np.arange(1, 62)).save(work / "larger.parquet", force=True)
+    reference_paper.make_vocabulary(10_000 // np.arange(1, 62)).save(
+        work / "larger.parquet", force=True
+    )
     bayesgram(
         work,
         "release",

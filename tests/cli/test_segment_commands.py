@@ -11,7 +11,7 @@ import pytest
 from bayesgram.privacy.ledger_io import read_ledger
 from bayesgram.synthetic.population import Population
 from helpers import fork_server, replay_noise
-from helpers.commands import failing, refused, succeed
+from helpers.commands import check_output, expect_failure, expect_refusal
 
 SECRET = "zanzibarmagicpassword"
 COUNT = ("count", "messages.parquet", "--vocab", "vocab.parquet", "--by", "country")
@@ -32,7 +32,7 @@ def work(tmp_path_factory):
     text = pa.Table.from_batches(Population(users=1, seed=7).public_text(3000))
     pq.write_table(text, folder / "public.parquet")
     pq.write_table(messages(400, 1), folder / "messages.parquet")
-    succeed(
+    check_output(
         "vocab",
         "public.parquet",
         "--orders",
@@ -43,9 +43,9 @@ def work(tmp_path_factory):
         "vocab.parquet",
         cwd=folder,
     )
-    told = succeed(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
+    told = check_output(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
     assert re.search(r"segments: +3 by 'country': de, fr, other", told)
-    succeed(
+    check_output(
         "ledger",
         "create",
         "--population",
@@ -62,7 +62,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def out(work):
-    told = succeed(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
+    told = check_output(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
     assert (
         "Segment:    all people; one budget for all people and each of 3 segments together (de, fr, other)"
         in told
@@ -87,21 +87,23 @@ def test_a_folder_for_each_segment_and_one_entry_of_the_ledger_for_all(work, out
 
 def test_each_folder_is_taken_wherever_a_release_is(work, out):
     rows = json.loads(
-        succeed(
+        check_output(
             "evaluate", "out/all", "out/de", "out/other", "--against", "counts", "--json", cwd=work
         )
     )["releases"]
     assert all(0 <= row["kl"] < 3 for row in rows)
     assert len({row["kl"] for row in rows}) == 3
-    succeed("report", "out/all", "out/de", "-o", "report.html", cwd=work)
+    check_output("report", "out/all", "out/de", "-o", "report.html", cwd=work)
     page = (work / "report.html").read_text()
     assert "country = de" in page
-    succeed("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
-    succeed("predict", "out/fr", "the", cwd=work)
-    succeed("report", "out/all", "out/de", "--against", "counts", "-o", "judged.html", cwd=work)
+    check_output("export", "out/fr", "--format", "tsv", "-o", "fr.tsv", cwd=work)
+    check_output("predict", "out/fr", "the", cwd=work)
+    check_output(
+        "report", "out/all", "out/de", "--against", "counts", "-o", "judged.html", cwd=work
+    )
     page = (work / "judged.html").read_text()
     assert all(f"<td>{row['kl']:.4f}</td>" in page for row in rows[:2])
-    succeed(
+    check_output(
         "report", "out", "-o", "all.html", cwd=work
     )  # a folder of releases: those of all segments
     assert (work / "all.html").read_text().count("country = ") >= 3
@@ -110,7 +112,7 @@ def test_each_folder_is_taken_wherever_a_release_is(work, out):
 def test_machines_get_all_cards(work):
     (work / "names.txt").write_text("de\nfr\n")
     told = json.loads(
-        succeed(
+        check_output(
             *COUNT, "--segments", "names.txt", "--skip-bad-rows", "-o", "listed", "--json", cwd=work
         )
     )
@@ -119,18 +121,20 @@ def test_machines_get_all_cards(work):
         "'country' is none of the segments (de, fr), and `other` is not set"
     ]
     told = json.loads(
-        succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--json", cwd=work)
+        check_output("release", "listed", *RELEASE[2:], "-o", "machines", "--json", cwd=work)
     )
     assert told["card"]["segment"]["name"] == "all"
     assert {name: one["output"] for name, one in told["segments"].items()} == {
         "de": "machines/de",
         "fr": "machines/fr",
     }
-    succeed("release", "listed", *RELEASE[2:], "-o", "machines", "--force", cwd=work)
+    check_output("release", "listed", *RELEASE[2:], "-o", "machines", "--force", cwd=work)
 
 
 def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
-    told = failing(*COUNT, "--segments", "de,fr", "-o", "none", cwd=work, code=1, secret=SECRET)
+    told = expect_failure(
+        *COUNT, "--segments", "de,fr", "-o", "none", cwd=work, code=1, secret=SECRET
+    )
     assert re.search(
         r"messages\.parquet: row \d+: 'country' is none of the segments \(de, fr\), and --other",
         told,
@@ -147,7 +151,7 @@ def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
         ): "segments are counted and released by --engine local",
     }
     for options, message in wrong.items():
-        assert message in refused(*COUNT, *options, "-o", "none", cwd=work)
+        assert message in expect_refusal(*COUNT, *options, "-o", "none", cwd=work)
     assert not (work / "none").exists()
     refusals = {
         ("release", "counts", "--mechanism", "laplace"): "only posterior releases segments",
@@ -165,38 +169,40 @@ def test_what_is_wrong_is_said_and_nothing_is_spent(work, out):
         ): "counts by 'country', which `bayesgram release`",
     }
     for command, message in refusals.items():
-        told = refused(*command, "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "none", cwd=work)
+        told = expect_refusal(
+            *command, "--vocab", "vocab.parquet", "--epsilon", 1, "-o", "none", cwd=work
+        )
         assert message in told
-    told = refused(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
+    told = expect_refusal(*RELEASE, "--ledger", "a.ledger", "-o", "out", cwd=work)
     assert "exists already" in told
     assert len(read_ledger(work / "a.ledger").reservations) == 1
 
 
 def test_weeks_of_segments_follow_one_another(work, out):
     """Release, chain, infer and compare; and what can't be followed is refused."""
-    told = succeed(*RELEASE, "--previous", "out", "-o", "week-2", cwd=work)
+    told = check_output(*RELEASE, "--previous", "out", "-o", "week-2", cwd=work)
     assert "Chain:      follows out/all. Not a promise: the 2 releases have spent ε = 1." in told
     card = json.loads((work / "week-2" / "fr" / "card.json").read_text())
     assert [link["name"] for link in card["chain"]["links"]] == ["out/fr"]
     assert set(card["details"]["drift"]) == {"1", "2"}
-    told = succeed("infer", "week-2", "--vocab", "vocab.parquet", "-o", "again", cwd=work)
+    told = check_output("infer", "week-2", "--vocab", "vocab.parquet", "-o", "again", cwd=work)
     assert "Inferred:   from the measurements of week-2" in told
     assert (work / "again" / "fr" / "distribution.parquet").read_bytes() == (
         work / "week-2" / "fr" / "distribution.parquet"
     ).read_bytes()
     told = json.loads(
-        succeed("infer", "out", "--vocab", "vocab.parquet", "-o", "third", "--json", cwd=work)
+        check_output("infer", "out", "--vocab", "vocab.parquet", "-o", "third", "--json", cwd=work)
     )
     assert set(told["segments"]) == {"de", "fr", "other"}
-    succeed("compare", "out/fr", "week-2/fr", cwd=work)
-    succeed(*COUNT, "--segments", "de", "--other", "-o", "fewer", cwd=work)
-    told = succeed(
+    check_output("compare", "out/fr", "week-2/fr", cwd=work)
+    check_output(*COUNT, "--segments", "de", "--other", "-o", "fewer", cwd=work)
+    told = check_output(
         "release", "fewer", *RELEASE[2:], "--previous", "week-2", "-o", "week-3", cwd=work
     )
     assert "gone since the release before: fr" in told
-    told = refused(*RELEASE, "--previous", "out/de", "-o", "none", cwd=work)
+    told = expect_refusal(*RELEASE, "--previous", "out/de", "-o", "none", cwd=work)
     assert "de: is one release, and the counts are by 'country'" in told
-    assert "exists already" in refused(
+    assert "exists already" in expect_refusal(
         "infer", "week-2", "--vocab", "vocab.parquet", "-o", "out", cwd=work
     )
     assert not (work / "none").exists()
@@ -206,7 +212,7 @@ def prepared(folder, work, users=0, seed=0, rows=None):
     folder.mkdir()
     (folder / "vocab.parquet").write_bytes((work / "vocab.parquet").read_bytes())
     pq.write_table(messages(users, seed) if rows is None else rows, folder / "messages.parquet")
-    succeed(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
+    check_output(*COUNT, "--segments", "de,fr", "--other", "-o", "counts", cwd=folder)
     return folder
 
 

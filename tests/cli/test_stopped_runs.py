@@ -11,13 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from helpers import discovery_data
-from helpers.commands import ENTRY, bayesgram, succeed
+from helpers.commands import PROGRAM, bayesgram, check_output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, number):
     running = subprocess.Popen(
-        [ENTRY, "generate", "--users", "3000000", "-o", "made"],
+        [PROGRAM, "generate", "--users", "3000000", "-o", "made"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,
@@ -29,7 +29,7 @@ def test_a_stopped_run_leaves_nothing_or_is_cleaned_up_by_the_next(tmp_path, num
     _, told = running.communicate(timeout=60)
     if number == signal.SIGKILL:
         assert [path.name.startswith(".made.unfinished-") for path in tmp_path.iterdir()] == [True]
-        succeed("generate", "--users", 5, "--sentences", 5, "-o", "made", cwd=tmp_path)
+        check_output("generate", "--users", 5, "--sentences", 5, "-o", "made", cwd=tmp_path)
         assert [path.name for path in tmp_path.iterdir()] == ["made"]
     else:
         assert running.returncode == 128 + number
@@ -48,9 +48,9 @@ def test_reading_stops_soon_when_told_to(tmp_path, command, number):
         pa.table({"user": np.arange(len(long)), "text": long}), tmp_path / "text.parquet"
     )
     more = ["--vocab", "vocab.parquet"] if command == "count" else []
-    discovery_data.vocabulary().save(tmp_path / "vocab.parquet")
+    discovery_data.make_vocabulary().save(tmp_path / "vocab.parquet")
     running = subprocess.Popen(
-        [ENTRY, command, "text.parquet", *more, "-o", "made"],
+        [PROGRAM, command, "text.parquet", *more, "-o", "made"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

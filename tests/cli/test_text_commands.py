@@ -6,18 +6,18 @@ from functools import partial
 import pyarrow.parquet as pq
 import pytest
 
-from helpers.commands import bayesgram, failing, succeed
+from helpers.commands import bayesgram, check_output, expect_failure
 
 SECRET = "zanzibarmagicpassword"
 
-fail = partial(failing, secret=SECRET)
+fail = partial(expect_failure, secret=SECRET)
 
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder = tmp_path_factory.mktemp("texts")
     (folder / "public.txt").write_text("the red fish swims. the blue fish sleeps.\n")
-    succeed("vocab", "public.txt", "--order", 2, "-o", "vocab.parquet", cwd=folder)
+    check_output("vocab", "public.txt", "--order", 2, "-o", "vocab.parquet", cwd=folder)
     (folder / "data").mkdir()
     (folder / "data" / "a.csv").write_text("user,text\nann,the red fish\n")
     (folder / "data" / "b.csv").write_text("user,text\n")

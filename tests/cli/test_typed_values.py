@@ -14,7 +14,7 @@ import bayesgram as bg
 from bayesgram.cli import options
 from bayesgram.cli.app import COMMANDS, command_line
 from helpers import fish_text
-from helpers.commands import bayesgram, inside, refused
+from helpers.commands import bayesgram, expect_refusal, run_in_process
 
 RELEASE = ("release", "counts", "--vocab", "vocab.parquet", "-o", "x")
 PLAN = ("plan", "--vocab", "vocab.parquet")
@@ -41,7 +41,7 @@ def work(tmp_path_factory):
 def unread(*arguments, cwd):
     """What the reader of an option says."""
     with pytest.raises(typer.BadParameter) as caught:
-        inside(*arguments, cwd=cwd)
+        run_in_process(*arguments, cwd=cwd)
     assert (caught.value.exit_code, caught.value.ctx.info_name) == (
         2,
         caught.value.ctx.command.name,
@@ -168,12 +168,12 @@ def test_any_text_is_a_number_or_has_a_next_step(text):
     ],
 )  # fmt: skip
 def test_what_an_option_does_not_take(work, arguments, told):
-    assert told in refused(*arguments, cwd=work)
+    assert told in expect_refusal(*arguments, cwd=work)
     assert not (work / "x").exists()
 
 
 def test_sizes_of_several_orders_may_look_like_thousands(work, capsys):
-    inside(
+    run_in_process(
         "vocab",
         "public.txt",
         "--orders",
@@ -186,7 +186,7 @@ def test_sizes_of_several_orders_may_look_like_thousands(work, capsys):
         cwd=work,
     )
     assert json.loads(capsys.readouterr().out)["order"] == [1, 2]
-    assert "(1200)" in refused(
+    assert "(1200)" in expect_refusal(
         "vocab", "public.txt", "--order", 2, "--size", "1,200", "-o", "x", cwd=work
     )
 
@@ -199,7 +199,7 @@ BY = ("count", "messages.parquet", "--vocab", "vocab.parquet", "--by", "country"
     [("contries.txt", "no such file"), ("lists/de", "no such file"), ("out/", "is a folder")],
 )
 def test_a_file_of_segments_that_is_not_there_is_no_segment(work, name, why):
-    message = refused(*BY, "--segments", name, "-o", "x", cwd=work)
+    message = expect_refusal(*BY, "--segments", name, "-o", "x", cwd=work)
     assert message.startswith(
         f"--segments {name}: {why}. Name a file with one segment on each line"
     )
@@ -217,7 +217,7 @@ def test_a_file_of_segments_that_is_not_there_is_no_segment(work, name, why):
     ],
 )
 def test_names_of_segments_may_have_dots(work, tmp_path, capsys, given, names):
-    inside(*BY, "--segments", given, "-o", tmp_path / "counts", "--json", cwd=work)
+    run_in_process(*BY, "--segments", given, "-o", tmp_path / "counts", "--json", cwd=work)
     assert json.loads(capsys.readouterr().out)["segments"] == [*names, "other"]
 
 
@@ -228,9 +228,11 @@ def test_places_are_called_as_they_were_given(work, monkeypatch):
     monkeypatch.setattr("bayesgram.io.atomic.unfinished_folder", denied)
     said = "can't be written there (Operation not permitted); choose another"
     ledger = ("ledger", "create", "--population", "p", "--epsilon", 1, "--delta", 0, "new.ledger")
-    assert f"new.ledger: {said} place." in refused(*ledger, cwd=work)
-    assert f"a.svg: {said} --plot." in refused(*PLAN, "--users", "1e5", "--plot", "a.svg", cwd=work)
-    assert f"x: {said} --output." in refused(*RELEASE, "--epsilon", 1, cwd=work)
+    assert f"new.ledger: {said} place." in expect_refusal(*ledger, cwd=work)
+    assert f"a.svg: {said} --plot." in expect_refusal(
+        *PLAN, "--users", "1e5", "--plot", "a.svg", cwd=work
+    )
+    assert f"x: {said} --output." in expect_refusal(*RELEASE, "--epsilon", 1, cwd=work)
 
 
 @pytest.mark.parametrize(
@@ -241,20 +243,20 @@ def test_damaged_counts_are_a_run_that_failed(work, tmp_path, damage):
     (tmp_path / "counts.parquet").write_bytes(
         damage((work / "counts" / "counts.parquet").read_bytes())
     )
-    message = refused("release", tmp_path, *RELEASE[2:], "--epsilon", 1, cwd=work, code=1)
+    message = expect_refusal("release", tmp_path, *RELEASE[2:], "--epsilon", 1, cwd=work, code=1)
     assert message.endswith(
         "is damaged or cut short; copy it again, or count again with `bayesgram count`."
     )
-    assert "make one with `bayesgram count`" in refused(
+    assert "make one with `bayesgram count`" in expect_refusal(
         "release", "public.txt", *RELEASE[2:], "--epsilon", 1, cwd=work
     )
 
 
 def test_ledgers_in_words(work, capsys):
-    message = refused("ledger", "list", "none", "nothing", cwd=work, code=1)
+    message = expect_refusal("ledger", "list", "none", "nothing", cwd=work, code=1)
     assert ".;" not in message
     assert " nothing: the ledger can't be opened" in message
-    inside(
+    run_in_process(
         "release",
         "counts",
         "--vocab",
@@ -267,12 +269,12 @@ def test_ledgers_in_words(work, capsys):
         "a.ledger",
         cwd=work,
     )
-    inside("ledger", "show", "a.ledger", cwd=work)
+    run_in_process("ledger", "show", "a.ledger", cwd=work)
     assert "by 1 reservation\n" in capsys.readouterr().out
 
 
 def test_a_report_for_machines_says_null_where_nothing_is_private(work, capsys):
-    inside("report", "out", "-o", "report.html", "--json", cwd=work)
+    run_in_process("report", "out", "-o", "report.html", "--json", cwd=work)
     assert json.loads(capsys.readouterr().out)["private"] is None
 
 

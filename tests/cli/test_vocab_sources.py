@@ -9,10 +9,10 @@ import pytest
 from bayesgram.cli.named_inputs import by_name
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from helpers.commands import bayesgram, failing, succeed
-from helpers.reference_language_models import release_of
+from helpers.commands import bayesgram, check_output, expect_failure
+from helpers.reference_language_models import make_release
 
-fail = partial(failing, secret="\0")
+fail = partial(expect_failure, secret="\0")
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,9 @@ def work(tmp_path_factory):
     (folder / "wiki" / "a.txt").write_text("the red fish swims. the blue fish sleeps.\n")
     (folder / "wiki" / "b.txt").write_text("the green fish swims.\n")
     (folder / "talk.txt").write_text("i like the red fish\n")
-    succeed("vocab", "wiki=wiki", "talk=talk.txt", "--order", 2, "-o", "vocab.parquet", cwd=folder)
+    check_output(
+        "vocab", "wiki=wiki", "talk=talk.txt", "--order", 2, "-o", "vocab.parquet", cwd=folder
+    )
     return folder
 
 
@@ -56,14 +58,16 @@ def test_sources_with_names(work):
 
 
 def test_people_see_a_table_of_sources(work):
-    said = succeed("vocab", "a=wiki/a.txt", "b=talk.txt", "--order", 1, "-o", "w.parquet", cwd=work)
+    said = check_output(
+        "vocab", "a=wiki/a.txt", "b=talk.txt", "--order", 1, "-o", "w.parquet", cwd=work
+    )
     rows = [line.split() for line in said.splitlines() if line.startswith("│")]
     assert [row[1::2] for row in rows] == [["a", "6", "8"], ["b", "5", "5"]]
 
 
 def test_a_list_is_counted_and_its_fingerprint_stays(work):
     told = json.loads(
-        succeed(
+        check_output(
             "vocab",
             "talk=talk.txt",
             "other=wiki",
@@ -104,7 +108,7 @@ def test_what_is_given_twice_is_said(work):
 
 def test_a_vocabulary_and_an_output_that_is_a_source(work):
     told = json.loads(
-        succeed(
+        check_output(
             "vocab",
             "old=vocab.parquet",
             "talk=talk.txt",
@@ -130,11 +134,11 @@ def test_a_vocabulary_and_an_output_that_is_a_source(work):
 
 
 def test_a_release_and_an_arpa_file(work):
-    release_of({("the", "red"): 3.0, ("red", "fish"): 1.0}, tokenizer="words").save(work / "out")
-    succeed("export", "out", "--format", "arpa", "-o", "model.arpa.gz", cwd=work)
+    make_release({("the", "red"): 3.0, ("red", "fish"): 1.0}, tokenizer="words").save(work / "out")
+    check_output("export", "out", "--format", "arpa", "-o", "model.arpa.gz", cwd=work)
     inputs = ("last=out", "model=model.arpa.gz", "talk=talk.txt")
     told = json.loads(
-        succeed("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work)
+        check_output("vocab", *inputs, "--order", 2, "-o", "r.parquet", "--json", cwd=work)
     )
     assert told["sources"]["last"] == {"ngrams": 2, "total": 100_000_000}
     assert told["not_read"] == []

@@ -23,7 +23,7 @@ from bayesgram.reports.pictures import draw_changes
 from helpers import reference_paper
 
 SIZE, PHRASE, FALLEN = 400, 50, 60
-VOCABULARY = reference_paper.vocabulary(20_000 // np.arange(1, SIZE + 1))
+VOCABULARY = reference_paper.make_vocabulary(20_000 // np.arange(1, SIZE + 1))
 
 
 def week(seed, *, phrase=1.0, fallen=1.0, mechanism=None, budget=None, seeded=False):
@@ -34,7 +34,7 @@ def week(seed, *, phrase=1.0, fallen=1.0, mechanism=None, budget=None, seeded=Fa
     shares[FALLEN] *= fallen
     matrix = rng.multinomial(4, shares / shares.sum(), 6000) * rng.integers(1, 4, (6000, 1))
     counts = replace(
-        reference_paper.user_counts(matrix), vocabulary_fingerprint=VOCABULARY.fingerprint
+        reference_paper.make_user_counts(matrix), vocabulary_fingerprint=VOCABULARY.fingerprint
     )
     mechanism = mechanism or bg.Posterior(clip_norm=4)
     budget = None if isinstance(mechanism, bg.KAnonymity) else budget or bg.Budget(2, 1e-6)
@@ -200,7 +200,7 @@ def test_what_can_not_be_compared_is_refused(weeks):
         (weeks[:2], {"vocabulary": VOCABULARY}, "public text is compared with one release"),
         (
             weeks[:1],
-            {"vocabulary": reference_paper.vocabulary(np.arange(1, 9))},
+            {"vocabulary": reference_paper.make_vocabulary(np.arange(1, 9))},
             "another vocabulary",
         ),
     ]:

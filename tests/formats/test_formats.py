@@ -30,7 +30,7 @@ from bayesgram.private.counts_io import FORMAT as COUNTS_FORMAT
 from bayesgram.public.vocabulary import FORMAT as VOCABULARY_FORMAT
 from bayesgram.releases.release import FORMAT as RELEASE_FORMAT
 from bayesgram.releases.release import Release
-from helpers.commands import failing, succeed
+from helpers.commands import check_output, expect_failure
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(path.name for path in HERE.iterdir() if (path / "expected.json").is_file())
@@ -238,13 +238,13 @@ def test_a_discovery_can_only_come_first(ledgers):
 def test_the_command_line_compares_releases_with_counts(opened):
     command = ["evaluate", *RELEASES, "--against", "counts", "--vocab", "vocab.parquet", "--json"]
     command.remove("posterior-orders")
-    rows = json.loads(succeed(*command, cwd=opened))["releases"]
+    rows = json.loads(check_output(*command, cwd=opened))["releases"]
     assert {row["release"] for row in rows} >= set(RELEASES) - {"posterior-orders"}
 
 
 def test_the_command_line_reports_with_an_audit(opened, tmp_path):
     page = tmp_path / "page.html"
-    succeed(
+    check_output(
         "report",
         "posterior",
         "paper",
@@ -260,7 +260,7 @@ def test_the_command_line_reports_with_an_audit(opened, tmp_path):
 
 
 def test_the_command_line_predicts_with_a_model(version, opened):
-    found = json.loads(succeed("predict", "model", "", "-k", "3", "--json", cwd=opened))[
+    found = json.loads(check_output("predict", "model", "", "-k", "3", "--json", cwd=opened))[
         "predictions"
     ]
     assert len(found) == 3
@@ -268,7 +268,7 @@ def test_the_command_line_predicts_with_a_model(version, opened):
 
 
 def test_the_command_line_shows_ledgers(version, opened):
-    rows = json.loads(succeed("ledger", "list", ".", "--json", cwd=opened))["ledgers"]
+    rows = json.loads(check_output("ledger", "list", ".", "--json", cwd=opened))["ledgers"]
     assert {Path(row["ledger"]).stem: row["reservations"] for row in rows} == LEDGERS
     assert all(row["problem"] is None for row in rows)
 
@@ -331,12 +331,14 @@ def test_the_command_line_refuses_later_formats(files):
     for change, _ in LATER.values():
         change(files)
     for command in (["count", "none.csv"], ["release", "counts", "--epsilon", "1"]):
-        told = failing(
+        told = expect_failure(
             *command, "--vocab", "vocab.parquet", "-o", "out", cwd=files, code=2, secret="no secret"
         )
         assert "vocab.parquet: is a vocabulary of format" in told
         assert "Use a newer one." in told
-    told = failing("report", "posterior", "-o", "page.html", cwd=files, code=2, secret="no secret")
+    told = expect_failure(
+        "report", "posterior", "-o", "page.html", cwd=files, code=2, secret="no secret"
+    )
     assert "posterior: is a release of format 2; this bayesgram reads 1. Use a newer one." in told
 
 

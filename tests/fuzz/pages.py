@@ -37,7 +37,7 @@ SEEDS = [
 
 @cache
 def guard() -> Guard:
-    return build(web_catalogue.catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
+    return build(web_catalogue.make_catalogue(), AccessPolicy(), RateLimiter(rate=1e12, burst=1e12))
 
 
 @cache

@@ -326,8 +326,11 @@ def mutated_from_json(random: Random, seeds: Sequence[bytes]) -> bytes:
 def saved_releases() -> list[tuple[bytes, bytes]]:
     found = []
     with scratch() as folder:
-        words = web_catalogue.vocabulary()
-        made = [*web_catalogue.releases(words), *web_catalogue.releases_of_sources(words)[:1]]
+        words = web_catalogue.make_vocabulary()
+        made = [
+            *web_catalogue.make_releases(words),
+            *web_catalogue.make_releases_with_sources(words)[:1],
+        ]
         for number, (_, release) in enumerate(made):
             release.save(Path(folder) / str(number))
             card = json.loads((Path(folder) / str(number) / CARD).read_text(encoding="utf-8"))
@@ -453,7 +456,7 @@ def check_audit(data: bytes, folder: Path) -> None:
 
 @cache
 def release_view() -> ReleaseView:
-    return ReleaseView("x", web_catalogue.releases(web_catalogue.vocabulary())[0][1])
+    return ReleaseView("x", web_catalogue.make_releases(web_catalogue.make_vocabulary())[0][1])
 
 
 def targets() -> Iterator[Target]:

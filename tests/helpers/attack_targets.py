@@ -15,7 +15,7 @@ from helpers import reference_paper
 CLAIM = Budget(0.1, 1e-6)
 
 
-def zipf(users=2000, size=600, seed=3):
+def zipf_counts(users=2000, size=600, seed=3):
     """Users × n-grams: frequencies fall as 1/rank, and a few users write far more than others."""
     rng = np.random.default_rng(seed)
     shares = 1 / np.arange(1, size + 1)
@@ -26,15 +26,18 @@ def zipf(users=2000, size=600, seed=3):
     return matrix
 
 
-def target(mechanism, matrix=None, budget=CLAIM):
-    matrix = zipf() if matrix is None else matrix
+def make_target(mechanism, matrix=None, budget=CLAIM):
+    matrix = zipf_counts() if matrix is None else matrix
     public = 10_000 // np.arange(1, matrix.shape[1] + 1)
     return Target(
-        mechanism, reference_paper.user_counts(matrix), reference_paper.vocabulary(public), budget
+        mechanism,
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary(public),
+        budget,
     )
 
 
-class Weaker(NoiseSource):
+class ScaledNoise(NoiseSource):
     """Less noise than was asked for."""
 
     seeded = True
@@ -49,12 +52,12 @@ class Weaker(NoiseSource):
         return self.inner.discrete_gaussian(values, scale=scale * self.part)
 
 
-class QuietGaussian(Gaussian):
+class UndernoisedGaussian(Gaussian):
     """Noise too small by 20%."""
 
     def distribution(self, counts, vocabulary, budget, chance):
         return super().distribution(
-            counts, vocabulary, budget, Randomness(Weaker(chance.noise, 0.8), chance.key)
+            counts, vocabulary, budget, Randomness(ScaledNoise(chance.noise, 0.8), chance.key)
         )
 
 
@@ -63,11 +66,11 @@ class UnclippedGaussian(Gaussian):
 
     def distribution(self, counts, vocabulary, budget, chance):
         wide = Gaussian(clip_norm=1e6)
-        stretched = Weaker(chance.noise, self.clip_norm / wide.clip_norm)
+        stretched = ScaledNoise(chance.noise, self.clip_norm / wide.clip_norm)
         return wide.distribution(counts, vocabulary, budget, Randomness(stretched, chance.key))
 
 
-class SeededGaussian(Gaussian):
+class FixedNoiseGaussian(Gaussian):
     """Uses the same noise every time."""
 
     def distribution(self, counts, vocabulary, budget, chance):
@@ -76,7 +79,7 @@ class SeededGaussian(Gaussian):
         )
 
 
-class QuietAt(Weaker):
+class ScaledNoiseAtQuery(ScaledNoise):
     """Less noise than was asked for, at one question of several."""
 
     def __init__(self, inner, part, question):
@@ -89,19 +92,19 @@ class QuietAt(Weaker):
         return self.inner.discrete_gaussian(values, scale=scale * part)
 
 
-class QuietPosterior(Posterior):
+class UndernoisedPosterior(Posterior):
     """Noise of one of its questions is too small, by far: each has a small share of the budget."""
 
     question = 0
 
     def measure(self, counts, vocabulary, budget, chance):
-        noise = QuietAt(chance.noise, 0.1, self.question)
+        noise = ScaledNoiseAtQuery(chance.noise, 0.1, self.question)
         return super().measure(counts, vocabulary, budget, Randomness(noise, chance.key))
 
 
-def write(folder, *, users, size, names):
+def write_counts_and_vocabulary(folder, *, users, size, names):
     """A zipf's counts and vocabulary as files; users' ids begin with `names`."""
-    matrix = zipf(users=users, size=size)
+    matrix = zipf_counts(users=users, size=size)
     owners, ngrams = matrix.nonzero()
     table = {
         "user": [f"{names}-{user}" for user in owners],
@@ -109,4 +112,4 @@ def write(folder, *, users, size, names):
         "count": matrix[owners, ngrams],
     }
     pq.write_table(pa.table(table), folder / "counts.parquet")
-    reference_paper.vocabulary(10_000 // np.arange(1, size + 1)).save(folder / "vocab.parquet")
+    reference_paper.make_vocabulary(10_000 // np.arange(1, size + 1)).save(folder / "vocab.parquet")

@@ -11,22 +11,22 @@ from bayesgram.cli.console import as_options
 from bayesgram.errors import BayesgramError
 from helpers import fork_server
 
-ENTRY = Path(sys.executable).parent / "bayesgram"
+PROGRAM = Path(sys.executable).parent / "bayesgram"
 
 
 def bayesgram(*arguments, cwd, **env):
     """Run a command to its end."""
-    return fork_server.run(ENTRY, *arguments, cwd=cwd, **{"COLUMNS": "200", **env})
+    return fork_server.run(PROGRAM, *arguments, cwd=cwd, **{"COLUMNS": "200", **env})
 
 
-def succeed(*arguments, cwd):
+def check_output(*arguments, cwd):
     """What a command that succeeds prints."""
     done = bayesgram(*arguments, cwd=cwd)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def failing(*arguments, cwd, code, secret):
+def expect_failure(*arguments, cwd, code, secret):
     """The message of a command that fails; never a traceback, never something secret."""
     done = bayesgram(*arguments, cwd=cwd)
     assert done.returncode == code, (done.stdout, done.stderr)
@@ -35,17 +35,17 @@ def failing(*arguments, cwd, code, secret):
     return " ".join(done.stderr.split())
 
 
-def inside(*arguments, cwd):
+def run_in_process(*arguments, cwd):
     """A command in this process, which need not start."""
     with contextlib.chdir(cwd):
         typed = [*map(str, arguments)]
         command_line(typed)(typed, standalone_mode=False)
 
 
-def refused(*arguments, cwd, code=2, secret="\0"):
+def expect_refusal(*arguments, cwd, code=2, secret="\0"):
     """The message of a command that fails in this process; never something secret."""
     with pytest.raises(BayesgramError) as caught:
-        inside(*arguments, cwd=cwd)
+        run_in_process(*arguments, cwd=cwd)
     assert caught.value.exit_code == code, caught.value
     assert secret not in str(caught.value)
     return as_options(str(caught.value))

@@ -15,7 +15,7 @@ BUDGET = Budget(1.0, 1e-7)
 MEMORY = 1 << 28
 
 
-def vocabulary():
+def make_vocabulary():
     """Words and a few phrases."""
     words = [
         "the",
@@ -36,48 +36,48 @@ def vocabulary():
     return Vocabulary(ngrams, np.arange(len(ngrams), 0, -1) * 100, 3, Tokenizer())
 
 
-PUBLIC = PublicText.of(vocabulary())
+PUBLIC = PublicText.of(make_vocabulary())
 
 
-def table(said):
+def make_table(said):
     """(user, text) rows as a table."""
     users, texts = (pa.array([row[place] for row in said], pa.string()) for place in (0, 1))
     return pa.table({"user": users, "text": texts})
 
 
-def records(said):
-    return read_records(table(said), user_column="user", text_column="text")
+def make_records(said):
+    return read_records(make_table(said), user_column="user", text_column="text")
 
 
-def people(number, *texts, name="user"):
+def rows_of_people(number, *texts, name="user"):
     """So many people who write the same."""
     return [(f"{name} {place}", text) for place in range(number) for text in texts]
 
 
-def mechanism(rounds, budget=BUDGET, **settings):
+def make_mechanism(rounds, budget=BUDGET, **settings):
     chosen = Settings.of(PUBLIC.vocabulary, rounds=rounds, **settings)
     return DiscoveryMechanism(chosen, budget, chosen.calibrated(budget))
 
 
-def nothing():
+def reserve_nothing():
     """In place of a ledger."""
 
 
-def measured(the_mechanism, said, noise, reserve=nothing):
+def measure(the_mechanism, said, noise, reserve=reserve_nothing):
     """What comes through the door: n-grams and their noisy weights."""
     ngrams, weights = the_mechanism.measure(
-        LocalText(records(said), MEMORY), PUBLIC, noise, reserve
+        LocalText(make_records(said), MEMORY), PUBLIC, noise, reserve
     )
     return dict(zip(ngrams.to_pylist(), weights.tolist(), strict=True))
 
 
-def candidates_of(lists):
+def candidate_texts_and_logs(lists):
     """The texts and public log weights of all candidates, by their numbers."""
     texts = lists.ngrams(np.arange(len(lists))).to_pylist()
     return texts, np.concatenate([lists.logs(block) for block in range(len(lists.blocks))])
 
 
-def users_of(lists):
+def candidates_by_user(lists):
     """The numbers of every user's candidates, for users who have any."""
     found = []
     for sizes, candidates in lists.users:
@@ -85,7 +85,7 @@ def users_of(lists):
     return [own.tolist() for own in found if own.size]
 
 
-def sums_of(lists, weights):
+def sum_weights(lists, weights):
     """One round by any weights of all candidates."""
     blocks = lists.values("some weights")
     for number, (first, last) in enumerate(lists.blocks):
@@ -93,6 +93,6 @@ def sums_of(lists, weights):
     return np.concatenate(list(Rounds(lists).sums(blocks)))
 
 
-MANY = people(400, "people like zog", "the red zog. very much zog") + people(
+MANY_PEOPLE = rows_of_people(400, "people like zog", "the red zog. very much zog") + rows_of_people(
     60, "blip it", name="other"
 )

@@ -3,7 +3,7 @@
 PUBLIC = "the red fish swims. the blue fish sleeps.\nthe red fish eats the blue fish.\n" * 20
 
 
-def phrases(secret):
+def make_phrases(secret):
     return [
         "The red fish!",
         "the blue fish sleeps",

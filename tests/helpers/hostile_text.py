@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from helpers.reference_tokenizer import BREAKS, ENDS, JOINERS, SPACES, is_assigned
 
-KINDS = ("words", "messages", "whitespace", "characters")
-CASES = [(kind, lowercase) for kind in KINDS for lowercase in (True, False)]
+TOKENIZERS = ("words", "messages", "whitespace", "characters")
+TOKENIZER_CASES = [(kind, lowercase) for kind in TOKENIZERS for lowercase in (True, False)]
 
 
 def _between(first: int, last: int) -> str:
@@ -66,5 +66,5 @@ plain_text = st.text(
 )  # few words, so that n-grams come again
 
 
-def as_rows(texts: list[str]) -> pa.LargeBinaryArray:
+def to_rows(texts: list[str]) -> pa.LargeBinaryArray:
     return pa.array([text.encode() for text in texts], pa.large_binary())

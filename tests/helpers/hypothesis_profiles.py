@@ -13,8 +13,8 @@ import os
 
 from hypothesis import HealthCheck, settings
 
-VARIABLE = "BAYESGRAM_EXPLORE"
-USUAL = 100  # hypothesis' own number of examples, where a test names none
+EXPLORE_VARIABLE = "BAYESGRAM_EXPLORE"
+DEFAULT_EXAMPLES = 100  # hypothesis' own number of examples, where a test names none
 LEAST, MOST = 100, 1_000_000
 
 
@@ -24,12 +24,12 @@ def explored_examples() -> int | None:
     Raises:
         ValueError: If the variable is set to anything but a whole number from 100 to 1,000,000.
     """
-    text = os.environ.get(VARIABLE, "")
+    text = os.environ.get(EXPLORE_VARIABLE, "")
     if not text:
         return None
     if not text.isascii() or not text.isdigit() or not LEAST <= int(text) <= MOST:
         raise ValueError(
-            f"{VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000"
+            f"{EXPLORE_VARIABLE}={text!r}: a whole number from {LEAST} to {MOST} is needed, such as 2000"
         )
     return int(text)
 
@@ -37,7 +37,7 @@ def explored_examples() -> int | None:
 def example_count(fixed: int) -> int:
     """The number of examples of a test that names `fixed`: as many, or when exploring the larger of N and N·fixed/100."""
     explored = explored_examples()
-    return fixed if explored is None else max(explored, explored * fixed // USUAL)
+    return fixed if explored is None else max(explored, explored * fixed // DEFAULT_EXAMPLES)
 
 
 def examples(fixed: int) -> settings:
@@ -51,7 +51,7 @@ def load_profile() -> None:
     settings.register_profile(
         "explore",
         derandomize=False,
-        max_examples=example_count(USUAL),
+        max_examples=example_count(DEFAULT_EXAMPLES),
         deadline=None,
         print_blob=True,  # what failed comes with a line that repeats it
         suppress_health_check=[HealthCheck.too_slow],  # a shared machine may stall

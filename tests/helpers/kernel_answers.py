@@ -29,7 +29,7 @@ from bayesgram.synthetic.crowd import Crowd
 from bayesgram.synthetic.population import Population
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
-from helpers.reference_language_models import release_of
+from helpers.reference_language_models import make_release
 
 HOSTILE = [
     "Don't stop! ",
@@ -112,7 +112,9 @@ def clipping(vocabulary, counts):
         4,
     )
     few = clip(counts, max_count=2, max_total=5, key=7)
-    heavy = reference_paper.user_counts(np.random.default_rng(0).poisson(30, (4, len(vocabulary))))
+    heavy = reference_paper.make_user_counts(
+        np.random.default_rng(0).poisson(30, (4, len(vocabulary)))
+    )
     return [
         digest(few.starts, few.ngrams, few.counts),
         [
@@ -138,11 +140,11 @@ def crowd():
 
 
 def language_model():
-    model = LanguageModel.from_release(release_of(TABLE))
+    model = LanguageModel.from_release(make_release(TABLE))
     rows = pa.array([b"a b \xc3\xa9 abc", b"abc zebra a", b"b"], pa.large_binary())
     quality = text_quality(model, {"": [rows]}).to_json()
     best = [(each.word, rounded([each.probability])) for each in model.predict(["a"], 4)]
-    other = LanguageModel.from_release(release_of({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
+    other = LanguageModel.from_release(make_release({("a", "b", "c"): 3.0, ("b", "é"): 2.0}))
     mixed = rounded(
         [
             each.log10

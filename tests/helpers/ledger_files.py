@@ -10,7 +10,7 @@ from bayesgram.privacy.ledger import Ledger
 _CREATED = {}  # bytes of a ledger, by its population and budget
 
 
-def same_ledger(path, *, population, budget):
+def create_identical_ledger(path, *, population, budget):
     """A new ledger; those of one population and budget are the same file, so that cards that name it are the same."""
     key = (population, budget)
     if key in _CREATED:
@@ -21,11 +21,11 @@ def same_ledger(path, *, population, budget):
     return made
 
 
-SOME = Spend(pure_epsilon=0.05)
-TENTH = Spend(pure_epsilon=0.1)
+SMALL_SPEND = Spend(pure_epsilon=0.05)
+TENTH_SPEND = Spend(pure_epsilon=0.1)
 
 
-def tamper(path, *statements):
+def edit_ledger(path, *statements):
     """Edit the file with SQL, past the triggers, leaving the tables as they were."""
     names = [line.split()[2] for line in ledger_io.TRIGGERS]
     connection = sqlite3.connect(path)

@@ -36,7 +36,7 @@ class RecordingNoise(NoiseSource):
         return np.array(values)
 
 
-class Answering(RecordingNoise):
+class FirstAnswerNoise(RecordingNoise):
     """Adds no noise, but for the first question, which has an answer already."""
 
     def __init__(self, answer):
@@ -48,14 +48,14 @@ class Answering(RecordingNoise):
         return self.answer(noisy.size) if len(self.asked) == 1 else noisy
 
 
-def asked_by(mechanism, counts, vocabulary, budget, key=11):
+def record_queries(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, and its output without noise."""
     noise = RecordingNoise()
     outcome = mechanism.distribution(counts, vocabulary, budget, Randomness(noise, key))
     return noise.asked, outcome.theta, outcome.details
 
 
-def measured_by(mechanism, counts, vocabulary, budget, key=11):
+def record_measurement(mechanism, counts, vocabulary, budget, key=11):
     """What a mechanism asks of its noise, what comes through the door without noise, and what its card says of it."""
     noise = RecordingNoise()
     measured, details = mechanism.measure(counts, vocabulary, budget, Randomness(noise, key))
@@ -63,7 +63,7 @@ def measured_by(mechanism, counts, vocabulary, budget, key=11):
 
 
 # Both ways in which `posterior` goes on when it has seen how much users write.
-CHOICES = {
+CLIPPING_PLANS = {
     "counts": Choice(2.0, heavy=4.0),
     "lost words and counts": Choice(2.0, heavy=4.0, lost_share=0.03, lost_norm=0.5),
     "lost words first of all": Choice(0.5, heavy=1.0, lost_share=0.7, lost_norm=8.0),
@@ -71,7 +71,7 @@ CHOICES = {
 
 
 @contextmanager
-def choosing(choice):
+def fixed_clipping_plan(choice):
     """Make `posterior` go on like this, whatever noisy amounts say; None: as it likes."""
     with pytest.MonkeyPatch.context() as patch:
         if choice is not None:

@@ -14,7 +14,7 @@ USER = f"a user id of several lines, {JOINED}"
 ROWS = f"several lines that each have all columns, {JOINED}"
 
 
-def refused(row, problem):
+def error_message(row, problem):
     place = f"row {row}" if row else "the header row"
     return (
         f"{place}: {problem}. The whole file is refused: write it anew with quotes as RFC 4180 has them,"
@@ -22,18 +22,18 @@ def refused(row, problem):
     )
 
 
-def slow_reader(data, delimiter=","):
+def read_slowly(data, delimiter=","):
     """The rows as [(fields, bytes of the row)], without the header, and the error: the page of `delimited`, literally."""
     text = data.decode("latin-1").removeprefix("\xef\xbb\xbf").lstrip("\r\n")
     rows, at, returns_alone = [], 0, False
     while at < len(text):
         begin, number = at, len(rows)
-        fields, problem, at = slow_row(text, at, delimiter)
+        fields, problem, at = read_row(text, at, delimiter)
         lines = [line for line in re.split("[\r\n]", text[begin:at]) if line]
         if problem is None and rows:
-            problem = slow_doubts(fields, lines, delimiter, rows[0][0])
+            problem = find_problem(fields, lines, delimiter, rows[0][0])
         if problem:
-            return rows[1:], refused(number, problem)
+            return rows[1:], error_message(number, problem)
         rows.append((fields, text[begin:at].encode("latin-1")))
         ends = re.compile("[\r\n]*").match(text, at)
         if number == 0:
@@ -42,12 +42,12 @@ def slow_reader(data, delimiter=","):
             "\r*" if returns_alone else "(\n|\r\n)*" + ("\r?" if ends.end() == len(text) else "")
         )
         if not re.fullmatch(allowed, ends[0]):
-            return rows[1:], refused(number, LINE_END)
+            return rows[1:], error_message(number, LINE_END)
         at = ends.end()
     return rows[1:], None
 
 
-def slow_row(text, at, delimiter):
+def read_row(text, at, delimiter):
     """The fields of one row, what is wrong with its quotes, and where it ends."""
     fields = []
     while True:
@@ -67,7 +67,7 @@ def slow_row(text, at, delimiter):
             return fields, None, at - 1
 
 
-def slow_doubts(fields, lines, delimiter, header):
+def find_problem(fields, lines, delimiter, header):
     """What is wrong with a row of several lines."""
     several = re.search(b"[\r\n]", b"".join(fields))
     if several and len(fields) != len(header):
@@ -78,8 +78,8 @@ def slow_doubts(fields, lines, delimiter, header):
     return ROWS if alike and len(lines) > 1 else None
 
 
-def expected(data, delimiter=","):
+def expected_rows(data, delimiter=","):
     """What `parse` gives."""
-    rows, error = slow_reader(data, delimiter)
+    rows, error = read_slowly(data, delimiter)
     kept = (tuple(fields) if len(fields) == 2 else WRONG_COLUMNS for fields, _ in rows)
     return dict(enumerate(kept, 1)), error

@@ -17,7 +17,7 @@ START, END, UNKNOWN = "<s>", "</s>", "<unk>"
 WORDS = ["a", "b", "c", "é", "x\u2028y", "q\u0085", "𝒱", "-1.5", "\\data\\", "ngram"]
 
 
-def release_of(table, *, tokenizer="whitespace", totals=True):
+def make_release(table, *, tokenizer="whitespace", totals=True):
     """A release made by hand from n-grams (tuples) with expected counts."""
     sums = {}
     for ngram, count in table.items():
@@ -83,7 +83,7 @@ def save_format_1(model, folder):
     )
 
 
-class Literal:
+class ReferenceModel:
     """The back-off model that the docstring of `estimate` defines."""
 
     def __init__(self, table):
@@ -170,7 +170,7 @@ class Literal:
         )
 
 
-def everything(model):
+def all_probabilities(model):
     """P(w|h) of all words but <s> after a context of word numbers: by looking through the arrays."""
     trie = model.trie
 

@@ -26,19 +26,19 @@ def weight(n, slope, max_count):
     return min(1.0, slope * n / max_count)
 
 
-def weighted(matrix, slope, max_count):
+def weighted_centred_log(matrix, slope, max_count):
     """w ⊙ x̂ of a dense matrix of clipped counts, users × 𝒱."""
     c = matrix.sum(axis=0)
     users = (matrix > 0).sum(axis=0)
     return np.array([weight(n, slope, max_count) for n in users]) * centred_log(c)
 
 
-def shift(matrix, user, slope, max_count):
+def removal_shift(matrix, user, slope, max_count):
     """‖w⊙x̂ − w₋ₙ⊙x̂₋ₙ‖₂ by deleting the user for real."""
     return float(
         np.linalg.norm(
-            weighted(matrix, slope, max_count)
-            - weighted(np.delete(matrix, user, axis=0), slope, max_count)
+            weighted_centred_log(matrix, slope, max_count)
+            - weighted_centred_log(np.delete(matrix, user, axis=0), slope, max_count)
         )
     )
 
@@ -81,38 +81,40 @@ def kl(counts, theta):
     return sum(c / total * math.log(c / total / t) for c, t in zip(counts, theta, strict=True) if c)
 
 
-def sparse(matrix):
+def to_csr(matrix):
     """A dense matrix as (starts, ngrams, counts)."""
     starts = np.concatenate([[0], np.cumsum((matrix > 0).sum(axis=1))]).astype(np.int64)
     _, ngrams = np.nonzero(matrix)
     return starts, ngrams.astype(np.int32), matrix[matrix > 0].astype(np.int32)
 
 
-def clipped(matrix, max_count=None, max_total=None):
+def make_clipped_counts(matrix, max_count=None, max_total=None):
     """Dense counts that respect the bounds already."""
     largest, total = int(matrix.max(initial=1)), int(matrix.sum(axis=1).max(initial=1))
-    return ClippedCounts(*sparse(matrix), matrix.shape[1], max_count or largest, max_total or total)
+    return ClippedCounts(*to_csr(matrix), matrix.shape[1], max_count or largest, max_total or total)
 
 
-def user_counts(matrix, names=None, fingerprint=None):
+def make_user_counts(matrix, names=None, fingerprint=None):
     """Dense counts as the package holds them; users are named u0, u1, … unless told otherwise."""
     names = [f"u{i}" for i in range(len(matrix))] if names is None else names
     users = pa.array([name.encode() for name in names], pa.large_binary())
-    return UserCounts(users, *sparse(matrix), matrix.shape[1], fingerprint)
+    return UserCounts(users, *to_csr(matrix), matrix.shape[1], fingerprint)
 
 
-def words_of(size, order, first):
+def make_words(size, order, first):
     """Three words of every n-gram, in turns, as coordinates from `first` on."""
     words = [[(i * (k + 2) + k) % 3 for k in range(order)] for i in range(size)]
     return np.array(words, np.int32).reshape(size, order) + np.int32(first)
 
 
-def measured_of(size, order):
+def make_coordinates(size, order):
     """Coordinates of n-grams made of three words, or without words."""
-    return Coordinates(np.linspace(0.5, 2, size + (3 if order else 0)), words_of(size, order, size))
+    return Coordinates(
+        np.linspace(0.5, 2, size + (3 if order else 0)), make_words(size, order, size)
+    )
 
 
-def spoken(matrix, words, size):
+def count_words(matrix, words, size):
     """Dense rows of word counts, for as many coordinates."""
     said = np.zeros((len(matrix), size), np.int64)
     for i, own in enumerate(words):
@@ -122,18 +124,18 @@ def spoken(matrix, words, size):
     return said
 
 
-def expanded(matrix, measured):
+def append_word_counts(matrix, measured):
     """Dense rows of n-gram counts, then word counts."""
-    full = spoken(matrix, measured.words, measured.shape.size)
+    full = count_words(matrix, measured.words, measured.shape.size)
     full[:, : matrix.shape[1]] = matrix
     return full
 
 
-def amounts(matrix, measured, bins):
+def norm_histogram(matrix, measured, bins):
     """Users by norm, parts of the largest amounts that they write, of which kind and opening: whole units, by fractions."""
     users, totals, kinds = [0] * len(bins.largest), [0] * len(bins.largest), [0] * bins.kind_total
     first_words = [[0] * bins.first_word_total for _ in range(max(bins.groups) + 1)]
-    for row, full in zip(matrix, expanded(matrix, measured), strict=True):
+    for row, full in zip(matrix, append_word_counts(matrix, measured), strict=True):
         squares = sum(
             (Fraction(int(n)) / Fraction(s)) ** 2 for n, s in zip(full, measured.shape, strict=True)
         )
@@ -159,27 +161,27 @@ def amounts(matrix, measured, bins):
     return users + totals + kinds + [own for group in first_words for own in group]
 
 
-def length(counts, shape):
+def scaled_norm(counts, shape):
     """‖counts/shape‖₂ to fifty digits."""
     return sum(
         (Decimal(int(n)) / Decimal(float(s))) ** 2 for n, s in zip(counts, shape, strict=True)
     ).sqrt()
 
 
-def lost(row, measured, words, clip_norm):
+def clipped_mass(row, measured, words, clip_norm):
     """The words that one user loses, in units but not yet whole, and the part of the text that they are."""
     with localcontext(prec=50):
-        norm = length(expanded(row[None], measured)[0], measured.shape)
+        norm = scaled_norm(append_word_counts(row[None], measured)[0], measured.shape)
         part = 1 - Decimal(clip_norm) / norm if norm > Decimal(clip_norm) else Decimal(0)
-        said = spoken(row[None], words.words, words.shape.size)[0]
-        scale = UNITS * part / max(part * length(said, words.shape), Decimal(words.clip_norm))
+        said = count_words(row[None], words.words, words.shape.size)[0]
+        scale = UNITS * part / max(part * scaled_norm(said, words.shape), Decimal(words.clip_norm))
         return [
             Decimal(int(n)) / Decimal(float(s)) * scale
             for n, s in zip(said, words.shape, strict=True)
         ], part
 
 
-def vocabulary(counts):
+def make_vocabulary(counts):
     """Public counts of made-up unigrams."""
     ngrams = pa.array([f"w{i}" for i in range(len(counts))], pa.large_string())
     return Vocabulary(ngrams, np.asarray(counts, np.int64), 1, Tokenizer())

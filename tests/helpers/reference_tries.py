@@ -9,7 +9,7 @@ from bayesgram.lm.search import SENTENCE_END
 from bayesgram.lm.trie import connect
 
 
-class Plain:
+class ReferenceTrie:
     """N-grams in dictionaries: log10 p and back-off weights by tuples of word numbers."""
 
     def __init__(self, levels, logs, backoffs):
@@ -50,12 +50,12 @@ class Plain:
         return [(word, -score) for score, word in scores[:how_many]]
 
 
-def vocabulary(size):
+def make_word_list(size):
     names = sorted({b"<s>", b"</s>", b"<unk>", *(f"w{at:x}".encode() for at in range(size))})
     return words_of(pa.array(names, pa.large_binary()))
 
 
-def closed(rows, words):
+def add_prefixes_and_suffixes(rows, words):
     """The levels of a model that has these n-grams: with all prefixes and suffixes."""
     levels = [rows]
     for order in range(rows.shape[1] - 1, 0, -1):
@@ -67,14 +67,14 @@ def closed(rows, words):
     return levels
 
 
-def model_of(seed, order, size, ngrams):
+def make_trie(seed, order, size, ngrams):
     """A trie with any values, and the same in dictionaries."""
     rng = np.random.default_rng(seed)
-    words = vocabulary(size)
+    words = make_word_list(size)
     skewed = (len(words) * rng.random((ngrams, order)) ** 3).astype(
         np.int32
     )  # some contexts have many children
-    levels = closed(np.unique(skewed, axis=0), len(words))
+    levels = add_prefixes_and_suffixes(np.unique(skewed, axis=0), len(words))
     logs = [
         np.round(-3 * rng.random(len(rows)), 1).astype(np.float32).astype(float) for rows in levels
     ]  # with ties
@@ -82,11 +82,11 @@ def model_of(seed, order, size, ngrams):
         np.round(rng.normal(size=len(rows)), 2).astype(np.float32).astype(float)
         for rows in levels[:-1]
     ]
-    return connect(levels, words, logs, backoffs), Plain(levels, logs, backoffs), levels
+    return connect(levels, words, logs, backoffs), ReferenceTrie(levels, logs, backoffs), levels
 
 
 models = st.builds(
-    model_of,
+    make_trie,
     st.integers(0, 10**6),
     st.integers(2, 6),
     st.sampled_from([2, 20, 300]),

@@ -9,7 +9,7 @@ from bayesgram.private.counts import PrivateCounts, Rows, UserCounts
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere(PrivateCounts):
+class ChunkedCounts(PrivateCounts):
     """Counts that are not in this process, as an engine has them: some users at a time, in any order."""
 
     inner: UserCounts

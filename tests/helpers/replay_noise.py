@@ -17,7 +17,7 @@ import numpy as np
 from bayesgram.privacy.noise import ExactNoise, NoiseSource
 
 
-class WrittenDown(NoiseSource):
+class NoiseRecorder(NoiseSource):
     """Answers of the exact sampler, kept in `answers`."""
 
     seeded = False
@@ -36,7 +36,7 @@ class WrittenDown(NoiseSource):
         return answer
 
 
-class GivenAgain(NoiseSource):
+class NoiseReplayer(NoiseSource):
     """The same answers, whatever the values; another question than was asked then is an error."""
 
     seeded = False
@@ -62,7 +62,9 @@ def main():
 
     mode, file, *arguments = sys.argv[1:]
     source = (
-        WrittenDown() if mode == "record" else GivenAgain(pickle.loads(Path(file).read_bytes()))
+        NoiseRecorder()
+        if mode == "record"
+        else NoiseReplayer(pickle.loads(Path(file).read_bytes()))
     )
     base.ExactNoise = lambda: source
     sys.argv = ["bayesgram", *arguments]

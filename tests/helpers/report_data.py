@@ -26,11 +26,11 @@ HOSTILE = [
 ]
 
 
-def release_of(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
+def make_release(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
     rng = np.random.default_rng(3)
     size = len(ngrams) if ngrams else 40
-    counts = reference_paper.user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
-    vocabulary = reference_paper.vocabulary(1000 // (1 + np.arange(size)[::-1]))
+    counts = reference_paper.make_user_counts(rng.poisson(2.0 / (1 + np.arange(size)), (400, size)))
+    vocabulary = reference_paper.make_vocabulary(1000 // (1 + np.arange(size)[::-1]))
     if ngrams:
         words = pa.array(ngrams, pa.large_string())
         order = max(ngram.count(" ") for ngram in ngrams) + 1
@@ -42,12 +42,12 @@ def release_of(mechanism=None, *, epsilon=1.0, ngrams=None, seed=None):
     return mechanism.release(counts, vocabulary, budget, seed=seed), vocabulary
 
 
-def view(*arguments, name="out", public=True, **options):
-    release, vocabulary = release_of(*arguments, **options)
+def make_view(*arguments, name="out", public=True, **options):
+    release, vocabulary = make_release(*arguments, **options)
     return ReleaseView(name, release, vocabulary.prior if public else None)
 
 
-class Page(html.parser.HTMLParser):
+class ParsedPage(html.parser.HTMLParser):
     """Fails on tags that do not match; collects tags, attributes and words."""
 
     def __init__(self, text):
@@ -80,7 +80,7 @@ class Page(html.parser.HTMLParser):
 WARNING = "from private data"
 
 
-def everything_private():
+def make_private_part():
     attacks = Attacks(
         "audit",
         "paper",

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 words = st.sampled_from(["a", "b", "ab", "é", "b'a"])
 texts = st.lists(st.lists(words, min_size=1, max_size=9), min_size=1, max_size=6)
-several = st.lists(texts, min_size=2, max_size=5)
+several_texts = st.lists(texts, min_size=2, max_size=5)
 
 
-def table(sentences):
+def make_table(sentences):
     return pa.table({"text": [" ".join(sentence) for sentence in sentences]})
 
 
-def windows(sentences, order, *, boundaries):
+def count_ngrams(sentences, order, *, boundaries):
     marked = [["<s>", *sentence, "</s>"] for sentence in sentences] if boundaries else sentences
     found = Counter(
         tuple(words[at : at + order]) for words in marked for at in range(len(words) - order + 1)
@@ -32,7 +32,7 @@ def mean_frequency(ngram, sources):
     )
 
 
-def chosen(sources, size):
+def select_ngrams(sources, size):
     """The definition: all n-grams, by their mean relative frequency, then in byte order token by token."""
     everything = set().union(*sources)
     return sorted(
@@ -41,7 +41,7 @@ def chosen(sources, size):
     )[:size]
 
 
-def mixed(counts):
+def mix_counts(counts):
     """`count` of the n-grams of one order, from the counts of each source."""
     sums = [sum(own) for own in counts]
     there = [k for k, total in enumerate(sums) if total]
@@ -51,6 +51,6 @@ def mixed(counts):
     ]
 
 
-def stored(path, **columns):
+def write_parquet(path, **columns):
     pq.write_table(pa.table(columns), path)
     return path

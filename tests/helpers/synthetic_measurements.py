@@ -7,17 +7,17 @@ import numpy as np
 from bayesgram.inference.noisy_counts import Measured, PublicNgrams
 
 
-def of_one_source(prior, counts, words, word_total):
+def make_public_ngrams(prior, counts, words, word_total):
     return PublicNgrams(prior, counts, words, word_total, prior[None])
 
 
-def noisy(counts, noise, *words, total=None, total_noise=None):
+def make_measured(counts, noise, *words, total=None, total_noise=None):
     """Measurements whose total was measured as well as a hundred n-grams are."""
     doubt = total_noise or 10 * float(np.median(noise))
     return Measured(counts, noise, float(counts.sum()) if total is None else total, doubt, *words)
 
 
-def world(
+def simulate(
     *,
     size=4000,
     order=3,
@@ -43,9 +43,9 @@ def world(
     total_noise = 10 * noise
     total = 1e6 + total_noise * chance.standard_normal()
     counts = 1e6 * truth + shape * noise * chance.standard_normal(len(ngrams))
-    measured = noisy(counts, shape * noise, total=total, total_noise=total_noise)
-    return of_one_source(prior, np.rint(prior * 1e7), ngrams, words), measured, truth
+    measured = make_measured(counts, shape * noise, total=total, total_noise=total_noise)
+    return make_public_ngrams(prior, np.rint(prior * 1e7), ngrams, words), measured, truth
 
 
-def kl(truth, theta):
+def kl_divergence(truth, theta):
     return float((truth * np.log(truth / theta)).sum())

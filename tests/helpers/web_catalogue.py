@@ -19,7 +19,7 @@ from bayesgram.web.guard import AccessPolicy
 
 SCRIPT = "<script>alert(1)</script>"
 IMAGE = "<img/src=x/onerror=alert(1)>"
-TURNED = "ab\u202ecd"
+BIDI = "ab\u202ecd"
 WORDS = [
     "thank",
     "you",
@@ -30,13 +30,13 @@ WORDS = [
     "all",
     SCRIPT,
     IMAGE,
-    TURNED,
+    BIDI,
     "café",
     "'quoted'",
 ]
 
 
-def vocabulary():
+def make_vocabulary():
     """Words, pairs and triples; public text prefers the first ones."""
     pairs = [f"{a} {b}" for a in WORDS[:6] for b in WORDS if a != b]
     triples = [f"thank you {word}" for word in WORDS[2:]] + [
@@ -49,7 +49,7 @@ def vocabulary():
     return Vocabulary(pa.array(ngrams, pa.large_string()), counts, 3, Tokenizer())
 
 
-def release(
+def make_release(
     words, epsilon, *, sure=0.05, mechanism="posterior", guarantee=Guarantee.PROVED, name="made"
 ):
     """Public text, shaken; hostile n-grams are lifted."""
@@ -85,7 +85,7 @@ def release(
 SOURCES = {"wiki": (0.06, 0.004), "reviews": (0.6, 0.007), "talk": (0.34, 0.007)}
 
 
-def weights(sources):
+def make_weights(sources):
     """As a card has them."""
     return {
         name: {"weight": weight, "deviation": deviation}
@@ -93,50 +93,50 @@ def weights(sources):
     }
 
 
-def with_sources(made, by_order):
+def add_source_weights(made, by_order):
     """The same release, with learnt weights of sources."""
     details = {
         **made.card.details,
-        "source_weights": {order: weights(found) for order, found in by_order.items()},
+        "source_weights": {order: make_weights(found) for order, found in by_order.items()},
     }
     return replace(made, card=replace(made.card, details=details))
 
 
-def releases_of_sources(words):
+def make_releases_with_sources(words):
     """One that knows its sources, one that does not, and one with a single source."""
     unsure = {"wiki": (0.5, 0.35), "talk": (0.5, 0.35)}
     by_order = {
         "1": {"talk": (0.5, 0.003), "reviews": (0.48, 0.003), "wiki": (0.02, 0.001)},
         "3": SOURCES,
     }
-    known, hidden = release(words, 1.0), release(words, 0.1)
+    known, hidden = make_release(words, 1.0), make_release(words, 0.1)
     named = [
-        ("known", with_sources(known, by_order)),
-        ("hidden", with_sources(hidden, {"3": unsure})),
+        ("known", add_source_weights(known, by_order)),
+        ("hidden", add_source_weights(hidden, {"3": unsure})),
     ]
     return [*named, ("one", known)]
 
 
-def releases(words):
+def make_releases(words):
     """Two that say how sure they are, and one that doesn't."""
-    unsure = release(words, None, sure=None, mechanism="k-anonymity", guarantee=Guarantee.NONE)
+    unsure = make_release(words, None, sure=None, mechanism="k-anonymity", guarantee=Guarantee.NONE)
     return [
-        ("eps-0.1", release(words, 0.1)),
-        ("eps-1", release(words, 1.0)),
+        ("eps-0.1", make_release(words, 0.1)),
+        ("eps-1", make_release(words, 1.0)),
         (f"k {SCRIPT}", unsure),
     ]
 
 
-def weak_releases(words):
+def make_weak_releases(words):
     """Promises that hold and protect little, and a usual one."""
     return [
-        ("eps-5", release(words, 5.0)),
-        ("eps-100", release(words, 100.0)),
-        ("eps-1", release(words, 1.0)),
+        ("eps-5", make_release(words, 5.0)),
+        ("eps-100", make_release(words, 100.0)),
+        ("eps-1", make_release(words, 1.0)),
     ]
 
 
-def many_releases(words):
+def make_many_releases(words):
     """Fourteen, with names of all lengths, at two ε; two of them promise nothing."""
     kinds = [
         "posterior",
@@ -148,27 +148,35 @@ def many_releases(words):
     made = [
         (
             f"{kind}-epsilon-{epsilon:g}",
-            release(words, epsilon, sure=0.05 if kind == "posterior" else None, mechanism=kind),
+            make_release(
+                words, epsilon, sure=0.05 if kind == "posterior" else None, mechanism=kind
+            ),
         )
         for epsilon in (0.1, 1.0)
         for kind in kinds
     ]
     for epsilon in (0.1, 1.0):
-        paper = release(words, epsilon, sure=None, mechanism="paper", guarantee=Guarantee.EMPIRICAL)
+        paper = make_release(
+            words, epsilon, sure=None, mechanism="paper", guarantee=Guarantee.EMPIRICAL
+        )
         made.append((f"paper-{epsilon:g}", paper))
     none = {"sure": None, "mechanism": "k-anonymity", "guarantee": Guarantee.NONE}
-    return [*made, ("made-none", release(words, 0.1, **none)), ("k", release(words, 1.0, **none))]
+    return [
+        *made,
+        ("made-none", make_release(words, 0.1, **none)),
+        ("k", make_release(words, 1.0, **none)),
+    ]
 
 
-def catalogue(*, public=True, made=releases):
+def make_catalogue(*, public=True, made=make_releases):
     """All of it in memory."""
-    words = vocabulary()
+    words = make_vocabulary()
     return Builder(lambda _: nullcontext(), words if public else None).catalogue(made(words))
 
 
-def asker(*, public=True, entry=None, rates=None, made=releases):
+def make_client(*, public=True, entry=None, rates=None, made=make_releases):
     """A function that asks the page without a network."""
-    guard = build(catalogue(public=public, made=made), entry or AccessPolicy(), rates)
+    guard = build(make_catalogue(public=public, made=made), entry or AccessPolicy(), rates)
 
     def ask(
         path, body=None, *, method=None, headers=None, content=None, base="http://127.0.0.1:8765"
@@ -187,9 +195,9 @@ def asker(*, public=True, entry=None, rates=None, made=releases):
 DISCOVERY = {"epsilon": 1.0, "delta": 1e-7, "guarantee": "PROVED", "ledger": None}
 
 
-def grown_releases(words):
+def make_grown_releases(words):
     """One whose vocabulary has grown by a discovery, and one of public text alone."""
-    made = release(words, 1.0)
+    made = make_release(words, 1.0)
     found = np.array(
         [ngram in {"so", f"thank {SCRIPT}", "thank you very"} for ngram in words.ngrams.to_pylist()]
     )

@@ -27,29 +27,34 @@ from bayesgram.inference.noisy_counts import Clipping, Lost
 from bayesgram.inference.pooling import rescaled, word_vectors
 from bayesgram.inference.shrinkage import posterior
 from helpers.hypothesis_profiles import examples
-from helpers.synthetic_measurements import kl, noisy, of_one_source, world
+from helpers.synthetic_measurements import (
+    kl_divergence,
+    make_measured,
+    make_public_ngrams,
+    simulate,
+)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 @pytest.mark.parametrize("useless", [False, True])
 def test_every_order_and_also_a_useless_prior_gain_from_the_data(order, useless):
     size = 1500 if order == 6 else 4000
-    public, measured, truth = world(
+    public, measured, truth = simulate(
         size=size, order=order, words=4000 if order == 1 else 600, useless=useless
     )
     found = infer(measured, public)
-    assert kl(truth, found.theta) < 0.35 * kl(truth, public.prior)
+    assert kl_divergence(truth, found.theta) < 0.35 * kl_divergence(truth, public.prior)
     assert found.theta.sum() == pytest.approx(1)
     assert (found.theta > 0).all()
 
 
 def test_without_signal_the_answer_is_the_prior():
-    public, measured, _ = world(noise=1e5)
+    public, measured, _ = simulate(noise=1e5)
     found = infer(measured, public)
     assert found.model == "public"
     assert found.theta == pytest.approx(public.prior)
     nothing = measured.noise * np.random.default_rng(0).standard_normal(public.prior.size)
-    nobody = noisy(
+    nobody = make_measured(
         nothing, measured.noise, total=measured.total_noise, total_noise=measured.total_noise
     )
     assert infer(nobody, public).theta == pytest.approx(public.prior)
@@ -61,25 +66,27 @@ def test_the_prior_may_win_the_choice_itself():
         chance = np.random.default_rng(seed)
         prior = chance.dirichlet(np.ones(50)) * (1 + 4e-16 * chance.integers(-2, 3))
         noise = np.full(50, 30.0)
-        public = of_one_source(prior, prior * 1e6, np.arange(50, dtype=np.int32)[:, None], 50)
-        found = infer(noisy(1e4 * prior + noise * chance.standard_normal(50), noise), public)
+        public = make_public_ngrams(prior, prior * 1e6, np.arange(50, dtype=np.int32)[:, None], 50)
+        found = infer(
+            make_measured(1e4 * prior + noise * chance.standard_normal(50), noise), public
+        )
         assert found.theta.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("noise", [40.0, 400.0])
 def test_a_perfect_prior_is_left_alone(noise):
-    public, measured, truth = world(word_effect=0.0, own_effect=0.0, noise=noise)
-    assert kl(truth, infer(measured, public).theta) < 2e-3
+    public, measured, truth = simulate(word_effect=0.0, own_effect=0.0, noise=noise)
+    assert kl_divergence(truth, infer(measured, public).theta) < 2e-3
 
 
 @pytest.mark.parametrize("noise", [40.0, 400.0, 2000.0])
 def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(noise):
-    public, measured, truth = world(word_effect=1.2, own_effect=0.2, noise=noise)
+    public, measured, truth = simulate(word_effect=1.2, own_effect=0.2, noise=noise)
     flat, _ = posterior(measured.counts, measured.noise, measured.counts.sum() * public.prior)
     found = infer(measured, public)
     assert found.model.startswith("words pooled")
-    assert kl(truth, found.theta) < 0.8 * kl(truth, flat / flat.sum())
-    assert kl(truth, found.theta) < kl(truth, public.prior)
+    assert kl_divergence(truth, found.theta) < 0.8 * kl_divergence(truth, flat / flat.sum())
+    assert kl_divergence(truth, found.theta) < kl_divergence(truth, public.prior)
 
 
 @pytest.mark.parametrize("order", [1, 3])
@@ -87,15 +94,15 @@ def test_pooling_helps_where_words_explain_and_nothing_is_worse_than_public(nois
 def test_a_misleading_prior_is_set_aside(order, noise):
     """Public counts in an order of their own: far better than they are, and not much worse than with a level prior."""
     words = 4000 if order == 1 else 600
-    public, measured, truth = world(order=order, words=words, noise=noise)
+    public, measured, truth = simulate(order=order, words=words, noise=noise)
     chance = np.random.default_rng(3)
     mixed_up = public.prior[chance.permutation(public.prior.size)]
     wrong = replace(public, prior=mixed_up, sources=mixed_up[None])
     level = np.full_like(public.prior, 1 / public.prior.size)
     level = replace(public, prior=level, sources=level[None])
-    found = kl(truth, infer(measured, wrong).theta)
-    assert found < 0.1 * kl(truth, wrong.prior)
-    assert found < 1.5 * kl(truth, infer(measured, level).theta)
+    found = kl_divergence(truth, infer(measured, wrong).theta)
+    assert found < 0.1 * kl_divergence(truth, wrong.prior)
+    assert found < 1.5 * kl_divergence(truth, infer(measured, level).theta)
 
 
 @pytest.mark.parametrize(("hot", "count"), [(100, 9.0), (100, 20.0), (1, 5000.0), (1, 50000.0)])
@@ -106,11 +113,11 @@ def test_a_few_n_grams_far_above_a_flat_prior_keep_their_weight(hot, count):
     truth[chance.choice(truth.size, hot, replace=False)] = count
     noise = np.ones(truth.size)
     words = np.arange(truth.size, dtype=np.int32)[:, None]
-    public = of_one_source(noise / noise.size, 0 * noise, words, truth.size)
+    public = make_public_ngrams(noise / noise.size, 0 * noise, words, truth.size)
     found = infer(
-        noisy(truth + chance.standard_normal(truth.size), noise, total=truth.sum()), public
+        make_measured(truth + chance.standard_normal(truth.size), noise, total=truth.sum()), public
     )
-    assert kl(truth / truth.sum(), found.theta) < 0.05
+    assert kl_divergence(truth / truth.sum(), found.theta) < 0.05
 
 
 @pytest.mark.parametrize("noise", [150.0, 300.0, 600.0, 1200.0])
@@ -118,10 +125,10 @@ def test_near_the_end_of_the_signal_a_right_prior_is_not_left(noise):
     """10 draws each of a world that is exactly as public text says: noise hardly moves it, and never far."""
     found = []
     for seed in range(10):
-        public, measured, truth = world(
+        public, measured, truth = simulate(
             size=1500, word_effect=0.0, own_effect=0.0, noise=noise, seed=seed
         )
-        found.append(kl(truth, infer(measured, public).theta))
+        found.append(kl_divergence(truth, infer(measured, public).theta))
     assert sorted(found)[-2] < 0.001
     assert max(found) < 0.005
 
@@ -131,7 +138,7 @@ def test_near_the_end_of_the_signal_a_right_prior_is_not_left(noise):
 )
 def test_deviations_are_as_large_as_the_errors(noise, effects):
     """Rare and frequent n-grams apart, also with a prior that is right; rather too unsure than too sure."""
-    public, measured, truth = world(noise=noise, own_effect=effects, word_effect=effects)
+    public, measured, truth = simulate(noise=noise, own_effect=effects, word_effect=effects)
     found = infer(measured, public)
     for part in np.array_split(np.argsort(-found.theta), 4):
         z = (found.theta - truth)[part] / found.deviation[part]
@@ -147,25 +154,25 @@ def test_trust_in_what_is_expected_is_fitted_to_the_errors():
     expected = 10 * np.exp(chance.uniform(-3, 1, noise.size))
     for trust in (0.5, 1.0, 2.0):
         truth = expected + spread(expected, noise, trust) * chance.standard_normal(noise.size)
-        judge = noisy(truth + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
+        judge = make_measured(truth + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
         assert trust / 1.5 <= fitted_trust(expected, noise, judge) <= trust * 1.2
-    exact = noisy(expected + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
+    exact = make_measured(expected + 2 * noise * chance.standard_normal(noise.size), 2 * noise)
     assert fitted_trust(expected, noise, exact) > 3
 
 
 def test_measured_words_help():
-    public, measured, truth = world(word_effect=1.5, own_effect=0.2, noise=1500.0, size=8000)
+    public, measured, truth = simulate(word_effect=1.5, own_effect=0.2, noise=1500.0, size=8000)
     exact = public.per_word(1e6 * truth)
     noise = np.full(public.word_total, 50.0)
     heard = exact + noise * np.random.default_rng(1).standard_normal(600)
     with_words = replace(measured, word_counts=heard, word_noise=noise)
-    assert kl(truth, infer(with_words, public).theta) < 0.9 * kl(
+    assert kl_divergence(truth, infer(with_words, public).theta) < 0.9 * kl_divergence(
         truth, infer(measured, public).theta
     )
 
 
 def test_the_same_measurements_give_the_same_answer():
-    public, measured, _ = world()
+    public, measured, _ = simulate()
     assert infer(measured, public).theta.tolist() == infer(measured, public).theta.tolist()
 
 
@@ -174,7 +181,7 @@ def test_thinning_gives_independent_views():
     size = 200_000
     chance = np.random.default_rng(7)
     noise = np.full(size, 3.0)
-    fit, judge = thinned(noisy(noise * chance.standard_normal(size), noise))
+    fit, judge = thinned(make_measured(noise * chance.standard_normal(size), noise))
     assert np.std(fit.counts / fit.noise) == pytest.approx(1, abs=5 / math.sqrt(2 * size))
     assert np.std(judge.counts / judge.noise) == pytest.approx(1, abs=5 / math.sqrt(2 * size))
     assert abs(np.corrcoef(fit.counts, judge.counts)[0, 1]) < 5 / math.sqrt(size)
@@ -182,7 +189,7 @@ def test_thinning_gives_independent_views():
 
 def test_public_text_that_is_wrong_does_not_spoil_the_total():
     """Counts where public text has most say too little; the total was measured, and is believed."""
-    public, measured, _ = world(noise=200.0)
+    public, measured, _ = simulate(noise=200.0)
     wrong = np.random.default_rng(3).permutation(public.prior)
     mended = _with_better_total(measured, wrong)
     assert mended.total == pytest.approx(1e6, abs=4 * measured.total_noise)
@@ -192,7 +199,7 @@ def test_public_text_that_is_wrong_does_not_spoil_the_total():
 
 def test_the_gain_is_judged_without_the_noise_of_the_sum():
     """Against 2,000 draws of a second view: no bias, and as unsure as it says, within 5 standard errors."""
-    public, measured, truth = world(size=3000, words=300, noise=2000.0)
+    public, measured, truth = simulate(size=3000, words=300, noise=2000.0)
     level = np.full(truth.size, 1 / truth.size)
     chance = np.random.default_rng(8)
     gains = []
@@ -212,9 +219,10 @@ def test_the_answer_moves_steadily_with_the_noise():
     found = [
         np.median(
             [
-                kl(truth, infer(measured, public).theta) / kl(truth, public.prior)
+                kl_divergence(truth, infer(measured, public).theta)
+                / kl_divergence(truth, public.prior)
                 for public, measured, truth in (
-                    world(size=600, words=200, noise=noise, seed=seed) for seed in range(5)
+                    simulate(size=600, words=200, noise=noise, seed=seed) for seed in range(5)
                 )
             ]
         )
@@ -231,7 +239,7 @@ def test_evidence_is_the_log_likelihood_with_the_total_that_fits_best(seed):
     chance = np.random.default_rng(seed)
     prior, theta = chance.dirichlet(np.ones(20), 2)
     noise = chance.uniform(1, 30, 20)
-    judge = noisy(300 * theta + noise * chance.standard_normal(20), noise)
+    judge = make_measured(300 * theta + noise * chance.standard_normal(20), noise)
 
     def likelihood(shape):
         off = judge.counts - np.linspace(0, 2000, 8_001)[:, None] * shape
@@ -249,7 +257,7 @@ def test_the_total_that_was_measured_holds_where_the_sum_is_noise():
     shape = 1 / np.arange(1, 200_001)
     noise = np.full(shape.size, 50.0)
     truth = 1e4 * shape / shape.sum()
-    measured = noisy(
+    measured = make_measured(
         truth + noise * chance.standard_normal(shape.size), noise, total=1.01e4, total_noise=200.0
     )
     assert abs(measured.counts.sum() - 1e4) > 5e3
@@ -259,7 +267,7 @@ def test_the_total_that_was_measured_holds_where_the_sum_is_noise():
 @pytest.mark.parametrize(("noise", "better"), [(10.0, 0.4), (3e5, 1.2)])
 def test_what_clipping_took_away_is_given_back_by_its_words(noise, better):
     """Half is lost, of words that are like others but for a factor; where noise hides them nothing is worse."""
-    public, _, kept = world(word_effect=0.0)
+    public, _, kept = simulate(word_effect=0.0)
     chance = np.random.default_rng(6)
     lost = kept * np.exp(public.per_ngram(chance.normal(0, 0.4, public.word_total)))
     lost *= 1e6 / lost.sum()
@@ -269,11 +277,13 @@ def test_what_clipping_took_away_is_given_back_by_its_words(noise, better):
     given_back = lost_counts(1e6 * kept, seen, public, word_vectors(public))
     assert given_back.sum() == pytest.approx(1e6)
     written = (1e6 * kept + lost) / 2e6
-    assert kl(written, (1e6 * kept + given_back) / 2e6) < better * kl(written, kept)
+    assert kl_divergence(written, (1e6 * kept + given_back) / 2e6) < better * kl_divergence(
+        written, kept
+    )
 
 
 def test_a_loss_that_noise_hides_is_like_what_was_kept():
-    public, _, kept = world()
+    public, _, kept = simulate()
     seen = Lost(np.arange(5), np.full(5, 1e6), np.full(5, 1.0), 10.0, 10.0)
     assert lost_counts(kept, seen, public, word_vectors(public)) == pytest.approx(
         10 * kept / kept.sum()

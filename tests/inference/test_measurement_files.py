@@ -47,7 +47,7 @@ def crowd(vocabulary, users=3000):
     rows = np.array(
         [rng.multinomial(length, rng.dirichlet(np.full(SIZE, 0.3))) for length in lengths]
     )
-    return reference_paper.user_counts(
+    return reference_paper.make_user_counts(
         rows, [f"u{i}" for i in range(users)], fingerprint=vocabulary.fingerprint
     )
 

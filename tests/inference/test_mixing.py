@@ -18,7 +18,7 @@ from bayesgram.inference.mixing import (
 from bayesgram.inference.model import infer
 from bayesgram.inference.noisy_counts import PublicNgrams
 from helpers.hypothesis_profiles import examples
-from helpers.synthetic_measurements import kl, noisy, world
+from helpers.synthetic_measurements import kl_divergence, make_measured, simulate
 
 
 def several(public, truth, *, useful=(0.6, 0.4), extra=(), seed=1):
@@ -33,13 +33,13 @@ def several(public, truth, *, useful=(0.6, 0.4), extra=(), seed=1):
 
 
 def test_weights_of_sources_are_learnt_and_a_useless_one_gets_none():
-    public, measured, truth = world(noise=20.0)
+    public, measured, truth = simulate(noise=20.0)
     chance = np.random.default_rng(8)
     hostile = chance.permutation(public.prior)
     sources = several(public, truth, extra=[hostile])
     mixed = 0.3 * sources.sources[0] + 0.7 * sources.sources[1]
     counts = 1e6 * mixed + measured.noise * chance.standard_normal(mixed.size)
-    found = fitted_weights(noisy(counts, measured.noise), sources)
+    found = fitted_weights(make_measured(counts, measured.noise), sources)
     assert found.weights == pytest.approx([0.3, 0.7, 0.0], abs=0.03)
     assert found.weights.sum() == pytest.approx(1)
     assert np.abs(found.weights - [0.3, 0.7, 0.0]).max() < 5 * found.deviations.max() + 0.01
@@ -56,7 +56,7 @@ def test_weights_are_those_of_a_search_over_the_simplex(number, seed, power):
         sources.mean(axis=0), np.ones(60), np.arange(60, dtype=np.int32)[:, None], 60, sources
     )
     truth, noise = chance.dirichlet(np.ones(number)) @ sources, np.full(60, 10.0**power)
-    measured = noisy(1e4 * truth + noise * chance.standard_normal(60), noise, total=1e4)
+    measured = make_measured(1e4 * truth + noise * chance.standard_normal(60), noise, total=1e4)
     found = fitted_weights(measured, public)
     assert found.weights.min() >= 0
     assert found.weights.sum() == pytest.approx(1)
@@ -76,21 +76,22 @@ def test_weights_are_those_of_a_search_over_the_simplex(number, seed, power):
 
 
 def test_a_source_that_is_given_twice_shares_its_weight():
-    public, measured, truth = world(noise=20.0)
+    public, measured, truth = simulate(noise=20.0)
     once = several(public, truth)
     twice = replace(once, sources=np.concatenate([once.sources, once.sources[:1]]))
     counts = 1e6 * (once.sources.T @ [0.6, 0.4]) + measured.noise * np.random.default_rng(
         1
     ).standard_normal(truth.size)
     one, two = (
-        fitted_weights(noisy(counts, measured.noise), each).weights for each in (once, twice)
+        fitted_weights(make_measured(counts, measured.noise), each).weights
+        for each in (once, twice)
     )
     assert two[0] == pytest.approx(two[2], abs=1e-3)
     assert two[0] + two[2] == pytest.approx(one[0], abs=0.02)
 
 
 def test_without_a_signal_all_sources_weigh_alike():
-    public, measured, truth = world(noise=1e7)
+    public, measured, truth = simulate(noise=1e7)
     sources = several(public, truth)
     assert fitted_weights(measured, sources).weights == pytest.approx([0.5, 0.5], abs=0.2)
     assert fitted_weights(replace(measured, total=-5.0), sources).weights.tolist() == [0.5, 0.5]
@@ -134,7 +135,7 @@ def test_shapes_for_a_known_mixture_leave_norms_as_they_are():
 
 
 def test_words_keep_their_part_of_the_norm_whatever_the_sources():
-    public, *_ = world(noise=100.0)
+    public, *_ = simulate(noise=100.0)
     other = public.prior[np.random.default_rng(4).permutation(public.prior.size)]
     mixed = replace(public, sources=np.array([public.prior, other])).mixed(np.array([1.0, 0.0]))
     (ngrams, words), (ngrams_alone, words_alone) = shapes([mixed]), shapes([public])
@@ -143,17 +144,17 @@ def test_words_keep_their_part_of_the_norm_whatever_the_sources():
 
 @pytest.mark.parametrize("noise", [40.0, 400.0, 4000.0])
 def test_a_second_source_that_is_nearer_helps_and_a_useless_one_does_not_hurt(noise):
-    public, measured, truth = world(noise=noise)
+    public, measured, truth = simulate(noise=noise)
     chance = np.random.default_rng(4)
     near = truth * np.exp(chance.normal(0, 0.3, truth.size))
     useless = chance.permutation(public.prior)
-    alone = kl(truth, infer(measured, public).theta)
+    alone = kl_divergence(truth, infer(measured, public).theta)
 
     def with_source(extra):
         sources = np.array([public.prior, extra / extra.sum()])
         return infer(measured, replace(public, prior=sources.mean(axis=0), sources=sources))
 
     helped, hurt = with_source(near), with_source(useless)
-    assert kl(truth, helped.theta) < 0.8 * alone
+    assert kl_divergence(truth, helped.theta) < 0.8 * alone
     assert helped.weights.weights[1] > (0.8 if noise < 1000 else 0.6)
-    assert kl(truth, hurt.theta) < 1.02 * alone
+    assert kl_divergence(truth, hurt.theta) < 1.02 * alone

@@ -21,7 +21,7 @@ from bayesgram.inference.pooling import (
 )
 from bayesgram.inference.shrinkage import GRID, posterior
 from helpers.hypothesis_profiles import examples
-from helpers.synthetic_measurements import kl, of_one_source, world
+from helpers.synthetic_measurements import kl_divergence, make_public_ngrams, simulate
 
 
 def dense(features):
@@ -35,7 +35,7 @@ def dense(features):
 def test_products_with_the_features_are_those_of_a_matrix(order, words, size, seed):
     chance = np.random.default_rng(seed)
     ngrams = chance.integers(0, words, (size, order)).astype(np.int32)
-    public = of_one_source(
+    public = make_public_ngrams(
         np.full(size, 1 / size), chance.integers(1, 9, size).astype(float), ngrams, words
     )
     features = Features.of(public, chance.normal(size=(words, 3)))
@@ -54,7 +54,7 @@ def test_products_with_the_features_are_those_of_a_matrix(order, words, size, se
 @pytest.mark.parametrize("with_words", [False, True])
 def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_words):
     """JᵀW(y − μ) = Rβ, with a dense x; to the precision at which steps end."""
-    public, measured, _ = world(size=60, words=12, noise=300.0)
+    public, measured, _ = simulate(size=60, words=12, noise=300.0)
     if with_words:
         heard = public.per_word(measured.counts)
         measured = replace(measured, word_counts=heard, word_noise=np.full(12, 900.0))
@@ -79,7 +79,7 @@ def test_pooling_ends_where_the_gradient_of_the_quasi_likelihood_vanishes(with_w
 
 def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
     """Half of the n-grams, and the answer hardly moves, also for the others."""
-    public, measured, _ = world(size=4000, words=120, noise=3000.0)
+    public, measured, _ = simulate(size=4000, words=120, noise=3000.0)
     vectors = word_vectors(public)
     everything, _ = pooled_means(measured, Pool.of(measured, public, vectors), 8 * RIDGES)
     monkeypatch.setattr(pooling, "MOST_INFORMATIVE", 2000)
@@ -89,12 +89,12 @@ def test_of_many_ngrams_those_that_tell_most_stand_for_all(monkeypatch):
     )  # the most frequent: the noise of all is about the same
     some, _ = pooled_means(measured, pool, 8 * RIDGES)
     assert np.abs(np.log(some / everything)).mean() < 0.1
-    assert kl(everything / everything.sum(), some / some.sum()) < 0.002
+    assert kl_divergence(everything / everything.sum(), some / some.sum()) < 0.002
 
 
 def test_pieces_that_tell_nothing_have_no_effect():
     """The rows that tell something have the same products as among all n-grams; a piece of the others is 0."""
-    public, _, _ = world(size=300, words=12)
+    public, _, _ = simulate(size=300, words=12)
     rows = np.arange(0, 300, 7)
     features = Features.of(public, word_vectors(public), rows)
     chance = np.random.default_rng(4)
@@ -112,7 +112,7 @@ def test_pieces_that_tell_nothing_have_no_effect():
 
 def test_learnt_ridges_follow_the_size_of_the_effects():
     """One round of MacKay's rule, written out; and without effects they are as large as may be."""
-    public, measured, _ = world(size=400, words=20, noise=200.0)
+    public, measured, _ = simulate(size=400, words=20, noise=200.0)
     pool = Pool.with_rows(public, word_vectors(public), np.arange(400))
     _, start = pooled_means(measured, pool, RIDGES)
     ridges, beta = RIDGES, start
@@ -192,7 +192,9 @@ def test_word_vectors_bring_words_of_like_company_together():
     left = np.concatenate([chance.integers(0, 5, 300), chance.integers(5, 10, 300)])
     right = np.concatenate([chance.integers(10, 15, 300), chance.integers(15, 20, 300)])
     ngrams = np.unique(np.stack([left, right], axis=1), axis=0).astype(np.int32)
-    public = of_one_source(np.full(len(ngrams), 1 / len(ngrams)), np.ones(len(ngrams)), ngrams, 20)
+    public = make_public_ngrams(
+        np.full(len(ngrams), 1 / len(ngrams)), np.ones(len(ngrams)), ngrams, 20
+    )
     vectors = word_vectors(public)
     likeness = vectors @ vectors.T
     assert likeness[0, 1] > likeness[0, 6] + 0.5
@@ -205,14 +207,14 @@ def test_word_vectors_of_the_same_text_are_the_same(order, words, size, seed):
     chance = np.random.default_rng(seed)
     ngrams = np.unique(chance.integers(0, words, (size, order)), axis=0).astype(np.int32)
     counts = chance.integers(1, 9, len(ngrams)).astype(float)
-    public = of_one_source(np.full(len(ngrams), 1 / len(ngrams)), counts, ngrams, words)
+    public = make_public_ngrams(np.full(len(ngrams), 1 / len(ngrams)), counts, ngrams, words)
     assert np.array_equal(word_vectors(public), word_vectors(public))
 
 
 @pytest.mark.parametrize("order", [2, 3])
 def test_word_vectors_of_few_words_are_those_of_many(order, monkeypatch):
     """Dense and by ARPACK, the same but for a rotation."""
-    public, _, _ = world(size=900, order=order, words=200)
+    public, _, _ = simulate(size=900, order=order, words=200)
     dense_vectors = word_vectors(public)
     monkeypatch.setattr(features_module, "FEW_WORDS", 0)
     vectors = word_vectors(public)

@@ -20,9 +20,9 @@ from helpers.reference_delimited import (
     ROWS,
     STRAY,
     USER,
-    expected,
-    refused,
-    slow_reader,
+    error_message,
+    expected_rows,
+    read_slowly,
 )
 
 
@@ -92,7 +92,7 @@ def test_a_file_whose_rows_may_be_joined_is_refused_whole(
 ):
     header = b"user\ttext\nanna\thi\n" if name == "x.tsv" else b"user,text\nanna,hi\n"
     path = put(name, header + rows)
-    assert message(read, path, skip_bad_rows=skip) == f"{path}: {refused(row, problem)}"
+    assert message(read, path, skip_bad_rows=skip) == f"{path}: {error_message(row, problem)}"
 
 
 def test_what_no_reader_can_see(put, read):
@@ -112,7 +112,7 @@ def test_several_lines_in_tab_separated_text(put, read):
 def test_a_header_with_bare_quotes(put, read, header):
     problem = {b'"user"x': AFTER, b'us"er': STRAY, b'"user': OPEN}[header.removesuffix(b",text")]
     path = put("x.csv", header + b"\na,b\n")
-    assert message(read, path) == f"{path}: {refused(0, problem)}"
+    assert message(read, path) == f"{path}: {error_message(0, problem)}"
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,11 @@ def test_a_header_with_bare_quotes(put, read, header):
 def test_one_file_has_one_kind_of_line_end(parse, end, other, block):
     rows = {1: (b"a", b"b"), 2: (b"c", b"d")}
     data = end.join([b"user,text", b"a,b", b"c,d" + other + b"e,f", b"g,h"])
-    assert parse(data, block) == (rows, refused(2, LINE_END))
-    assert parse(b"user,text" + end + end + other + b"a,b", block) == ({}, refused(0, LINE_END))
+    assert parse(data, block) == (rows, error_message(2, LINE_END))
+    assert parse(b"user,text" + end + end + other + b"a,b", block) == (
+        {},
+        error_message(0, LINE_END),
+    )
     assert parse(b"user,text\na,b\r\nc,d\n\r\n", block) == (rows, None)
     assert parse(b"user,text\na,b\r\nc,d\r", block) == (rows, None)  # nothing comes after it
 
@@ -229,7 +232,7 @@ def test_bad_values_after_dropped_rows(put, read, row, reason):
 @pytest.mark.parametrize("skip", [True, False])
 def test_a_quote_that_is_never_closed(put, read, tail, skip):
     path = put("x.csv", b"user,text\na,b\n" + tail)
-    assert message(read, path, skip_bad_rows=skip) == f"{path}: {refused(2, OPEN)}"
+    assert message(read, path, skip_bad_rows=skip) == f"{path}: {error_message(2, OPEN)}"
 
 
 @pytest.mark.compiled
@@ -251,7 +254,7 @@ def test_the_longest_row_and_a_longer_one(parse, monkeypatch, block, row, end):
 
 def test_a_header_that_never_ends(put, read, monkeypatch):
     assert message(read, path := put("x.csv", b'user,"text\na,b\n')) == (
-        f"{path}: {refused(0, OPEN)}"
+        f"{path}: {error_message(0, OPEN)}"
     )
     monkeypatch.setattr(streams, "LINE_BYTES", 1 << 20)
     assert message(read, path := put("x.csv", b"x" * (1 << 21))) == (
@@ -337,7 +340,7 @@ def test_what_python_writes_is_read_back(parse, rows, block, name, style):
     if error is None or name == "x.csv":
         assert (found, error) == (written, None)
     else:  # each line of a text has a tab: the price of seeing joined rows
-        assert error == refused(len(found) + 1, ROWS)
+        assert error == error_message(len(found) + 1, ROWS)
         assert re.search("[\r\n][^\r\n]*\t", rows[len(found)][1])
 
 
@@ -353,7 +356,7 @@ hostile_bytes = hostile.map(b"".join)
 @examples(700)
 def test_hostile_bytes_are_read_as_the_page_says(parse, body, block, name, end):
     data = DELIMITERS[name].encode().join([b"user", b"text"]) + end + body
-    assert parse(data, block, name) == expected(data, DELIMITERS[name])
+    assert parse(data, block, name) == expected_rows(data, DELIMITERS[name])
 
 
 @given(hostile_bytes, blocks)
@@ -361,7 +364,7 @@ def test_hostile_bytes_are_read_as_the_page_says(parse, body, block, name, end):
 def test_a_hostile_header_is_read_as_the_page_says(parse, rest, block):
     """Blank lines, stray bytes after the names, and a third column that may be anything."""
     data = b"\xef\xbb\xbf\r\n\nuser,text," + rest
-    rows, error = slow_reader(data)
+    rows, error = read_slowly(data)
     found, said = parse(data, block)
     if said == "the header row is not valid UTF-8. Save it as UTF-8.":
         return
@@ -373,7 +376,7 @@ def test_a_hostile_header_is_read_as_the_page_says(parse, rest, block):
 @examples(200)
 def test_in_a_file_that_is_not_refused_each_row_means_what_it_means_alone(parse, body, name):
     header = DELIMITERS[name].encode().join([b"user", b"text"]) + b"\n"
-    rows, _ = slow_reader(header + body, DELIMITERS[name])
+    rows, _ = read_slowly(header + body, DELIMITERS[name])
     found, _ = parse(header + body, 100, name)
     for number, (_, row) in enumerate(rows, 1):
         assert parse(header + row, 100, name) == ({1: found[number]}, None)

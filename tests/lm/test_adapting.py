@@ -16,7 +16,7 @@ from bayesgram.releases.card import Card
 from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import START
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, UNKNOWN, Literal, release_of, tables
+from helpers.reference_language_models import END, UNKNOWN, ReferenceModel, make_release, tables
 
 CUT = bg.Tokenizer("whitespace", boundaries=True)
 NAMES = ["a", "b", "c", "é", "𝒱", "z", UNKNOWN, END]
@@ -89,7 +89,7 @@ def literal(vocabulary, release, scorer, table, strength, share, context):
     moved = {w: value / total for w, value in moved.items()}
     if table is None:
         return moved
-    ngrams = Literal(table)
+    ngrams = ReferenceModel(table)
     known = {w for w in ngrams.words if w not in {START, UNKNOWN}}
     before = [START, *context]
     only_ours = [w for w in words if w not in known]
@@ -108,7 +108,7 @@ def model_of(table):
     return (
         None
         if table is None
-        else bg.LanguageModel.from_release(release_of(table, tokenizer=CUT.name))
+        else bg.LanguageModel.from_release(make_release(table, tokenizer=CUT.name))
     )
 
 
@@ -130,9 +130,9 @@ def test_equals_the_definition_and_adds_up_to_one(world, context):
 @examples(30)
 @given(tables(), st.lists(st.sampled_from(["a", "b", "é", "none"]), max_size=3))
 def test_a_back_off_model_as_a_scorer(table, context):
-    scorer = ModelScorer(bg.LanguageModel.from_release(release_of(table)))
+    scorer = ModelScorer(bg.LanguageModel.from_release(make_release(table)))
     logs = scorer.log_probabilities([context])[0]
-    expected = [Literal(table).probability(word, [START, *context]) for word in scorer.words]
+    expected = [ReferenceModel(table).probability(word, [START, *context]) for word in scorer.words]
     assert np.exp(logs).tolist() == pytest.approx(expected, rel=2e-5)
 
 

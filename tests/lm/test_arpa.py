@@ -11,7 +11,7 @@ from bayesgram.lm.arpa import context_sums, read_arpa, write_arpa
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import plain_arrays, release_of, tables
+from helpers.reference_language_models import make_release, plain_arrays, tables
 
 ALREADY = "this n-gram stands there already."
 GOOD = """\\data\\
@@ -40,7 +40,7 @@ def arrays(model):
 @given(tables())
 @examples(40)
 def test_round_trip_gives_the_same_model_bit_for_bit(tmp_path_factory, table):
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     folder = tmp_path_factory.mktemp("arpa")
     for name in ("model.arpa", "model.arpa.gz"):
         write_arpa(model, folder / name)
@@ -52,7 +52,7 @@ def test_round_trip_gives_the_same_model_bit_for_bit(tmp_path_factory, table):
 
 
 def test_equal_models_give_equal_files(tmp_path):
-    model = LanguageModel.from_release(release_of({("a", "b"): 1.0}))
+    model = LanguageModel.from_release(make_release({("a", "b"): 1.0}))
     for name in ("one.gz", "two.gz"):
         write_arpa(model, tmp_path / name)
     assert (tmp_path / "one.gz").read_bytes() == (tmp_path / "two.gz").read_bytes()

@@ -14,13 +14,13 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.lm.language_model import MOST_CACHED, CaseCounter, LanguageModel
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, WORDS, everything, release_of, tables
+from helpers.reference_language_models import END, WORDS, all_probabilities, make_release, tables
 
 FISH = {("red", "fish"): 8.0, ("blue", "fish"): 4.0, ("fish", "swim"): 6.0, ("don't", "swim"): 2.0}
 
 
 def model_of(table, tokenizer="words"):
-    return LanguageModel.from_release(release_of(table, tokenizer=tokenizer))
+    return LanguageModel.from_release(make_release(table, tokenizer=tokenizer))
 
 
 @given(
@@ -38,7 +38,9 @@ def test_predictions_are_the_best_of_the_mixture(table, context, weight, k):
         *(names.index(word) if word in names else model.trie.special[2] for word in context),
     ]
     expected = {
-        names[n]: p for n, p in everything(model)(numbers).items() if n not in model.trie.special
+        names[n]: p
+        for n, p in all_probabilities(model)(numbers).items()
+        if n not in model.trie.special
     }
     for word in {*expected, *context} if weight else expected:
         share = context.count(word) / len(context) if context else 0.0

@@ -18,14 +18,21 @@ from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.packed import is_consistent
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import END, START, UNKNOWN, everything, release_of, tables
+from helpers.reference_language_models import (
+    END,
+    START,
+    UNKNOWN,
+    all_probabilities,
+    make_release,
+    tables,
+)
 
 WORDS_OF_ARPA = ("a", "b", END, UNKNOWN)
 TEXT = "red fish swim . blue fish swim . a cat"
 
 
 def model_of(table):
-    return LanguageModel.from_release(release_of(table))
+    return LanguageModel.from_release(make_release(table))
 
 
 def names(model):
@@ -57,7 +64,7 @@ class Mixture:
     def _own(model, context):
         words = names(model)
         numbers = [words.index(word if word in words else UNKNOWN) for word in context]
-        return {words[number]: p for number, p in everything(model)(numbers).items()}
+        return {words[number]: p for number, p in all_probabilities(model)(numbers).items()}
 
     def part(self, at, context):
         """What one model says of all words after a context."""

@@ -13,8 +13,8 @@ from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import release_of, tables
-from helpers.web_catalogue import release as shaken
+from helpers.reference_language_models import make_release, tables
+from helpers.web_catalogue import make_release as shaken
 
 kenlm = pytest.importorskip(
     "kenlm", reason="KenLM is not installed: it is built from source, `make test` says why not"
@@ -53,7 +53,7 @@ def judge(model, path, sentences):
 @examples(25)
 def test_hostile_models(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("kenlm")
-    release = release_of(table)
+    release = make_release(table)
     model = LanguageModel.from_release(release)
     judge(model, folder / "whole.arpa", SENTENCES)
     judge(
@@ -88,7 +88,7 @@ def counted(texts, orders, *, boundaries=False):
 def test_written_text_of_every_order(tmp_path, texts, orders, boundaries):
     table = counted(texts, orders, boundaries=boundaries)
     table = dict(sorted(table.items(), key=lambda item: -item[1])[:3000])
-    release = release_of(table, tokenizer="words")
+    release = make_release(table, tokenizer="words")
     model = LanguageModel.from_release(release)
     sentences = [
         words

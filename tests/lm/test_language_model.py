@@ -21,9 +21,9 @@ from helpers.reference_language_models import (
     START,
     UNKNOWN,
     WORDS,
-    Literal,
-    everything,
-    release_of,
+    ReferenceModel,
+    all_probabilities,
+    make_release,
     save_format_1,
     tables,
 )
@@ -51,9 +51,9 @@ def ids(model, words):
 @given(tables())
 @examples(60)
 def test_every_context_adds_up_to_one(table):
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     assert np.abs(context_sums(model.trie) - 1).max() < 1e-6
-    after = everything(model)
+    after = all_probabilities(model)
     contexts = [
         [],
         ids(model, [START]),
@@ -66,7 +66,7 @@ def test_every_context_adds_up_to_one(table):
 @given(tables())
 @examples(60)
 def test_scores_are_those_of_the_definition(table):
-    model, literal = LanguageModel.from_release(release_of(table)), Literal(table)
+    model, literal = LanguageModel.from_release(make_release(table)), ReferenceModel(table)
     assert [word.decode() for word in model.trie.words.all()] == literal.words
     for sentence in SENTENCES:
         words = [UNKNOWN if word in (START, END) else word for word in sentence]
@@ -79,7 +79,7 @@ def test_scores_are_those_of_the_definition(table):
 @given(tables(), st.lists(st.sampled_from([*WORDS, "zzz"]), max_size=4), st.integers(1, 12))
 @examples(60)
 def test_predictions_are_the_best_of_all_words(table, context, k):
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     numbers = [
         model.trie.special[0],
         *(
@@ -87,7 +87,7 @@ def test_predictions_are_the_best_of_all_words(table, context, k):
             for w in context
         ),
     ]
-    scores = everything(model)(numbers)
+    scores = all_probabilities(model)(numbers)
     words = [number for number in scores if number not in model.trie.special]
     best = sorted(words, key=lambda number: (-scores[number], number))[:k]
     found = model.predict(context, k)
@@ -103,7 +103,7 @@ def test_many_words_are_predicted_in_order_of_probability_and_of_bytes():
     """More words than are looked through one by one; many of them equally likely."""
     words = [f"w{number}" for number in range(1500)]
     table = {(a, b): 1.0 + (at % 3) for at, (a, b) in enumerate(pairwise(words))}
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     for context, typed in (
         ([], ""),
         (["w7"], ""),
@@ -119,7 +119,7 @@ def test_many_words_are_predicted_in_order_of_probability_and_of_bytes():
                 for word in context
             ),
         ]
-        scores = everything(model)(numbers)
+        scores = all_probabilities(model)(numbers)
         names = [word.decode() for word in model.trie.words.all()]
         right = [n for n in scores if n not in model.trie.special and names[n].startswith(typed)]
         best = sorted(right, key=lambda number: (-scores[number], number))[:9]
@@ -137,7 +137,7 @@ def test_a_full_stop_begins_a_new_sentence():
         ("hello", "you"): 8.0,
         ("thank", "you"): 8.0,
     }
-    model = LanguageModel.from_release(release_of(table, tokenizer="words"))
+    model = LanguageModel.from_release(make_release(table, tokenizer="words"))
     assert model.predict("Hello", 1)[0].word == "you"
     assert model.predict("", 1)[0].word == model.predict("Hello you. ", 1)[0].word == "hello"
     assert model.predict("well, THANK", 1)[0].word == "you"
@@ -146,7 +146,7 @@ def test_a_full_stop_begins_a_new_sentence():
 
 
 def test_without_boundaries_ends_have_a_fixed_probability_and_starts_only_the_words():
-    model = LanguageModel.from_release(release_of(FISH))
+    model = LanguageModel.from_release(make_release(FISH))
     end = model.score_words([])
     assert [(each.word, each.order) for each in end] == [(END, 1)]
     assert end[0].log10 == pytest.approx(math.log10(0.05))
@@ -156,7 +156,7 @@ def test_without_boundaries_ends_have_a_fixed_probability_and_starts_only_the_wo
 def test_measured_lower_orders_are_used_in_the_common_scale():
     """E(h) = 100 and E(hw) = 10: the context keeps nine tenths for other words."""
     table = {("a",): 100.0, ("b",): 50.0, ("a", "b"): 10.0}
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     assert 10 ** model.score_words(["a", "b"])[1].log10 == pytest.approx(0.1, rel=1e-3)
 
 
@@ -165,9 +165,9 @@ def test_several_orders_need_their_totals():
         UsageError,
         match=r"^the card doesn't say expected_counts, so orders can't be compared; release again\.$",
     ):
-        LanguageModel.from_release(release_of({("a",): 1.0, ("a", "b"): 1.0}, totals=False))
+        LanguageModel.from_release(make_release({("a",): 1.0, ("a", "b"): 1.0}, totals=False))
     one, two = (
-        LanguageModel.from_release(release_of(FISH, totals=totals)) for totals in (True, False)
+        LanguageModel.from_release(make_release(FISH, totals=totals)) for totals in (True, False)
     )
     assert one.score(["red", "fish"]) == pytest.approx(
         two.score(["red", "fish"]), abs=1e-5
@@ -179,7 +179,7 @@ def test_words_alone_make_no_model():
         UsageError,
         match=r"^a language model needs n-grams of order 2 to 6; make the vocabulary with order=3\.$",
     ):
-        LanguageModel.from_release(release_of({("a",): 1.0}))
+        LanguageModel.from_release(make_release({("a",): 1.0}))
 
 
 def test_rows_that_no_arpa_file_can_hold_are_left_out():
@@ -191,7 +191,7 @@ def test_rows_that_no_arpa_file_can_hold_are_left_out():
         ("<UNK>", "a"): 1.0,
         ("n\0", "a"): 1.0,
     }
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     assert [word.decode() for word in model.trie.words.all()] == [END, START, UNKNOWN, "a", "b"]
     assert model.sizes == [5, 1]
     assert LanguageModel.from_counts(pa.array(["a b", "b c"]), [1.0, 0.0]).sizes == [
@@ -201,7 +201,7 @@ def test_rows_that_no_arpa_file_can_hold_are_left_out():
 
 
 def test_perplexity_against_a_loop():
-    model = LanguageModel.from_release(release_of(FISH, tokenizer="words"))
+    model = LanguageModel.from_release(make_release(FISH, tokenizer="words"))
     texts = ["The red fish swim! Blue fish swim fast.", "", "A cat."]
     scores = [
         each.log10
@@ -224,14 +224,14 @@ def test_k_out_of_range(k):
         else "k: takes a .*"
     )
     with pytest.raises(UsageError, match=rf"^{told}\.$"):
-        LanguageModel.from_release(release_of(FISH)).predict([], k)
+        LanguageModel.from_release(make_release(FISH)).predict([], k)
 
 
 @given(tables())
 @examples(15)
 def test_round_trip_through_a_folder(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("models") / "model"
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     model.save(folder)
     read = LanguageModel.load(folder)
     assert read.tokenizer == model.tokenizer
@@ -248,14 +248,14 @@ def test_round_trip_through_a_folder(tmp_path_factory, table):
 
 
 def test_a_model_says_what_it_is_worth(tmp_path):
-    LanguageModel.from_release(release_of(FISH)).save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).save(tmp_path / "model")
     about = json.loads((tmp_path / "model" / "model.json").read_text(encoding="utf-8"))
     assert about["about"]["claim"] == "ε = 1, δ = 1e-07 (PROVED)"
     assert about["ngrams"] == LanguageModel.load(tmp_path / "model").sizes
 
 
 def test_release_folders_model_folders_and_nothing_else(tmp_path):
-    release = release_of(FISH)
+    release = make_release(FISH)
     release.save(tmp_path / "out")
     LanguageModel.from_release(release).save(tmp_path / "model")
     opened = [
@@ -288,7 +288,7 @@ def _bend(folder, name, at, value):
     ],
 )  # fmt: skip
 def test_a_damaged_model_is_refused_and_crashes_nothing(tmp_path, name, at, value):
-    save_format_1(LanguageModel.from_release(release_of(FISH)), tmp_path / "model")
+    save_format_1(LanguageModel.from_release(make_release(FISH)), tmp_path / "model")
     _bend(tmp_path / "model", name, at, value)
     with pytest.raises(BayesgramError, match=r"the model is damaged; export it again\.$"):
         LanguageModel.load(tmp_path / "model")
@@ -297,7 +297,7 @@ def test_a_damaged_model_is_refused_and_crashes_nothing(tmp_path, name, at, valu
 @pytest.mark.parametrize("damage", ["json", "format", "missing", "kind", "cut"])
 def test_damaged_files(tmp_path, damage):
     folder = tmp_path / "model"
-    save_format_1(LanguageModel.from_release(release_of(FISH)), folder)
+    save_format_1(LanguageModel.from_release(make_release(FISH)), folder)
     if damage == "json":
         (folder / "model.json").write_text("[]")
     elif damage == "format":

@@ -13,7 +13,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.lm.files import ARRAYS, CASING, CONTENTS
 from bayesgram.lm.language_model import LanguageModel
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import plain_arrays, release_of, save_format_1, tables
+from helpers.reference_language_models import make_release, plain_arrays, save_format_1, tables
 
 FISH = {
     ("red", "fish"): 4.0,
@@ -29,7 +29,7 @@ DAMAGED = r"the model is damaged; export it again\.$"
 
 @pytest.fixture(params=[None, 4, 8], ids=["exact", "4 bits", "8 bits"])
 def model(request):
-    made = LanguageModel.from_release(release_of(FISH, tokenizer="words"))
+    made = LanguageModel.from_release(make_release(FISH, tokenizer="words"))
     return made if request.param is None else made.quantised(request.param)
 
 
@@ -43,7 +43,7 @@ def same(one, other):
 @examples(25)
 def test_what_is_opened_is_what_was_saved(tmp_path_factory, table, bits):
     folder = tmp_path_factory.mktemp("model") / "model"
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     model = model if bits is None else model.quantised(bits)
     model.save(folder)
     opened = LanguageModel.load(folder)
@@ -91,7 +91,7 @@ def test_a_forged_casing(tmp_path, model, content):
 @examples(15)
 def test_a_model_of_format_1_is_the_same_model(tmp_path_factory, table):
     folder = tmp_path_factory.mktemp("model") / "model"
-    model = LanguageModel.from_release(release_of(table))
+    model = LanguageModel.from_release(make_release(table))
     save_format_1(model, folder)
     opened = LanguageModel.load(folder)
     assert same(opened, model)
@@ -132,7 +132,7 @@ def change_array(folder, name, change):
 @examples(60)
 def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
     folder = tmp_path_factory.mktemp("model") / "model"
-    model = LanguageModel.from_release(release_of(FISH, tokenizer="words"))
+    model = LanguageModel.from_release(make_release(FISH, tokenizer="words"))
     bits = data.draw(st.sampled_from([None, 4, 8]))
     (model if bits is None else model.quantised(bits)).save(folder)
     name = data.draw(st.sampled_from([*ARRAYS]))
@@ -180,7 +180,7 @@ def test_a_forged_model_is_refused_or_harmless(tmp_path_factory, data):
     ],
 )
 def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
-    LanguageModel.from_release(release_of(FISH)).quantised().save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).quantised().save(tmp_path / "model")
     change_array(tmp_path / "model", name, change)
     with pytest.raises(BayesgramError, match=DAMAGED):
         LanguageModel.load(tmp_path / "model")
@@ -211,7 +211,7 @@ def test_arrays_that_can_not_be_searched_are_damage(tmp_path, name, change):
     ],
 )
 def test_what_model_json_says_is_checked(tmp_path, path, value):
-    LanguageModel.from_release(release_of(FISH)).quantised().save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).quantised().save(tmp_path / "model")
     about = tmp_path / "model" / "model.json"
     told = json.loads(about.read_text())
     place, *rest = path.split(".")
@@ -223,7 +223,7 @@ def test_what_model_json_says_is_checked(tmp_path, path, value):
 
 @pytest.mark.parametrize("name", CONTENTS)
 def test_cut_short_or_missing(tmp_path, name):
-    replace(LanguageModel.from_release(release_of(FISH)).quantised(), casing=WRITTEN).save(
+    replace(LanguageModel.from_release(make_release(FISH)).quantised(), casing=WRITTEN).save(
         tmp_path / "model"
     )
     path = tmp_path / "model" / name
@@ -240,7 +240,7 @@ def test_cut_short_or_missing(tmp_path, name):
     [b"\x93NUMPY\x01\x00\xff\x0f{", b"\x93NUMPY\x01\x00v\x00 {'descr", b"\x93NUMPY\x03\x00(((("],
 )
 def test_heads_that_lead_numpy_astray(tmp_path, head):
-    LanguageModel.from_release(release_of(FISH)).save(tmp_path / "model")
+    LanguageModel.from_release(make_release(FISH)).save(tmp_path / "model")
     path = tmp_path / "model" / "records.npy"
     path.write_bytes(head + path.read_bytes()[len(head) :])
     with pytest.raises(BayesgramError, match=DAMAGED):

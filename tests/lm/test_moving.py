@@ -20,7 +20,7 @@ from bayesgram.releases.release import Release
 from bayesgram.text.ngrams import ngram_orders
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.web_catalogue import release as shaken
+from helpers.web_catalogue import make_release as shaken
 
 WORDS = ["blue", "fish", "red", "sea", "the"]
 SENTENCES = st.lists(

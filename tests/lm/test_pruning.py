@@ -13,11 +13,11 @@ from bayesgram.lm.estimate import estimate
 from bayesgram.lm.language_model import LanguageModel
 from bayesgram.lm.pruning import pruned, worth_of
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import release_of, tables
+from helpers.reference_language_models import make_release, tables
 
 
 def trie_of(table):
-    release = release_of(table)
+    release = make_release(table)
     totals = np.array(
         [release.card.details["expected_counts"][str(order)] for order in release.orders]
     )
@@ -74,7 +74,7 @@ def test_exactly_the_target_with_all_contexts_and_suffixes(table, extra):
 @given(tables(), st.integers(0, 10))
 @examples(40)
 def test_a_pruned_model_adds_up_to_one_and_knows_all_words(table, extra):
-    release = release_of(table)
+    release = make_release(table)
     whole = LanguageModel.from_release(release)
     size = len(whole.trie.words) + 1 + extra
     small = LanguageModel.from_release(release, prune=size)
@@ -94,7 +94,7 @@ def test_the_least_useful_goes_first():
         ("a", "b"): 25.0,
         ("c", "d"): 90.0,
     }
-    small = LanguageModel.from_release(release_of(table), prune=8)
+    small = LanguageModel.from_release(make_release(table), prune=8)
     assert [each.order for each in small.score_words(["a", "b", "c", "d"])][:4] == [1, 1, 1, 2]
 
 
@@ -102,4 +102,4 @@ def test_too_small_a_target():
     with pytest.raises(
         UsageError, match=r"^prune=5: a model of 5 words keeps 6 n-grams or more\.$"
     ):
-        LanguageModel.from_release(release_of({("a", "b"): 1.0, ("b", "a"): 1.0}), prune=5)
+        LanguageModel.from_release(make_release({("a", "b"): 1.0, ("b", "a"): 1.0}), prune=5)

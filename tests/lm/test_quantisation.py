@@ -14,7 +14,7 @@ from bayesgram.synthetic.population import Population
 from bayesgram.text.ngrams import NgramCounter
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import release_of, tables
+from helpers.reference_language_models import make_release, tables
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def model(table):
 @examples(40)
 def test_few_values_are_kept_as_they_are(table, bits):
     """A codebook that has room for every value has every value."""
-    exact = LanguageModel.from_release(release_of(table)).trie
+    exact = LanguageModel.from_release(make_release(table)).trie
     rounded = quantised(exact, bits)
     assert np.array_equal(rounded.log_probability, exact.log_probability)
     assert np.abs(context_sums(rounded) - 1).max() < 1e-6

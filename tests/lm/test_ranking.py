@@ -11,7 +11,7 @@ from bayesgram.lm.quantisation import quantised
 from bayesgram.lm.search import NEVER, rank_words
 from bayesgram.lm.trie import LIKELIEST, RANKED, connect
 from helpers.hypothesis_profiles import examples
-from helpers.reference_tries import closed, models, vocabulary
+from helpers.reference_tries import add_prefixes_and_suffixes, make_word_list, models
 
 NAMES = [
     "a",
@@ -69,7 +69,7 @@ def small_model(seed, order, ngrams):
             sorted(name.encode() for name in [*NAMES, "<s>", "</s>", "<unk>"]), pa.large_binary()
         )
     )
-    levels = closed(
+    levels = add_prefixes_and_suffixes(
         np.unique(rng.integers(0, len(words), (ngrams, order)), axis=0).astype(np.int32), len(words)
     )
     logs = [-rng.integers(1, 4, len(rows)).astype(float) for rows in levels]
@@ -113,7 +113,7 @@ def test_any_model_exact_and_rounded(made, seed):
 def test_after_large_contexts(most):
     """Whether the likeliest that are kept are enough or not."""
     rng = np.random.default_rng(most)
-    words = vocabulary(2500)
+    words = make_word_list(2500)
     rows = [
         np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1)
         for at, size in ((5, 1500), (9, 700))
@@ -135,7 +135,7 @@ def test_after_large_contexts(most):
 
 def test_words_beyond_those_that_are_ranked():
     """All words alike: the first in byte order are suggested, and the last stand behind more than are ranked."""
-    words = vocabulary(RANKED + 2000)
+    words = make_word_list(RANKED + 2000)
     numbers = np.arange(len(words), dtype=np.int32)
     pair = np.array([[7, 8]], np.int32)
     trie = connect(

@@ -16,7 +16,7 @@ from bayesgram.lm.quantisation import quantised
 from bayesgram.lm.search import SENTENCE_END
 from bayesgram.lm.trie import RANKED, connect
 from helpers.hypothesis_profiles import examples
-from helpers.reference_tries import Plain, model_of, models, vocabulary
+from helpers.reference_tries import ReferenceTrie, make_trie, make_word_list, models
 
 
 @given(models)
@@ -60,7 +60,7 @@ def test_walks_are_those_of_the_dictionaries(made, seed):
 
 
 def test_a_long_walk_is_that_of_its_sentences():
-    trie, _, levels = model_of(3, 4, 50, 900)
+    trie, _, levels = make_trie(3, 4, 50, 900)
     rng = np.random.default_rng(1)
     sentences = [
         np.append(levels[-1][rng.integers(0, len(levels[-1]), size)].ravel(), SENTENCE_END).astype(
@@ -97,7 +97,7 @@ def test_the_best_are_those_of_the_dictionaries(made, seed, how_many):
 
 def test_more_words_are_asked_for_than_are_ranked():
     """When the likeliest words all stand after the context, the others are looked through."""
-    words = vocabulary(3 * RANKED)
+    words = make_word_list(3 * RANKED)
     numbers = np.arange(len(words), dtype=np.int32)
     rng = np.random.default_rng(2)
     logs = np.sort(-6 * rng.random(len(words)))[::-1]
@@ -116,7 +116,7 @@ def test_more_words_are_asked_for_than_are_ranked():
 def test_after_a_large_context_the_likeliest_are_known(how_many):
     """With the likeliest children kept and without: the same words, also where more are asked for than are kept."""
     rng = np.random.default_rng(how_many)
-    words = vocabulary(2500)
+    words = make_word_list(2500)
     numbers = np.arange(len(words), dtype=np.int32)
     rows = [
         np.stack([np.full(size, at), rng.permutation(len(words))[:size]], axis=1)
@@ -152,7 +152,7 @@ def test_a_quantised_model_has_the_same_ngrams_and_walks_by_its_own_values(made,
     weights = [
         smaller.log_backoff[smaller.nodes(order)].astype(float) for order in range(1, trie.order)
     ]
-    plain = Plain(levels, logs, weights)
+    plain = ReferenceTrie(levels, logs, weights)
     stream = levels[-1][:50].ravel()
     right = [score for score, _, _ in plain.walk(stream.tolist(), trie.special)]
     assert smaller.walk(stream)[0].tolist() == pytest.approx(right, abs=1e-12)

@@ -21,8 +21,8 @@ from helpers import reference_paper
 from helpers.recording_noise import RecordingNoise
 
 BUDGET = Budget(0.5, 1e-7)
-COUNTS = reference_paper.user_counts(np.array([[3, 0, 1], [0, 2, 0], [1, 1, 1]]))
-VOCABULARY = reference_paper.vocabulary([9, 4, 2])
+COUNTS = reference_paper.make_user_counts(np.array([[3, 0, 1], [0, 2, 0], [1, 1, 1]]))
+VOCABULARY = reference_paper.make_vocabulary([9, 4, 2])
 
 
 @pytest.mark.parametrize(
@@ -47,8 +47,8 @@ def test_what_no_ledger_can_be_charged_for_is_refused_and_the_ledger_stays(
     assert ledger.path.read_bytes() == before
 
 
-OTHERS = reference_paper.user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
-NOBODY = reference_paper.user_counts(np.zeros((0, 3), np.int64))
+OTHERS = reference_paper.make_user_counts(np.array([[900, 0, 0], [0, 0, 70]]))
+NOBODY = reference_paper.make_user_counts(np.zeros((0, 3), np.int64))
 PUBLIC = {"epsilon": 0.5, "vocabulary": VOCABULARY.fingerprint, "unit": "a post"}
 
 
@@ -69,7 +69,7 @@ def test_an_entry_of_a_ledger_says_what_is_public_and_nothing_of_people(tmp_path
 def test_so_does_an_entry_for_segments(tmp_path):
     ledger = Ledger.create(tmp_path / "app.ledger", population="p", budget=Budget(9, 1e-3))
     for people in (COUNTS, OTHERS):
-        flat = reference_paper.user_counts(np.eye(len(people.users), 6, 1, dtype=int))
+        flat = reference_paper.make_user_counts(np.eye(len(people.users), 6, 1, dtype=int))
         counts = SegmentedCounts(flat, Segments("country", ("de", "fr")))
         options = {"ledger": ledger, "output": tmp_path / "out", "force": True, "unit": "a post"}
         base.release(counts, VOCABULARY, Posterior(), BUDGET, **options)

@@ -24,26 +24,26 @@ from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.private.clipping import UNITS
 from bayesgram.private.counts import UserCounts
 from helpers import reference_paper
-from helpers.recording_noise import asked_by
+from helpers.recording_noise import record_queries
 from helpers.strategies import matrices
 
 
 def without(matrix, user):
     names = [f"u{i}" for i in range(len(matrix)) if i != user]
-    return reference_paper.user_counts(np.delete(matrix, user, axis=0), names)
+    return reference_paper.make_user_counts(np.delete(matrix, user, axis=0), names)
 
 
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=9), st.integers(1, 12))
 def test_one_user_moves_the_laplace_counts_by_at_most_w(matrix, max_total):
-    vocabulary = reference_paper.vocabulary(np.ones(matrix.shape[1]))
-    [(law, whole, scale)], _, _ = asked_by(
-        Laplace(max_total), reference_paper.user_counts(matrix), vocabulary, Budget(0.3)
+    vocabulary = reference_paper.make_vocabulary(np.ones(matrix.shape[1]))
+    [(law, whole, scale)], _, _ = record_queries(
+        Laplace(max_total), reference_paper.make_user_counts(matrix), vocabulary, Budget(0.3)
     )
     assert (law, scale) == ("laplace", pytest.approx(max_total / 0.3))
     assert scale >= max_total / 0.3
     for user in range(len(matrix)):
-        [(_, less, same)], _, _ = asked_by(
+        [(_, less, same)], _, _ = record_queries(
             Laplace(max_total), without(matrix, user), vocabulary, Budget(0.3)
         )
         assert same == scale
@@ -53,14 +53,14 @@ def test_one_user_moves_the_laplace_counts_by_at_most_w(matrix, max_total):
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=9), st.integers(1, 12), st.integers(0, 10**6))
 def test_one_user_moves_the_public_differences_by_at_most_their_sensitivity(matrix, max_total, top):
-    vocabulary = reference_paper.vocabulary([top, *range(matrix.shape[1] - 1)])
+    vocabulary = reference_paper.make_vocabulary([top, *range(matrix.shape[1] - 1)])
     mechanism = LaplacePublic(max_total)
-    [(law, whole, scale)], _, _ = asked_by(
-        mechanism, reference_paper.user_counts(matrix), vocabulary, Budget(0.3)
+    [(law, whole, scale)], _, _ = record_queries(
+        mechanism, reference_paper.make_user_counts(matrix), vocabulary, Budget(0.3)
     )
     assert law == "laplace"
     for user in range(len(matrix)):
-        [(_, less, same)], _, _ = asked_by(
+        [(_, less, same)], _, _ = record_queries(
             mechanism, without(matrix, user), vocabulary, Budget(0.3)
         )
         assert same == scale
@@ -73,9 +73,12 @@ def test_one_user_moves_the_public_differences_by_at_most_their_sensitivity(matr
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=50), st.floats(0.5, 20))
 def test_one_user_moves_the_gaussian_sum_by_at_most_its_units(matrix, clip_norm):
-    vocabulary, budget = reference_paper.vocabulary(np.ones(matrix.shape[1])), Budget(0.3, 1e-6)
-    [(law, whole, scale)], _, details = asked_by(
-        Gaussian(clip_norm), reference_paper.user_counts(matrix), vocabulary, budget
+    vocabulary, budget = (
+        reference_paper.make_vocabulary(np.ones(matrix.shape[1])),
+        Budget(0.3, 1e-6),
+    )
+    [(law, whole, scale)], _, details = record_queries(
+        Gaussian(clip_norm), reference_paper.make_user_counts(matrix), vocabulary, budget
     )
     noise = calibrate_gaussian(budget, coordinates=matrix.shape[1], units=UNITS)
     assert (law, scale) == ("gaussian", noise.multiplier * UNITS)
@@ -84,7 +87,7 @@ def test_one_user_moves_the_gaussian_sum_by_at_most_its_units(matrix, clip_norm)
         noise.slack,
     )
     for user in range(len(matrix)):
-        [(_, less, same)], _, _ = asked_by(
+        [(_, less, same)], _, _ = record_queries(
             Gaussian(clip_norm), without(matrix, user), vocabulary, budget
         )
         assert same == scale
@@ -103,9 +106,9 @@ def test_laplace_public_stays_within_64_bits_for_two_billion_users(max_total):
 
 def test_laplace_public_without_noise_gives_the_counts_back():
     matrix = np.array([[5, 3, 2, 0], [1, 0, 0, 0]])
-    vocabulary = reference_paper.vocabulary([10**9, 1, 0, 12345])
-    _, theta, _ = asked_by(
-        LaplacePublic(20), reference_paper.user_counts(matrix), vocabulary, Budget(1.0)
+    vocabulary = reference_paper.make_vocabulary([10**9, 1, 0, 12345])
+    _, theta, _ = record_queries(
+        LaplacePublic(20), reference_paper.make_user_counts(matrix), vocabulary, Budget(1.0)
     )
     assert theta == pytest.approx(np.array([6, 3, 2, 1]) / 12)  # the last one is a 0 set to 1
 
@@ -136,7 +139,7 @@ def test_laplace_noise_has_scale_w_over_epsilon():
     counts = UserCounts(names, starts, ngrams, np.ones(ngrams.size, np.int32), size, None)
     theta = (
         Laplace(max_total)
-        .release(counts, reference_paper.vocabulary(np.ones(size)), Budget(epsilon))
+        .release(counts, reference_paper.make_vocabulary(np.ones(size)), Budget(epsilon))
         .probabilities
     )
     noise = (theta * size - 1) * users_each
@@ -147,8 +150,8 @@ def test_laplace_noise_has_scale_w_over_epsilon():
 def test_laplace_public_recovers_the_counts_when_noise_is_small():
     matrix = np.tile(np.array([3, 2, 1, 0]), (20_000, 1))
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary([10, 20, 30, 40]),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary([10, 20, 30, 40]),
     )
     for mechanism in (Laplace(6), LaplacePublic(6)):
         theta = mechanism.release(counts, vocabulary, Budget(100.0)).probabilities
@@ -158,8 +161,8 @@ def test_laplace_public_recovers_the_counts_when_noise_is_small():
 def test_gaussian_recovers_the_counts_when_noise_is_small():
     matrix = np.tile(np.array([3, 2, 1, 0]), (20_000, 1))
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary([10, 20, 30, 40]),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary([10, 20, 30, 40]),
     )
     theta = Gaussian(clip_norm=10.0).release(counts, vocabulary, Budget(100.0, 1e-6)).probabilities
     assert theta == pytest.approx([1 / 2, 1 / 3, 1 / 6, 0], abs=1e-3)
@@ -168,8 +171,8 @@ def test_gaussian_recovers_the_counts_when_noise_is_small():
 @pytest.mark.parametrize("mechanism", [Laplace(), LaplacePublic(), Gaussian()])
 def test_proved_mechanisms_say_so_unless_seeded(mechanism):
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
     )
     assert mechanism.release(counts, vocabulary, Budget(1, 1e-6)).card.guarantee is Guarantee.PROVED
     seeded = mechanism.release(counts, vocabulary, Budget(1, 1e-6), seed=1).card
@@ -179,8 +182,8 @@ def test_proved_mechanisms_say_so_unless_seeded(mechanism):
 
 def test_laplace_spends_no_delta():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
     )
     assert Laplace().release(counts, vocabulary, Budget(1, 1e-6)).card.delta == 0
 
@@ -188,10 +191,10 @@ def test_laplace_spends_no_delta():
 def test_k_anonymity_add_one():
     matrix = np.array([[5, 1, 0], [5, 0, 0], [1, 0, 0]])
     assert KAnonymity(3).release(
-        reference_paper.user_counts(matrix), reference_paper.vocabulary([1, 1, 1])
+        reference_paper.make_user_counts(matrix), reference_paper.make_vocabulary([1, 1, 1])
     ).probabilities == pytest.approx(np.array([12, 1, 1]) / 14)  # exactly K users are enough
     release = KAnonymity(2).release(
-        reference_paper.user_counts(matrix), reference_paper.vocabulary([1, 1, 1])
+        reference_paper.make_user_counts(matrix), reference_paper.make_vocabulary([1, 1, 1])
     )
     assert release.probabilities == pytest.approx(np.array([12, 1, 1]) / 14)
     assert release.card.guarantee is Guarantee.NONE
@@ -201,7 +204,7 @@ def test_k_anonymity_add_one():
 def test_k_anonymity_public():
     matrix = np.array([[5, 1, 0], [5, 0, 0], [1, 0, 0]])
     release = KAnonymity(2, "public").release(
-        reference_paper.user_counts(matrix), reference_paper.vocabulary([7, 1, 3])
+        reference_paper.make_user_counts(matrix), reference_paper.make_vocabulary([7, 1, 3])
     )
     hidden = 1 + 1  # one suppressed occurrence, and one so that nothing is ruled out
     assert release.probabilities == pytest.approx(
@@ -214,7 +217,8 @@ def test_k_anonymity_is_a_distribution_that_rules_nothing_out(matrix, k, suppres
     theta = (
         KAnonymity(k, suppressed)
         .release(
-            reference_paper.user_counts(matrix), reference_paper.vocabulary(range(matrix.shape[1]))
+            reference_paper.make_user_counts(matrix),
+            reference_paper.make_vocabulary(range(matrix.shape[1])),
         )
         .probabilities
     )
@@ -267,8 +271,8 @@ def test_a_delta_of_zero_is_refused(mechanism):
 
 def test_a_missing_budget_is_named():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(2, dtype=int)),
-        reference_paper.vocabulary([1, 2]),
+        reference_paper.make_user_counts(np.eye(2, dtype=int)),
+        reference_paper.make_vocabulary([1, 2]),
     )
     with pytest.raises(
         UsageError,
@@ -278,8 +282,8 @@ def test_a_missing_budget_is_named():
 
 
 def test_counts_of_another_vocabulary_are_refused():
-    counts = reference_paper.user_counts(np.eye(2, dtype=int), fingerprint="abcdef0123456789")
-    vocabulary = reference_paper.vocabulary([1, 2])
+    counts = reference_paper.make_user_counts(np.eye(2, dtype=int), fingerprint="abcdef0123456789")
+    vocabulary = reference_paper.make_vocabulary([1, 2])
     with pytest.raises(
         UsageError,
         match=r"^the counts belong to the vocabulary abcdef012345… of 2 n-grams, and this one is ",

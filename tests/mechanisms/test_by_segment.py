@@ -34,7 +34,7 @@ from bayesgram.releases.segmented import SegmentedRelease
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper, replay_noise
 from helpers.hypothesis_profiles import examples
-from helpers.recording_noise import CHOICES, RecordingNoise, choosing
+from helpers.recording_noise import CLIPPING_PLANS, RecordingNoise, fixed_clipping_plan
 from helpers.strategies import matrices
 
 BUDGET = Budget(0.3, 1e-6)
@@ -54,7 +54,7 @@ def vocabulary(sources=1, ngrams=NGRAMS):
 
 def by_segment(matrix, segments=THREE, names=None, fingerprint=None):
     """Dense rows over segments × n-grams."""
-    return SegmentedCounts(reference_paper.user_counts(matrix, names, fingerprint), segments)
+    return SegmentedCounts(reference_paper.make_user_counts(matrix, names, fingerprint), segments)
 
 
 def without(matrix, user):
@@ -77,11 +77,11 @@ def measured_by(mechanism, counts, public, budget=BUDGET):
 @examples(30)
 @given(
     st.sampled_from([vocabulary(), vocabulary(2)]),
-    st.sampled_from(sorted(CHOICES)),
+    st.sampled_from(sorted(CLIPPING_PLANS)),
     matrices(users=(1, 3), ngrams=(3 * SIZE, 3 * SIZE), largest=2**31 - 1),
 )
 def test_one_user_in_several_segments_moves_each_answer_by_at_most_its_units(public, name, matrix):
-    with choosing(CHOICES[name]):
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
         asked, _, _ = measured_by(Posterior(), by_segment(matrix), public)
         others = [
             measured_by(Posterior(), without(matrix, user), public)[0]
@@ -137,7 +137,7 @@ def test_somebody_in_one_segment_has_the_norm_that_they_have_without_segments():
     plain, design = Design.of(public).ngrams, SegmentedDesign.by_segment(public, 3).ngrams
     row = np.array([3, 0, 2, 1, 0, 5])
     norms = [
-        np.linalg.norm(reference_paper.expanded(one[None], each)[0] / each.shape)
+        np.linalg.norm(reference_paper.append_word_counts(one[None], each)[0] / each.shape)
         for one, each in ((row, plain), (np.concatenate([0 * row, row, 0 * row]), design))
     ]
     assert norms[0] == pytest.approx(norms[1])
@@ -162,12 +162,12 @@ def test_without_noise_and_clipping_segments_and_totals_are_what_people_wrote(ma
 @examples(40)
 @given(
     st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3)),
-    st.sampled_from([None, *CHOICES.values()]),
+    st.sampled_from([None, *CLIPPING_PLANS.values()]),
     st.sampled_from([1, 2]),
 )
 def test_a_ledger_is_charged_for_all_coordinates_of_all_segments(budget, choice, sources):
     public, counts = vocabulary(sources), by_segment(np.ones((2, 3 * SIZE), np.int64))
-    with choosing(choice):
+    with fixed_clipping_plan(choice):
         asked, _, _ = measured_by(Posterior(), counts, public, budget)
     spend = Posterior().by_segment(THREE).spend(public, budget)
     spent = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in asked)
@@ -231,7 +231,7 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(
     caplog,
 ):
     caplog.set_level(logging.INFO)
-    source, budget = replay_noise.WrittenDown(), Budget(epsilon, 1e-6)
+    source, budget = replay_noise.NoiseRecorder(), Budget(epsilon, 1e-6)
     first = released(PEOPLE["many"], source, tmp_path / "first", budget)
     folders = ("all", "de", "fr", "other")
     assert set(first) == {
@@ -241,7 +241,7 @@ def test_the_same_answers_give_the_same_segments_of_unrelated_people(
     }
     for name in ("few", "nobody"):
         again = released(
-            PEOPLE[name], replay_noise.GivenAgain(source.answers), tmp_path / name, budget
+            PEOPLE[name], replay_noise.NoiseReplayer(source.answers), tmp_path / name, budget
         )
         assert again == first, name
     assert (

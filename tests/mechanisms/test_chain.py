@@ -84,10 +84,10 @@ def test_the_same_answers_give_the_same_release_after_another(public, tmp_path):
             )
         return {path.name: path.read_bytes() for path in (tmp_path / name).iterdir()}
 
-    source = replay_noise.WrittenDown()
+    source = replay_noise.NoiseRecorder()
     given = released("many", source)
     for name in DATASETS:
-        assert released(name, replay_noise.GivenAgain(source.answers)) == given, name
+        assert released(name, replay_noise.NoiseReplayer(source.answers)) == given, name
 
 
 def test_chains_of_any_length_are_on_the_card(first, second, tmp_path):

@@ -23,7 +23,14 @@ from bayesgram.privacy.noise import NoiseSource, SeededNoise
 from bayesgram.private.candidates import Rounds
 from bayesgram.private.clipping import UNITS
 from helpers import discovery_data, fork_server, ledger_files, replay_noise
-from helpers.discovery_data import BUDGET, MANY, PUBLIC, measured, mechanism, people
+from helpers.discovery_data import (
+    BUDGET,
+    MANY_PEOPLE,
+    PUBLIC,
+    make_mechanism,
+    measure,
+    rows_of_people,
+)
 from helpers.hypothesis_profiles import examples
 from helpers.recording_noise import RecordingNoise
 
@@ -36,8 +43,8 @@ ROUNDS = [1, 2, 10]
 @pytest.mark.parametrize("rounds", ROUNDS)
 @pytest.mark.parametrize("budget", [BUDGET, Budget(8.0, 1e-6)])
 def test_a_ledger_is_charged_for_all_noise_that_a_discovery_asks_for(rounds, budget):
-    the_mechanism, noise = mechanism(rounds, budget), RecordingNoise()
-    measured(the_mechanism, MANY, noise)
+    the_mechanism, noise = make_mechanism(rounds, budget), RecordingNoise()
+    measure(the_mechanism, MANY_PEOPLE, noise)
     assert len(noise.asked) == rounds
     assert {law for law, _, _ in noise.asked} == {"gaussian"}
     inverse = sum((Fraction(UNITS) / Fraction(scale)) ** 2 for _, _, scale in noise.asked)
@@ -67,17 +74,17 @@ class Silent(NoiseSource):
 
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_everything_that_anybody_wrote_gets_noise_also_what_one_person_wrote(rounds):
-    said, noise = [*people(50, "zog"), ("ann", "blip")], Silent()
-    assert measured(mechanism(rounds, orders=[1]), said, noise) == {}
+    said, noise = [*rows_of_people(50, "zog"), ("ann", "blip")], Silent()
+    assert measure(make_mechanism(rounds, orders=[1]), said, noise) == {}
     assert noise.sizes[0] == 2
     loud = Silent(lambda values: np.full(values.size, 1 << 50))
-    assert set(measured(mechanism(rounds, orders=[1]), said, loud)) == {"zog", "blip"}
+    assert set(measure(make_mechanism(rounds, orders=[1]), said, loud)) == {"zog", "blip"}
 
 
 @pytest.mark.parametrize("rounds", [2, 10])
 def test_what_passes_by_itself_gets_noise_in_every_round(rounds):
     """Also where the answers so far are so high that nobody gives it weight any more."""
-    the_mechanism = mechanism(rounds, orders=[1])
+    the_mechanism = make_mechanism(rounds, orders=[1])
     loud, lowest = Silent(lambda values: np.full(values.size, 1 << 50)), []
     plan_round = RoundSchedule.plan_round
 
@@ -88,7 +95,7 @@ def test_what_passes_by_itself_gets_noise_in_every_round(rounds):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RoundSchedule, "plan_round", noting)
-        assert set(measured(the_mechanism, people(9, "zog blip"), loud)) == {"zog", "blip"}
+        assert set(measure(the_mechanism, rows_of_people(9, "zog blip"), loud)) == {"zog", "blip"}
     assert lowest == [-300.0] * (rounds - 1)
     assert loud.sizes == [2] * rounds
 
@@ -96,10 +103,12 @@ def test_what_passes_by_itself_gets_noise_in_every_round(rounds):
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
     """Exact sums are far above T for all, and noise leaves one of them there, by one unit, and one at the level."""
-    the_mechanism = mechanism(rounds, orders=[1])
+    the_mechanism = make_mechanism(rounds, orders=[1])
     level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
     said = (
-        people(500, "zog") + people(500, "blip", name="other") + people(500, "fizz", name="third")
+        rows_of_people(500, "zog")
+        + rows_of_people(500, "blip", name="other")
+        + rows_of_people(500, "fizz", name="third")
     )
 
     def answer(values):
@@ -107,7 +116,7 @@ def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
         return first if values.size == 3 else np.zeros(values.size, np.int64)
 
     noise = Silent(answer)
-    found = measured(the_mechanism, said, noise)
+    found = measure(the_mechanism, said, noise)
     if rounds == 1:
         assert list(found.values()) == [(level + 1) / UNITS]
     else:  # the first answers already say all; what is far above stays, what is hopeless is dropped
@@ -119,8 +128,8 @@ def test_nothing_but_noisy_sums_above_the_level_comes_out(rounds):
 def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
     """Someone who gives all their weight to one string in every round reaches 1, however many rounds there are."""
     monkeypatch.setattr(RoundSchedule, "plan_round", staying)
-    the_mechanism, noise = mechanism(rounds, orders=[1]), RecordingNoise()
-    assert measured(the_mechanism, people(1, "zog"), noise) == {}
+    the_mechanism, noise = make_mechanism(rounds, orders=[1]), RecordingNoise()
+    assert measure(the_mechanism, rows_of_people(1, "zog"), noise) == {}
     assert sum(values for _, values, _ in noise.asked).tolist() == [rounds * UNITS]
     level = int(the_mechanism.threshold.level * rounds * UNITS) + 1
     assert the_mechanism._above(np.array([level]))[0].size == 0
@@ -129,7 +138,7 @@ def test_the_level_is_that_of_the_mean_of_all_rounds(rounds, monkeypatch):
 
 
 def test_in_one_round_what_others_leave_below_the_floor_lifts_one_person_by_the_floor_and_own_weight_at_most():
-    threshold, bound = mechanism(1).threshold, mechanism(1).bound
+    threshold, bound = make_mechanism(1).threshold, make_mechanism(1).bound
     assert bound.floor > threshold.floor * UNITS >= bound.floor - 1
     assert bound.most == MOST
     assert bound.smallest <= 0.02 * UNITS < bound.smallest + 1
@@ -175,8 +184,8 @@ def test_users_are_weighed_in_each_round_by_noisy_sums_so_far_and_public_weights
         answers.append(rng.normal(3 * UNITS, UNITS, values.size).astype(np.int64))
         return answers[-1]
 
-    the_mechanism = mechanism(3)
-    measured(the_mechanism, MANY, Silent(lies))
+    the_mechanism = make_mechanism(3)
+    measure(the_mechanism, MANY_PEOPLE, Silent(lies))
     whole, size = 3 * UNITS, answers[0].size
     assert [part for _, part in told] == [1 / 3, 2 / 3]
     assert (told[0][0] == answers[0] / whole).all()
@@ -205,17 +214,17 @@ def test_given_the_answers_so_far_a_user_moves_every_round_by_b_at_most_and_nobo
     words = np.array(["zog", "blip", "fizz", "the", "red", "fish", "it", "very"])
     said = [(f"user {user}", " ".join(rng.choice(words, rng.integers(0, 12)))) for user in range(6)]
     eve = [("eve", " ".join(rng.choice(np.append(words, "evesown"), size)))]
-    the_mechanism = mechanism(rounds)
+    the_mechanism = make_mechanism(rounds)
     whole, without = RecordingNoise(), RecordingNoise()
     sums = [{}, {}]
     for place, (rows, noise) in enumerate([(said + eve, whole), (said, without)]):
         with (
             discovery.list_candidates(
-                discovery_data.records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28
+                discovery_data.make_records(rows), PUBLIC, [1, 2, 3], MOST, memory=1 << 28
             ) as lists,
             pytest.MonkeyPatch.context() as patch,
         ):
-            texts, _ = discovery_data.candidates_of(lists)
+            texts, _ = discovery_data.candidate_texts_and_logs(lists)
 
             def answer(values, *, scale, noise=noise, texts=texts):
                 noise.asked.append(values)
@@ -249,11 +258,11 @@ def staying(_course, mean, _part, public):
 
 
 UNRELATED = {
-    "many": people(300, "people like zog", "it swims very zog"),
+    "many": rows_of_people(300, "people like zog", "it swims very zog"),
     "one each": [("ann", "people like zog"), ("bob", "it swims very zog")],
     "the other way round": [
         ("x", "it swims very zog. people like zog"),
-        *people(7, "it swims very zog", name="y"),
+        *rows_of_people(7, "it swims very zog", name="y"),
     ],
 }
 
@@ -263,8 +272,8 @@ def saved(source, said, folder, rounds, **options):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Randomness, "make", classmethod(lambda cls, _seed: cls(source, 5)))
         discover(
-            discovery_data.table(said),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(said),
+            discovery_data.make_vocabulary(),
             Budget(8.0, 1e-6),
             rounds=rounds,
             **options,
@@ -272,7 +281,7 @@ def saved(source, said, folder, rounds, **options):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-class Loud(replay_noise.WrittenDown):
+class Loud(replay_noise.NoiseRecorder):
     """Answers that have nothing to do with the data, some of them above any level."""
 
     def discrete_gaussian(self, values, *, scale):
@@ -287,9 +296,9 @@ def test_the_same_answers_give_the_same_discovery_of_unrelated_people(tmp_path):
     first = saved(source, UNRELATED["many"], tmp_path / "first", 4)
     assert set(first) == {"card.json", "ngrams.parquet", "vocab.parquet"}
     for name, said in UNRELATED.items():
-        assert saved(replay_noise.GivenAgain(source.answers), said, tmp_path / name, 4) == first, (
-            name
-        )
+        assert (
+            saved(replay_noise.NoiseReplayer(source.answers), said, tmp_path / name, 4) == first
+        ), name
     other = saved(Loud(), UNRELATED["many"], tmp_path / "again", 4, max_new=1)
     assert other["ngrams.parquet"] != first["ngrams.parquet"]
 
@@ -325,8 +334,8 @@ def test_so_do_those_of_what_is_published_whatever_else_people_wrote(
 
     monkeypatch.setattr(discovery, "sum_candidates", noting)
     few, many = (
-        people(9, "like zog"),
-        people(70, "like zog") + people(20, "blip fizz. the wham", name="other"),
+        rows_of_people(9, "like zog"),
+        rows_of_people(70, "like zog") + rows_of_people(20, "blip fizz. the wham", name="other"),
     )
     first = saved(noise, few, tmp_path / "few", 1)
     asked = len(noise.texts)
@@ -365,8 +374,8 @@ def test_so_do_those_of_several_rounds_whatever_else_people_wrote(
             yield lists
 
     monkeypatch.setattr(discovery, "list_candidates", noting)
-    few = people(9, "like zog")
-    many = people(70, "like zog") + people(20, "blip fizz. the wham", name="other")
+    few = rows_of_people(9, "like zog")
+    many = rows_of_people(70, "like zog") + rows_of_people(20, "blip fizz. the wham", name="other")
     first = saved(noise, few, tmp_path / "few", rounds)
     assert saved(noise, many, tmp_path / "many", rounds) == first
     assert asked[0] < asked[1]
@@ -377,7 +386,7 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
     ngrams = pa.array(
         ["zog", "zog fish", "blip fish", "the red zog", "very blip"], pa.large_string()
     )
-    assert of_known_words(ngrams, discovery_data.vocabulary()).tolist() == [
+    assert of_known_words(ngrams, discovery_data.make_vocabulary()).tolist() == [
         True,
         True,
         False,
@@ -385,11 +394,11 @@ def test_words_that_are_neither_public_nor_found_stay_inside_unless_asked_for():
         False,
     ]
     weights = np.arange(len(ngrams), 0.0, -1)
-    closed = mechanism(2).found(ngrams, weights, PUBLIC, seeded=True)
-    opened = mechanism(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
+    closed = make_mechanism(2).found(ngrams, weights, PUBLIC, seeded=True)
+    opened = make_mechanism(2, open=True).found(ngrams, weights, PUBLIC, seeded=True)
     assert closed.ngrams.to_pylist() == ["zog", "zog fish", "the red zog"]
     assert len(opened) == 5
-    assert mechanism(2, open=True, max_new=2).found(
+    assert make_mechanism(2, open=True, max_new=2).found(
         ngrams, weights, PUBLIC, seeded=True
     ).ngrams.to_pylist() == [
         "zog",
@@ -401,11 +410,19 @@ def test_a_seeded_discovery_is_not_private_and_charges_no_ledger(tmp_path):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
     with pytest.raises(UsageError, match="a seeded discovery is not private"):
         discover(
-            discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, seed=1, ledger=ledger
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
+            BUDGET,
+            seed=1,
+            ledger=ledger,
         )
     assert ledger.read().last_number == 0
     found = discover(
-        discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, seed=1, rounds=2
+        discovery_data.make_table(MANY_PEOPLE),
+        discovery_data.make_vocabulary(),
+        BUDGET,
+        seed=1,
+        rounds=2,
     )
     assert found.card.guarantee.name == "NONE"
     (claim,) = found.vocabulary.origins.claims
@@ -423,7 +440,7 @@ def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or
     ):
         discover(
             tmp_path / "not there",
-            discovery_data.vocabulary(),
+            discovery_data.make_vocabulary(),
             Budget(1e-3, 1e-3),
             rounds=rounds,
             ledger=ledger,
@@ -435,12 +452,12 @@ def test_a_budget_that_leaves_no_threshold_is_refused_before_anything_is_read_or
 
 
 def test_what_many_write_is_found_and_what_one_writes_never_is():
-    said = [*people(600, "people like zog"), ("eve", "eves own secret. " * 400)]
+    said = [*rows_of_people(600, "people like zog"), ("eve", "eves own secret. " * 400)]
     for rounds in (1, 4):
         for _ in range(3):
             found = discover(
-                discovery_data.table(said),
-                discovery_data.vocabulary(),
+                discovery_data.make_table(said),
+                discovery_data.make_vocabulary(),
                 BUDGET,
                 rounds=rounds,
                 open=True,
@@ -453,17 +470,21 @@ def test_what_many_write_is_found_and_what_one_writes_never_is():
 
 
 def test_fewer_people_than_at_least_don_t_come_out():
-    said = people(300, "zog")
+    said = rows_of_people(300, "zog")
     chosen = {"orders": [1], "rounds": 2}
     assert (
-        len(discover(discovery_data.table(said), discovery_data.vocabulary(), BUDGET, **chosen))
+        len(
+            discover(
+                discovery_data.make_table(said), discovery_data.make_vocabulary(), BUDGET, **chosen
+            )
+        )
         == 1
     )
     assert (
         len(
             discover(
-                discovery_data.table(said),
-                discovery_data.vocabulary(),
+                discovery_data.make_table(said),
+                discovery_data.make_vocabulary(),
                 BUDGET,
                 at_least=400,
                 **chosen,
@@ -471,16 +492,16 @@ def test_fewer_people_than_at_least_don_t_come_out():
         )
         == 0
     )
-    assert mechanism(2, at_least=400).threshold.level == 399.0
+    assert make_mechanism(2, at_least=400).threshold.level == 399.0
 
 
 def test_noise_of_a_round_is_as_large_as_it_says():
     """The door's own noise on nothing: the spread of the mean of all rounds is σ."""
-    the_mechanism = mechanism(4, orders=[1])
+    the_mechanism = make_mechanism(4, orders=[1])
     said = [(f"user {i}", f"zog{i}") for i in range(1500)]
     with (
         discovery.list_candidates(
-            discovery_data.records(said), PUBLIC, [1], MOST, memory=1 << 28
+            discovery_data.make_records(said), PUBLIC, [1], MOST, memory=1 << 28
         ) as lists,
         pytest.MonkeyPatch.context() as patch,
     ):
@@ -526,9 +547,11 @@ def run(mode, transcript, folder, *options):
 
 def prepared(folder, said):
     folder.mkdir()
-    discovery_data.vocabulary().save(folder / "vocab.parquet")
-    pq.write_table(discovery_data.table(said), folder / "text.parquet")
-    ledger_files.same_ledger(folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6))
+    discovery_data.make_vocabulary().save(folder / "vocab.parquet")
+    pq.write_table(discovery_data.make_table(said), folder / "text.parquet")
+    ledger_files.create_identical_ledger(
+        folder / "app.ledger", population="people", budget=Budget(8.0, 1e-6)
+    )
     return folder
 
 

@@ -13,7 +13,7 @@ from bayesgram.privacy.noise import ExactNoise
 from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.public.discovered_ngrams import Discovery
 from helpers import discovery_data
-from helpers.discovery_data import BUDGET, MANY, people
+from helpers.discovery_data import BUDGET, MANY_PEOPLE, rows_of_people
 
 
 class Watching(ExactNoise):
@@ -34,8 +34,8 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
     out = tmp_path / "out"
     found = discover(
-        discovery_data.table(MANY),
-        discovery_data.vocabulary(),
+        discovery_data.make_table(MANY_PEOPLE),
+        discovery_data.make_vocabulary(),
         BUDGET,
         rounds=rounds,
         ledger=ledger,
@@ -46,7 +46,7 @@ def test_a_discovery_is_on_disk_before_any_of_its_noise_is_drawn(rounds, tmp_pat
     assert Discovery.load(out).card == found.card
     assert found.vocabulary.origins.claims[-1].ledger == ledger.identity
     assert [entry.published for entry in ledger.read().reservations] == [True]
-    left = Settings.of(discovery_data.vocabulary(), rounds=rounds).calibrated(
+    left = Settings.of(discovery_data.make_vocabulary(), rounds=rounds).calibrated(
         BUDGET,
         Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET).check_discovery(),
     )
@@ -60,8 +60,8 @@ def test_another_discovery_has_what_is_left_and_no_more(tmp_path):
     for name in ("first", "second"):
         budget, out = Budget(0.6, 5e-8), tmp_path / name
         discover(
-            discovery_data.table(MANY),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
             budget,
             rounds=2,
             ledger=ledger,
@@ -81,8 +81,8 @@ def test_a_discovery_that_fails_after_the_reservation_stays_spent(tmp_path, monk
     with pytest.raises(BayesgramError, match="no noise today") as error:
         out = tmp_path / "out"
         discover(
-            discovery_data.table(MANY),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
             BUDGET,
             rounds=2,
             ledger=ledger,
@@ -101,7 +101,7 @@ def test_a_discovery_that_can_t_be_read_spends_nothing(rounds, tmp_path):
     with pytest.raises(BayesgramError):
         discover(
             tmp_path / "broken.parquet",
-            discovery_data.vocabulary(),
+            discovery_data.make_vocabulary(),
             BUDGET,
             rounds=rounds,
             ledger=ledger,
@@ -117,8 +117,8 @@ def test_a_discovery_is_refused_where_the_first_entry_was_a_release(tmp_path, mo
     with pytest.raises(BayesgramError):
         out = tmp_path / "out"
         discover(
-            discovery_data.table(MANY),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
             Budget(0.1, 1e-8),
             ledger=ledger,
             output=out,
@@ -137,8 +137,8 @@ def test_an_entry_says_for_which_unit_it_is(rounds, unit, noted, tmp_path):
     half = Budget(BUDGET.epsilon / 2, BUDGET.delta / 2)
     options = {"rounds": rounds, "ledger": ledger}
     found = discover(
-        discovery_data.table(MANY),
-        discovery_data.vocabulary(),
+        discovery_data.make_table(MANY_PEOPLE),
+        discovery_data.make_vocabulary(),
         half,
         unit=unit,
         **options,
@@ -150,8 +150,8 @@ def test_an_entry_says_for_which_unit_it_is(rounds, unit, noted, tmp_path):
     with pytest.raises(UsageError, match="unit"):
         other = tmp_path / "b"
         discover(
-            discovery_data.table(MANY),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
             half,
             unit="a post",
             **options,
@@ -168,17 +168,21 @@ def test_where_nobody_has_a_candidate_nothing_is_found_and_the_price_is_the_same
 ):
     """Whether anybody wrote anything new is what a discovery must not tell: not by an error, either."""
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=BUDGET)
-    said, options = people(30, text), {"rounds": rounds, "memory": memory, "ledger": ledger}
+    said, options = rows_of_people(30, text), {"rounds": rounds, "memory": memory, "ledger": ledger}
     found = discover(
-        discovery_data.table(said),
-        discovery_data.vocabulary(),
+        discovery_data.make_table(said),
+        discovery_data.make_vocabulary(),
         BUDGET,
         **options,
         output=tmp_path / "a",
     )
     assert (len(found), found.card.guarantee.name) == (0, "PROVED")
-    assert found.vocabulary.ngrams.to_pylist() == discovery_data.vocabulary().ngrams.to_pylist()
+    assert (
+        found.vocabulary.ngrams.to_pylist() == discovery_data.make_vocabulary().ngrams.to_pylist()
+    )
     other = Ledger.create(tmp_path / "b.ledger", population="p", budget=BUDGET)
     options |= {"ledger": other, "output": tmp_path / "b"}
-    discover(discovery_data.table(MANY), discovery_data.vocabulary(), BUDGET, **options)
+    discover(
+        discovery_data.make_table(MANY_PEOPLE), discovery_data.make_vocabulary(), BUDGET, **options
+    )
     assert ledger.read().spends == other.read().spends

@@ -38,7 +38,7 @@ def vocabulary():
 
 
 def counts(name):
-    return reference_paper.user_counts(DATASETS[name], fingerprint=vocabulary().fingerprint)
+    return reference_paper.make_user_counts(DATASETS[name], fingerprint=vocabulary().fingerprint)
 
 
 @pytest.fixture
@@ -118,10 +118,10 @@ def test_no_noise_is_drawn(work, monkeypatch):
         raise AssertionError("noise was drawn")
 
     monkeypatch.setattr("bayesgram.privacy.noise.ExactNoise.discrete_gaussian", drawn)
-    commands.inside(*COMMANDS["release"], cwd=work / "many")
-    commands.inside(*COMMANDS["discover"], cwd=work / "many")
+    commands.run_in_process(*COMMANDS["release"], cwd=work / "many")
+    commands.run_in_process(*COMMANDS["discover"], cwd=work / "many")
     with pytest.raises(AssertionError, match="noise was drawn"):
-        commands.inside(*really("release"), cwd=work / "many")
+        commands.run_in_process(*really("release"), cwd=work / "many")
 
 
 def really(name):
@@ -130,10 +130,10 @@ def really(name):
 
 
 def test_what_would_be_charged_is_what_a_release_is_charged(work):
-    told = json.loads(commands.succeed(*COMMANDS["release"], "--json", cwd=work / "many"))
+    told = json.loads(commands.check_output(*COMMANDS["release"], "--json", cwd=work / "many"))
     assert (told["dry_run"], told["unit"], told["ledger"]["population"]) == (True, "a post", "p")
     assert told["plan"]["users"] == 500
-    commands.succeed(*really("release"), cwd=work / "many")
+    commands.check_output(*really("release"), cwd=work / "many")
     contents = Ledger.open(work / "many" / "a.ledger").read()
     (entry,) = contents.reservations
     spend = {name: value for name, value in told["spend"].items() if name != "mu_squared"}
@@ -147,9 +147,9 @@ def test_what_would_be_charged_is_what_a_release_is_charged(work):
     )
     assert card["assumes"][0] == "one user id is one unit: a post"
     assert "for one unit: a post" in card["person"]
-    shown = commands.succeed("ledger", "show", "a.ledger", cwd=work / "many")
+    shown = commands.check_output("ledger", "show", "a.ledger", cwd=work / "many")
     assert "for one unit: a post" in shown
-    other = commands.refused(
+    other = commands.expect_refusal(
         *RELEASE[:-3], "-o", "other", "--ledger", "a.ledger", cwd=work / "many"
     )
     assert "counts in another unit, 'a post'" in other
@@ -187,6 +187,6 @@ def test_a_dry_run_refuses_what_a_release_refuses_in_the_same_words(
 
 
 def test_counts_of_another_vocabulary_are_refused():
-    other = reference_paper.user_counts(DATASETS["many"], fingerprint="0" * 64)
+    other = reference_paper.make_user_counts(DATASETS["many"], fingerprint="0" * 64)
     with pytest.raises(UsageError, match="vocabulary"):
         dry_run(other, vocabulary(), Posterior(), Budget(1, 1e-6))

@@ -29,7 +29,13 @@ from bayesgram.synthetic.population import Population
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
-from helpers.recording_noise import CHOICES, Answering, asked_by, choosing, measured_by
+from helpers.recording_noise import (
+    CLIPPING_PLANS,
+    FirstAnswerNoise,
+    fixed_clipping_plan,
+    record_measurement,
+    record_queries,
+)
 from helpers.strategies import matrices
 
 
@@ -40,7 +46,7 @@ def bigrams(size):
 
 def without(matrix, user):
     names = [f"u{i}" for i in range(len(matrix)) if i != user]
-    return reference_paper.user_counts(np.delete(matrix, user, axis=0), names)
+    return reference_paper.make_user_counts(np.delete(matrix, user, axis=0), names)
 
 
 def coordinates_of(vocabulary):
@@ -74,8 +80,8 @@ def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm)
         Posterior(clip_norm),
         Budget(0.3, 1e-6),
     )
-    [(law, whole, scale)], _, details = measured_by(
-        mechanism, reference_paper.user_counts(matrix), vocabulary, budget
+    [(law, whole, scale)], _, details = record_measurement(
+        mechanism, reference_paper.make_user_counts(matrix), vocabulary, budget
     )
     assert (law, scale) == (
         "gaussian",
@@ -83,7 +89,9 @@ def test_one_user_moves_the_measured_sum_by_at_most_its_units(matrix, clip_norm)
     )  # once, for all of it
     assert details["clip_norm_used"] == clip_norm
     for user in range(len(matrix)):
-        [(_, less, same)], _, _ = measured_by(mechanism, without(matrix, user), vocabulary, budget)
+        [(_, less, same)], _, _ = record_measurement(
+            mechanism, without(matrix, user), vocabulary, budget
+        )
         assert same == scale
         assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
@@ -96,7 +104,7 @@ def mixed_orders():
 
 
 vocabularies = st.sampled_from(
-    [mixed_orders(), bigrams(7), reference_paper.vocabulary(range(7, 0, -1))]
+    [mixed_orders(), bigrams(7), reference_paper.make_vocabulary(range(7, 0, -1))]
 )
 budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 
@@ -104,15 +112,15 @@ budgets = st.builds(Budget, st.floats(1e-3, 20), st.floats(1e-12, 1e-3))
 @examples(60)
 @given(
     vocabularies,
-    st.sampled_from([None, *CHOICES.values()]),
+    st.sampled_from([None, *CLIPPING_PLANS.values()]),
     budgets,
     matrices(users=(0, 4), ngrams=(7, 7)),
 )
 def test_all_that_is_asked_shares_one_budget(vocabulary, choice, budget, matrix):
     """Exactly, in fractions, on every path; and hardly anything is left over."""
-    with choosing(choice):
-        asked, _, details = measured_by(
-            Posterior(), reference_paper.user_counts(matrix), vocabulary, budget
+    with fixed_clipping_plan(choice):
+        asked, _, details = record_measurement(
+            Posterior(), reference_paper.make_user_counts(matrix), vocabulary, budget
         )
     assert [law for law, _, _ in asked] == ["gaussian"] * len(asked)
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
@@ -139,8 +147,8 @@ def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(
     vocabulary, budget, numbers
 ):
     """Noise can say anything: the choice is one that can be made, for no more than is left."""
-    noise = Answering(lambda size: np.resize(np.array(numbers, np.int64), size))
-    counts = reference_paper.user_counts(np.ones((2, 7), np.int64))
+    noise = FirstAnswerNoise(lambda size: np.resize(np.array(numbers, np.int64), size))
+    counts = reference_paper.make_user_counts(np.ones((2, 7), np.int64))
     _, details = Posterior().measure(counts, vocabulary, budget, Randomness(noise, 1))
     whole = Fraction(whole_of(vocabulary, budget).multiplier)
     shares = [(Fraction(UNITS) / Fraction(scale)) ** 2 * whole**2 for _, _, scale in noise.asked]
@@ -151,18 +159,18 @@ def test_whatever_the_amounts_say_what_is_asked_next_is_within_the_budget(
 @examples(60)
 @given(
     vocabularies,
-    st.sampled_from(sorted(CHOICES)),
+    st.sampled_from(sorted(CLIPPING_PLANS)),
     matrices(users=(1, 4), ngrams=(7, 7), largest=50),
 )
 def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matrix):
     """Amounts, lost words and counts, whichever way the mechanism goes on; and the scales do not move."""
     budget = Budget(0.3, 1e-6)
-    with choosing(CHOICES[name]):
-        asked, _, _ = measured_by(
-            Posterior(), reference_paper.user_counts(matrix), vocabulary, budget
+    with fixed_clipping_plan(CLIPPING_PLANS[name]):
+        asked, _, _ = record_measurement(
+            Posterior(), reference_paper.make_user_counts(matrix), vocabulary, budget
         )
         others = [
-            measured_by(Posterior(), without(matrix, user), vocabulary, budget)[0]
+            record_measurement(Posterior(), without(matrix, user), vocabulary, budget)[0]
             for user in range(len(matrix))
         ]
     assert asked[0][1][: NORM_EDGES.size + 1].sum() == len(matrix) * USER_UNITS
@@ -176,23 +184,25 @@ def test_one_user_moves_each_answer_by_at_most_its_units(vocabulary, name, matri
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50), st.floats(0.3, 30))
 def test_several_orders_are_one_vector_that_a_user_moves_by_its_units(matrix, clip_norm):
     vocabulary, mechanism, budget = mixed_orders(), Posterior(clip_norm), Budget(0.3, 1e-6)
-    [(_, whole, scale)], theta, details = asked_by(
-        mechanism, reference_paper.user_counts(matrix), vocabulary, budget
+    [(_, whole, scale)], theta, details = record_queries(
+        mechanism, reference_paper.make_user_counts(matrix), vocabulary, budget
     )
     assert whole.size == 7 + 3 + 3  # the words of the trigrams, too, and the total of each order
     assert scale == whole_of(vocabulary, budget).part(1.0) * UNITS
     assert [theta[place].sum() for place, _ in vocabulary.parts] == pytest.approx([1, 1, 1])
     assert set(details["expected_counts"]) == {"1", "2", "3"}
     for user in range(len(matrix)):
-        [(_, less, _)], _, _ = measured_by(mechanism, without(matrix, user), vocabulary, budget)
+        [(_, less, _)], _, _ = record_measurement(
+            mechanism, without(matrix, user), vocabulary, budget
+        )
         assert sum(int(k) ** 2 for k in whole - less) <= UNITS**2
 
 
 @examples(60)
 @given(matrices(users=(1, 4), ngrams=(7, 7), largest=50))
 def test_without_noise_and_clipping_counts_words_and_totals_are_what_people_wrote(matrix):
-    _, measured, _ = measured_by(
-        Posterior(1e4), reference_paper.user_counts(matrix), mixed_orders(), Budget(1.0, 1e-6)
+    _, measured, _ = record_measurement(
+        Posterior(1e4), reference_paper.make_user_counts(matrix), mixed_orders(), Budget(1.0, 1e-6)
     )
     written = matrix.sum(axis=0)
     close = {"abs": 0.01 * len(matrix)}
@@ -217,11 +227,11 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
 ):
     """A norm of lost words that nobody reaches."""
     counts, choice = (
-        reference_paper.user_counts(matrix),
+        reference_paper.make_user_counts(matrix),
         Choice(clip_norm, clip_norm, lost_share=0.1, lost_norm=1e4),
     )
-    with choosing(choice):
-        _, measured, _ = measured_by(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
+    with fixed_clipping_plan(choice):
+        _, measured, _ = record_measurement(Posterior(), counts, vocabulary, Budget(1.0, 1e-6))
     place, longest = vocabulary.parts[-1]
     lost, written = measured[-1].lost, matrix[:, place].sum(axis=0)
     assert measured[-1].total + lost.total == pytest.approx(written.sum(), abs=0.01)
@@ -234,9 +244,9 @@ def test_without_noise_what_is_kept_and_what_is_lost_are_what_people_wrote(
 def test_noise_is_known_for_all_that_is_measured():
     """The standard deviations that inference is told, against answers with noise (5 standard errors of 300 runs)."""
     vocabulary, budget, matrix = mixed_orders(), Budget(1.0, 1e-6), np.arange(28).reshape(4, 7)
-    counts, runs = reference_paper.user_counts(matrix), []
-    with choosing(CHOICES["lost words and counts"]):
-        _, exact, _ = measured_by(Posterior(), counts, vocabulary, budget)
+    counts, runs = reference_paper.make_user_counts(matrix), []
+    with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
+        _, exact, _ = record_measurement(Posterior(), counts, vocabulary, budget)
         for seed in range(300):
             noisy, _ = Posterior().measure(
                 counts, vocabulary, budget, Randomness(SeededNoise(seed), 1)
@@ -275,7 +285,7 @@ def test_weights_of_orders_and_words_share_the_norm():
 
 @pytest.mark.parametrize("mechanism", [Gaussian(), Laplace(), Paper()])
 def test_several_orders_are_refused_by_mechanisms_of_one(mechanism):
-    counts = reference_paper.user_counts(np.ones((2, 7), np.int64))
+    counts = reference_paper.make_user_counts(np.ones((2, 7), np.int64))
     budget = Budget(1.0, 0.0 if isinstance(mechanism, Laplace) else 1e-6)
     with pytest.raises(
         UsageError,
@@ -298,7 +308,7 @@ def test_shapes_and_word_coordinates():
 
 def test_the_total_of_each_order_is_one_more_coordinate():
     design = Design.of(mixed_orders())
-    measured = design.coordinates(CHOICES["counts"])
+    measured = design.coordinates(CLIPPING_PLANS["counts"])
     assert measured.shape.size == design.ngrams.shape.size + 3
     assert (measured.shape[:-3] == design.ngrams.shape).all()
     assert (measured.words[:, :-1] == design.ngrams.words).all()
@@ -306,9 +316,9 @@ def test_the_total_of_each_order_is_one_more_coordinate():
 
 
 def test_a_unigram_vocabulary_measures_no_words_twice():
-    design = Design.of(reference_paper.vocabulary([3, 2, 1]))
+    design = Design.of(reference_paper.make_vocabulary([3, 2, 1]))
     assert design.ngrams.shape.size == 3
-    assert design.coordinates(CHOICES["counts"]).shape.size == 4  # and the total
+    assert design.coordinates(CLIPPING_PLANS["counts"]).shape.size == 4  # and the total
 
 
 def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
@@ -317,7 +327,7 @@ def test_at_most_so_many_lost_words_are_asked_for_the_most_frequent():
     ngrams = pa.array([f"w{i} x" for i in range(size)], pa.large_string())
     vocabulary = Vocabulary(ngrams, np.arange(size, 0, -1) + 10, 2, Tokenizer())
     design = Design.of(vocabulary)
-    asked = design.lost_words(CHOICES["lost words and counts"])
+    asked = design.lost_words(CLIPPING_PLANS["lost words and counts"])
     assert asked.shape.size == MOST_LOST_WORDS + 1 == design.asked_words.size + 1
     rates = design.parts[-1].per_word(design.parts[-1].prior)
     assert rates[design.asked_words].min() >= np.delete(rates, design.asked_words).max()
@@ -331,8 +341,8 @@ def test_clip_norms_follow_what_users_write():
     vocabulary, light = bigrams(500), np.random.default_rng(1).poisson(0.01, (3000, 500))
 
     def chosen(matrix, epsilon=1.0):
-        return measured_by(
-            Posterior(), reference_paper.user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
+        return record_measurement(
+            Posterior(), reference_paper.make_user_counts(matrix), vocabulary, Budget(epsilon, 1e-6)
         )[2]
 
     usual, heavy = chosen(light)["clip_norm_used"], chosen(30 * light)["clip_norm_used"]
@@ -344,8 +354,8 @@ def test_clip_norms_follow_what_users_write():
 
 def test_the_card_says_how_noisy_a_number_of_users_is():
     """In users: a user adds their units to one bar."""
-    counts = reference_paper.user_counts(np.ones((3, 500), np.int64))
-    details = measured_by(Posterior(), counts, bigrams(500), Budget(1.0, 1e-6))[2]
+    counts = reference_paper.make_user_counts(np.ones((3, 500), np.int64))
+    details = record_measurement(Posterior(), counts, bigrams(500), Budget(1.0, 1e-6))[2]
     assert details["users_noise"] == pytest.approx(
         details["amount_multiplier"] * UNITS / USER_UNITS
     )
@@ -406,7 +416,7 @@ def test_deviations_cover_what_made_up_people_write(epsilon):
 )
 def test_nobody_somebody_and_a_user_with_two_billion_of_one_ngram(matrix):
     release = Posterior().release(
-        reference_paper.user_counts(matrix), bigrams(3), Budget(0.5, 1e-6)
+        reference_paper.make_user_counts(matrix), bigrams(3), Budget(0.5, 1e-6)
     )
     assert release.probabilities.sum() == pytest.approx(1)
     assert release.card.guarantee is Guarantee.PROVED
@@ -425,7 +435,7 @@ def test_unigrams_are_measured_once_and_not_again_as_words():
     vocabulary = Vocabulary(
         pa.array(["a", "b", "c"], pa.large_string()), np.array([9, 5, 1]), 1, Tokenizer()
     )
-    counts = reference_paper.user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
+    counts = reference_paper.make_user_counts(np.array([[2, 0, 1], [0, 3, 0]]))
     assert Design.of(vocabulary).ngrams.words.shape == (3, 0)
     made = Posterior(4.0).release(counts, vocabulary, Budget(50.0, 1e-6), seed=1)
     assert made.probabilities.sum() == pytest.approx(1)

@@ -65,7 +65,7 @@ def counts(name, public):
     matrix = DATASETS[name]
     kept = matrix[matrix.sum(axis=1) > 0] if len(matrix) else matrix
     names = [f"{name} {i}" for i in range(len(kept))]
-    return reference_paper.user_counts(kept, names, fingerprint=public.fingerprint)
+    return reference_paper.make_user_counts(kept, names, fingerprint=public.fingerprint)
 
 
 def test_every_proved_mechanism_is_here():
@@ -92,12 +92,14 @@ def released(mechanism, name, source, folder, public=None, budget=BUDGET):
     "mechanism", PROVED, ids=lambda mechanism: f"{mechanism.name}-{mechanism.settings()}"
 )
 def test_the_same_answers_give_the_same_release_of_unrelated_people(mechanism, tmp_path):
-    source = replay_noise.WrittenDown()
+    source = replay_noise.NoiseRecorder()
     first = released(mechanism, "many", source, tmp_path / "first")
     measured = {"measured.parquet"} if mechanism.name in {"posterior", "gaussian"} else set()
     assert set(first) == {"card.json", "distribution.parquet"} | measured
     for name in DATASETS:
-        again = released(mechanism, name, replay_noise.GivenAgain(source.answers), tmp_path / name)
+        again = released(
+            mechanism, name, replay_noise.NoiseReplayer(source.answers), tmp_path / name
+        )
         assert again == first, name
 
 
@@ -115,11 +117,11 @@ def test_a_choice_is_made_from_noisy_answers_alone(public, tmp_path, monkeypatch
         return choose(seen, longest, multiplier, first_words)
 
     monkeypatch.setattr(posterior, "best_choice", recorded)
-    source = replay_noise.WrittenDown()
+    source = replay_noise.NoiseRecorder()
     released(Posterior(), "many", source, tmp_path / "first", public)
     for name in DATASETS:
         released(
-            Posterior(), name, replay_noise.GivenAgain(source.answers), tmp_path / name, public
+            Posterior(), name, replay_noise.NoiseReplayer(source.answers), tmp_path / name, public
         )
     first, *others = chosen_from
     assert len(others) == len(DATASETS)
@@ -139,14 +141,14 @@ def test_so_do_all_answers_on_either_path(path, public, tmp_path):
     """Which questions are asked follows from noisy answers alone: people who would be asked others are asked these."""
     dataset, epsilon, questions = path
     budget, tries = Budget(epsilon, 1e-6), 0
-    source = replay_noise.WrittenDown()
+    source = replay_noise.NoiseRecorder()
     while len(source.answers) != questions:  # three of four tries are on this path
-        source, tries = replay_noise.WrittenDown(), tries + 1
+        source, tries = replay_noise.NoiseRecorder(), tries + 1
         assert tries < 20
         first = released(Posterior(), dataset, source, tmp_path / f"first {tries}", public, budget)
     assert ("lost_norm" in json.loads(first["card.json"])["details"]) == (questions == 3)
     for name in DATASETS:
-        given = replay_noise.GivenAgain(source.answers)
+        given = replay_noise.NoiseReplayer(source.answers)
         assert released(Posterior(), name, given, tmp_path / name, public, budget) == first, name
         assert not given.left
 
@@ -156,8 +158,8 @@ def test_so_do_all_answers_on_either_path(path, public, tmp_path):
 )
 def test_other_answers_give_another_release(mechanism, tmp_path):
     """The comparison above can fail."""
-    first = released(mechanism, "many", replay_noise.WrittenDown(), tmp_path / "first")
-    second = released(mechanism, "many", replay_noise.WrittenDown(), tmp_path / "second")
+    first = released(mechanism, "many", replay_noise.NoiseRecorder(), tmp_path / "first")
+    second = released(mechanism, "many", replay_noise.NoiseRecorder(), tmp_path / "second")
     assert first["distribution.parquet"] != second["distribution.parquet"]
     assert (
         "measured.parquet" not in first or first["measured.parquet"] != second["measured.parquet"]
@@ -204,7 +206,9 @@ def prepared(folder, name):
     folder.mkdir()
     vocabulary().save(folder / "vocab.parquet")
     save_counts(counts(name, vocabulary()), vocabulary(), folder / "counts")
-    ledger_files.same_ledger(folder / "app.ledger", population="people", budget=Budget(50, 1e-3))
+    ledger_files.create_identical_ledger(
+        folder / "app.ledger", population="people", budget=Budget(50, 1e-3)
+    )
     return folder
 
 

@@ -113,11 +113,11 @@ def test_the_same_answers_give_the_same_segments_after_others(first, segments, t
             if path.is_file()
         }
 
-    source = replay_noise.WrittenDown()
+    source = replay_noise.NoiseRecorder()
     given = released("many", source)
     assert len(given) == 12
     for name in ("few", "nobody"):
-        assert released(name, replay_noise.GivenAgain(source.answers)) == given, name
+        assert released(name, replay_noise.NoiseReplayer(source.answers)) == given, name
 
 
 def test_one_entry_of_a_ledger_is_charged_the_same_after_others(tmp_path):

@@ -25,7 +25,7 @@ from bayesgram.releases.release import Release
 from bayesgram.text.tokenizer import Tokenizer
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
-from helpers.recording_noise import CHOICES, asked_by, choosing
+from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan, record_queries
 from helpers.strategies import matrices
 
 SIZE = 6
@@ -62,11 +62,13 @@ def moved_in_l1(mechanism, public):
         for i in range(SIZE)
     ]
     budget = Budget(1.0)
-    [(_, nobody, _)], *_ = asked_by(
-        mechanism, reference_paper.user_counts(np.zeros((0, SIZE), np.int64)), public, budget
+    [(_, nobody, _)], *_ = record_queries(
+        mechanism, reference_paper.make_user_counts(np.zeros((0, SIZE), np.int64)), public, budget
     )
     asked = [
-        asked_by(mechanism, reference_paper.user_counts(row[None]), public, budget)[0][0][1]
+        record_queries(mechanism, reference_paper.make_user_counts(row[None]), public, budget)[0][
+            0
+        ][1]
         for row in rows
     ]
     return max(int(np.abs(one - nobody).sum()) for one in asked)
@@ -90,7 +92,7 @@ def cost(asked, mechanism, public):
     budgets,
     matrices(users=(0, 4), ngrams=(SIZE, SIZE), largest=9),
     st.booleans(),
-    st.sampled_from([None, *CHOICES.values()]),
+    st.sampled_from([None, *CLIPPING_PLANS.values()]),
     st.sampled_from([1, 3]),
 )
 def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
@@ -98,8 +100,10 @@ def test_a_ledger_is_charged_for_all_that_was_asked_and_hardly_more(
 ):
     """Whatever the mechanism chooses to ask when it has seen the first answer."""
     public = vocabulary(orders and isinstance(mechanism, Posterior), sources)
-    with choosing(choice):
-        asked, _, _ = asked_by(mechanism, reference_paper.user_counts(matrix), public, budget)
+    with fixed_clipping_plan(choice):
+        asked, _, _ = record_queries(
+            mechanism, reference_paper.make_user_counts(matrix), public, budget
+        )
     assert asked
     if choice and mechanism == Posterior():
         assert len(asked) == (3 if choice.lost_share else 2)
@@ -162,12 +166,12 @@ def test_every_coordinate_is_counted_whatever_is_asked():
         vocabulary(False),
         vocabulary(True),
         vocabulary(True, 3),
-        reference_paper.vocabulary(range(SIZE, 0, -1)),
+        reference_paper.make_vocabulary(range(SIZE, 0, -1)),
     ):
-        with choosing(CHOICES["lost words and counts"]):
-            asked, *_ = asked_by(
+        with fixed_clipping_plan(CLIPPING_PLANS["lost words and counts"]):
+            asked, *_ = record_queries(
                 Posterior(),
-                reference_paper.user_counts(np.ones((3, SIZE), np.int64)),
+                reference_paper.make_user_counts(np.ones((3, SIZE), np.int64)),
                 public,
                 Budget(1, 1e-6),
             )
@@ -176,14 +180,17 @@ def test_every_coordinate_is_counted_whatever_is_asked():
         assert sum(values.size for _, values, _ in asked) == round(counted)
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize("choice", CLIPPING_PLANS.values(), ids=CLIPPING_PLANS)
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda mechanism: mechanism.name)
 def test_the_budget_is_on_disk_before_any_noise_is_drawn(mechanism, choice, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(20, 1e-3))
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    public, counts = vocabulary(False), reference_paper.user_counts(np.ones((3, SIZE), np.int64))
-    with choosing(choice):
+    public, counts = (
+        vocabulary(False),
+        reference_paper.make_user_counts(np.ones((3, SIZE), np.int64)),
+    )
+    with fixed_clipping_plan(choice):
         out = tmp_path / "out"
         release = base.release(
             counts, public, mechanism, Budget(1, 1e-6), ledger=ledger, output=out
@@ -205,7 +212,7 @@ def test_without_budget_no_noise_is_drawn(mechanism, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(0.01, 1e-7))
     noise = Watching(ledger.path)
     monkeypatch.setattr(base, "ExactNoise", lambda: noise)
-    counts = reference_paper.user_counts(np.ones((3, SIZE), np.int64))
+    counts = reference_paper.make_user_counts(np.ones((3, SIZE), np.int64))
     with pytest.raises(BayesgramError, match="Nothing was reserved"):
         base.release(
             counts,
@@ -229,7 +236,7 @@ def test_a_release_that_fails_after_the_reservation_stays_spent_once(tmp_path, m
     monkeypatch.setattr(ExactNoise, "discrete_gaussian", broken)
     with pytest.raises(BayesgramError, match="no noise today"):
         base.release(
-            reference_paper.user_counts(np.ones((3, SIZE), np.int64)),
+            reference_paper.make_user_counts(np.ones((3, SIZE), np.int64)),
             vocabulary(False),
             Gaussian(),
             Budget(1, 1e-6),

@@ -12,18 +12,19 @@ from bayesgram.paper.algorithm_1 import Paper, classical_sigma, paper_bounds, po
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
 from helpers import reference_paper
-from helpers.recording_noise import asked_by
+from helpers.recording_noise import record_queries
 from helpers.strategies import matrices
 
 
 @settings(deadline=None)
 @given(matrices(users=(1, 5)), st.floats(1e-3, 10), st.floats(0, 1))
 def test_the_mean_is_that_of_corollary_1(matrix, slope, rho):
-    statistics = Statistics(reference_paper.clipped(matrix))
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix))
     prior = reference_paper.centred_log(range(matrix.shape[1]))
     found = posterior_mean(statistics, prior, slope=slope, rho=rho)
     expected = (
-        rho * reference_paper.weighted(matrix, slope, matrix.max(initial=1)) + (1 - rho) * prior
+        rho * reference_paper.weighted_centred_log(matrix, slope, matrix.max(initial=1))
+        + (1 - rho) * prior
     )
     assert found == pytest.approx(expected, abs=1e-12)
 
@@ -39,12 +40,12 @@ def test_the_released_logs_are_the_mean_plus_gaussian_noise():
     size = 4000
     matrix = (rng.random((50, size)) < 0.05).astype(np.int64)
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary(rng.integers(0, 99, size)),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary(rng.integers(0, 99, size)),
     )
     paper, budget = Paper(max_count=1, max_total=size, slope=0.02, rho=0.5), Budget(1.0, 1e-6)
     theta = paper.release(counts, vocabulary, budget).probabilities
-    statistics = Statistics(reference_paper.clipped(matrix, max_count=1))
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix, max_count=1))
     prior = reference_paper.centred_log(vocabulary.counts)
     sigma = classical_sigma(statistics.exact_gamma(0.02), rho=0.5, budget=budget)
     noise = np.log(theta) - posterior_mean(statistics, prior, slope=0.02, rho=0.5)
@@ -59,7 +60,7 @@ def test_the_released_logs_are_the_mean_plus_gaussian_noise():
 
 def test_bound_asks_for_more_noise_than_exact():
     matrix = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]])
-    statistics = Statistics(reference_paper.clipped(matrix))
+    statistics = Statistics(reference_paper.make_clipped_counts(matrix))
     assert Paper(sensitivity="bound").gamma(statistics) > Paper(sensitivity="exact").gamma(
         statistics
     )
@@ -67,8 +68,8 @@ def test_bound_asks_for_more_noise_than_exact():
 
 def test_the_card_says_that_epsilon_is_no_guarantee():
     release = Paper().release(
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
         Budget(1, 1e-6),
     )
     assert release.card.guarantee is Guarantee.EMPIRICAL
@@ -79,20 +80,22 @@ def test_the_card_says_that_epsilon_is_no_guarantee():
 @settings(deadline=None)
 @given(matrices(users=(1, 5)), st.floats(1e-3, 10), st.floats(0.01, 1))
 def test_the_noise_is_that_of_gamma(matrix, slope, rho):
-    vocabulary, budget = reference_paper.vocabulary(range(matrix.shape[1])), Budget(0.4, 1e-6)
+    vocabulary, budget = reference_paper.make_vocabulary(range(matrix.shape[1])), Budget(0.4, 1e-6)
     paper = Paper(max_count=9, max_total=1000, slope=slope, rho=rho)
-    [(law, _, scale)], _, _ = asked_by(
-        paper, reference_paper.user_counts(matrix), vocabulary, budget
+    [(law, _, scale)], _, _ = record_queries(
+        paper, reference_paper.make_user_counts(matrix), vocabulary, budget
     )
-    gamma = max(reference_paper.shift(matrix, user, slope, 9) for user in range(len(matrix)))
+    gamma = max(
+        reference_paper.removal_shift(matrix, user, slope, 9) for user in range(len(matrix))
+    )
     assert law == "real gaussian"
     assert scale == pytest.approx(rho * gamma * math.sqrt(2 * math.log(1.25e6)) / 0.4, abs=1e-5)
 
 
 def test_extreme_settings_stay_finite():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
     )
     theta = Paper(slope=1e-14).release(counts, vocabulary, Budget(100.0, 0.5)).probabilities
     assert theta == pytest.approx(
@@ -102,8 +105,8 @@ def test_extreme_settings_stay_finite():
 
 def test_seeded_runs_repeat_and_are_stamped():
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([1, 2, 3]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([1, 2, 3]),
     )
     first, second = (Paper().release(counts, vocabulary, Budget(1, 1e-6), seed=4) for _ in range(2))
     assert first.probabilities.tolist() == second.probabilities.tolist()
@@ -140,15 +143,15 @@ def test_bad_settings(knobs, message):
 
 def test_without_trust_in_private_counts_public_text_comes_out_and_nothing_else():
     """ρ = 0: no noise is drawn, and two populations that have nothing in common give the same bits."""
-    vocabulary, budget = reference_paper.vocabulary([50, 20, 3, 0]), Budget(1.0, 1e-6)
+    vocabulary, budget = reference_paper.make_vocabulary([50, 20, 3, 0]), Budget(1.0, 1e-6)
     people = [np.array([[9, 0, 0, 0], [1, 1, 0, 0]]), np.array([[0, 0, 0, 7]])]
     asked = [
-        asked_by(Paper(rho=0), reference_paper.user_counts(matrix), vocabulary, budget)
+        record_queries(Paper(rho=0), reference_paper.make_user_counts(matrix), vocabulary, budget)
         for matrix in people
     ]
     assert [requests for requests, *_ in asked] == [[], []]
     one, two = (
-        Paper(rho=0).release(reference_paper.user_counts(matrix), vocabulary, budget)
+        Paper(rho=0).release(reference_paper.make_user_counts(matrix), vocabulary, budget)
         for matrix in people
     )
     assert one.probabilities.tolist() == two.probabilities.tolist()

@@ -23,7 +23,7 @@ from bayesgram.paper.algorithm_2 import (
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.clipping import user_keys
 from helpers import reference_paper
-from helpers.recording_noise import asked_by
+from helpers.recording_noise import record_queries
 from helpers.strategies import matrices
 
 counts_and_logits = st.integers(1, 6).flatmap(
@@ -58,27 +58,29 @@ def test_the_largest_user_score_is_that_of_removing_each_scoring_user(matrix):
         abs(whole - cross_entropy(np.delete(matrix, user, axis=0).sum(axis=0), mu))
         for user in range(len(matrix))
     ]
-    found = largest_user_score(reference_paper.clipped(matrix), mu, ScoreSensitivity.CORRECTED)
+    found = largest_user_score(
+        reference_paper.make_clipped_counts(matrix), mu, ScoreSensitivity.CORRECTED
+    )
     assert found == pytest.approx(max(changes), abs=1e-9)
 
 
 def test_the_split_is_a_coin_of_each_user_alone():
     """About 10%: the binomial tail makes this fail by chance once in 10⁶ runs (the key is fixed, so: never)."""
     matrix = np.ones((20_000, 1), np.int64)
-    everybody = held_out(reference_paper.user_counts(matrix), key=3)
+    everybody = held_out(reference_paper.make_user_counts(matrix), key=3)
     assert abs(everybody.mean() - 0.1) < 4.9 * math.sqrt(0.09 / len(matrix))
     names = [f"u{i}" for i in range(len(matrix)) if i != 5]
-    without = held_out(reference_paper.user_counts(np.delete(matrix, 5, axis=0), names), key=3)
+    without = held_out(reference_paper.make_user_counts(np.delete(matrix, 5, axis=0), names), key=3)
     assert without.tolist() == np.delete(everybody, 5).tolist()
-    assert held_out(reference_paper.user_counts(matrix), key=4).tolist() != everybody.tolist()
+    assert held_out(reference_paper.make_user_counts(matrix), key=4).tolist() != everybody.tolist()
 
 
 def test_tuning_finds_the_better_setting_when_the_gap_is_wide():
     """Private text differs from public: trusting it must win at ε = 100, where the noise is small."""
     matrix = np.tile(np.array([1, 1, 1, 0, 0, 0, 0, 0]), (3000, 1))
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary([0, 0, 0, 9999, 9999, 9999, 9999, 9999]),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary([0, 0, 0, 9999, 9999, 9999, 9999, 9999]),
     )
     grid = Grid(slopes=(1.0,), rhos=(0.0, 1.0))
     chosen = tune(
@@ -94,10 +96,14 @@ def slow_scores(matrix, scoring, prior, grid, max_count, kind):
     scores, changes = [], []
     for slope in grid.slopes:
         gamma = max(
-            reference_paper.shift(second, user, slope, max_count) for user in range(len(second))
+            reference_paper.removal_shift(second, user, slope, max_count)
+            for user in range(len(second))
         )
         for rho in grid.rhos:
-            mu = rho * reference_paper.weighted(second, slope, max_count) + (1 - rho) * prior
+            mu = (
+                rho * reference_paper.weighted_centred_log(second, slope, max_count)
+                + (1 - rho) * prior
+            )
             log_theta = mu - math.log(sum(math.exp(value) for value in mu))
             scores.append(-float((c * log_theta).sum()))
             if kind is ScoreSensitivity.PUBLISHED:
@@ -115,11 +121,11 @@ def test_scores_and_their_noise_are_those_of_algorithm_2(kind):
     rng = np.random.default_rng(3)
     matrix = rng.integers(0, 3, (150, 12))
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary(rng.integers(0, 99, 12)),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary(rng.integers(0, 99, 12)),
     )
     grid = Grid((0.003, 0.05, 1.0), (0.2, 0.9), kind)
-    asked, _, details = asked_by(
+    asked, _, details = record_queries(
         TunedPaper(Paper(max_count=2, max_total=1000), grid), counts, vocabulary, Budget(0.6, 1e-6)
     )
     (_, scores, noise), (_, mean, sigma) = asked
@@ -132,15 +138,17 @@ def test_scores_and_their_noise_are_those_of_algorithm_2(kind):
     slope, rho = [(s, r) for s in grid.slopes for r in grid.rhos][best]
     assert (details["slope"], details["rho"]) == (slope, rho)
     rest = matrix[~scoring]
-    assert mean == pytest.approx(rho * reference_paper.weighted(rest, slope, 2) + (1 - rho) * prior)
-    gamma = max(reference_paper.shift(rest, user, slope, 2) for user in range(len(rest)))
+    assert mean == pytest.approx(
+        rho * reference_paper.weighted_centred_log(rest, slope, 2) + (1 - rho) * prior
+    )
+    gamma = max(reference_paper.removal_shift(rest, user, slope, 2) for user in range(len(rest)))
     assert sigma == pytest.approx(rho * gamma * math.sqrt(2 * math.log(1.25e6)) / 0.4)
     assert 0 < scoring.mean() < 0.3
 
 
 def test_the_split_is_not_the_subsampling():
     """Two coins from one key: who scores must not depend on the numbers that draw a user's W occurrences."""
-    counts = reference_paper.user_counts(np.ones((50, 1), np.int64))
+    counts = reference_paper.make_user_counts(np.ones((50, 1), np.int64))
     subsampling = user_keys(counts, key=5) < np.uint64(2**64 // 10)
     assert held_out(counts, key=5).tolist() != subsampling.tolist()
 
@@ -150,8 +158,8 @@ def test_the_whole_of_algorithm_2(kind):
     rng = np.random.default_rng(2)
     matrix = (rng.random((500, 40)) < 0.2).astype(np.int64)
     counts, vocabulary = (
-        reference_paper.user_counts(matrix),
-        reference_paper.vocabulary(rng.integers(0, 99, 40)),
+        reference_paper.make_user_counts(matrix),
+        reference_paper.make_vocabulary(rng.integers(0, 99, 40)),
     )
     release = TunedPaper(Paper(max_total=40), Grid((0.001, 0.1), (0.1, 0.9), kind)).release(
         counts, vocabulary, Budget(0.3, 1e-6)

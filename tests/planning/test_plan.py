@@ -219,7 +219,11 @@ def test_people_like_those_assumed_are_released_as_planned(epsilon):
     amounts = np.maximum(rng.lognormal(np.log(8) - 0.5, 1.0, users), 1).astype(int)
     people = np.array([rng.multinomial(amount, private) for amount in amounts])
     made = bg.release(
-        reference_paper.user_counts(people), public, bg.Posterior(), Budget(epsilon, 1e-6), seed=1
+        reference_paper.make_user_counts(people),
+        public,
+        bg.Posterior(),
+        Budget(epsilon, 1e-6),
+        seed=1,
     )
     actual = bg.kl_divergence(people.sum(axis=0), made.probabilities)
     planned = plan(

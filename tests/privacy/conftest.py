@@ -6,7 +6,7 @@ import pytest
 
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from helpers.ledger_files import SOME, as_format
+from helpers.ledger_files import SMALL_SPEND, as_format
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def once(tmp_path_factory):
     path = tmp_path_factory.mktemp("once") / "app.ledger"
     ledger = Ledger.create(path, population="app users", budget=Budget(1, 1e-6))
     for number in range(1, 5):
-        ledger.reserve(SOME, {"mechanism": "laplace", "output": f"out-{number}"})
+        ledger.reserve(SMALL_SPEND, {"mechanism": "laplace", "output": f"out-{number}"})
     ledger.complete(2)
     return path
 

@@ -16,7 +16,7 @@ from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.calibration import calibrate_gaussian
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from helpers.ledger_files import SOME, TENTH
+from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND
 
 
 def test_a_new_ledger_is_empty_and_private(ledger):
@@ -34,7 +34,7 @@ def test_a_new_ledger_is_empty_and_private(ledger):
 def test_reservations_add_up_until_the_budget_is_spent(tmp_path):
     """Ten tenths are one, exactly, and nothing more."""
     ledger = Ledger.create(tmp_path / "a.ledger", population="app users", budget=Budget(1))
-    assert [ledger.reserve(TENTH, {}) for _ in range(10)] == list(range(1, 11))
+    assert [ledger.reserve(TENTH_SPEND, {}) for _ in range(10)] == list(range(1, 11))
     with pytest.raises(BayesgramError) as caught:
         ledger.reserve(Spend(pure_epsilon=1e-5), {})
     assert str(caught.value) == (
@@ -112,7 +112,7 @@ def test_a_reservation_stays_spent_and_is_told_from_a_published_one(used):
     ]
     assert contents.reservations[2].description == {"mechanism": "laplace", "output": "out-3"}
     assert contents.last_number == 5
-    assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
+    assert contents.spent_epsilon() == composed_epsilon([SMALL_SPEND] * 4, 1e-6)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_a_spend_is_kept_to_its_last_digit(ledger):
 @pytest.mark.parametrize("description", [{"x": float("nan")}, {"x": object()}, {"x": "y" * 10_001}])
 def test_descriptions_are_short_json(ledger, description):
     with pytest.raises(UsageError, match=r"^description: "):
-        ledger.reserve(SOME, description)
+        ledger.reserve(SMALL_SPEND, description)
     assert ledger.read().last_number == 0
 
 
@@ -182,7 +182,7 @@ def test_missing_things(tmp_path):
 
 def test_odd_paths(tmp_path):
     path = tmp_path / "50% of #1? é &mode=memory.ledger"
-    Ledger.create(path, population="p", budget=Budget(1)).reserve(SOME, {})
+    Ledger.create(path, population="p", budget=Budget(1)).reserve(SMALL_SPEND, {})
     assert read_ledger(path).last_number == 1
     assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, f"{path.name}.lock"]
 
@@ -190,19 +190,19 @@ def test_odd_paths(tmp_path):
 def test_hard_links_are_refused_and_symbolic_ones_followed(used):
     link = used.path.parent / "link"
     link.symlink_to(used.path.name)
-    assert Ledger.open(link).reserve(SOME, {}) == 6
+    assert Ledger.open(link).reserve(SMALL_SPEND, {}) == 6
     (used.path.parent / "hard").hardlink_to(used.path)
     with pytest.raises(
         UsageError, match=r"has 2 names \(hard links\), which breaks SQLite; keep one of them\.$"
     ):
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
 
 
 def test_a_ledger_in_wal_mode_goes_back_to_one_file(used):
     connection = sqlite3.connect(used.path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.close()
-    used.reserve(SOME, {})
+    used.reserve(SMALL_SPEND, {})
     assert sorted(path.name for path in used.path.parent.iterdir()) == [
         "app.ledger",
         "app.ledger.lock",
@@ -217,11 +217,11 @@ def test_a_busy_ledger_is_waited_for_and_then_given_up(used, monkeypatch):
     with pytest.raises(
         BayesgramError, match=r"another process has been writing for 0\.2 s; wait for it"
     ):
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
     assert used.read().last_number == 5  # reading goes on
     other.execute("ROLLBACK")
     other.close()
-    assert used.reserve(SOME, {}) == 6
+    assert used.reserve(SMALL_SPEND, {}) == 6
 
 
 def test_a_full_disk_reserves_nothing(used, monkeypatch):
@@ -240,7 +240,7 @@ def test_a_full_disk_reserves_nothing(used, monkeypatch):
     with pytest.raises(
         BayesgramError, match=r"could not be read or written \(database or disk is full\)"
     ):
-        used.reserve(SOME, {"x": "y" * 9000})
+        used.reserve(SMALL_SPEND, {"x": "y" * 9000})
     monkeypatch.undo()
     assert used.read().last_number == 5
 

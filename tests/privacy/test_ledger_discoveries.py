@@ -9,7 +9,7 @@ from bayesgram.errors import BayesgramError
 from bayesgram.privacy.accounting import Allowance, Spend
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from helpers.ledger_files import SOME, as_format, tamper
+from helpers.ledger_files import SMALL_SPEND, as_format, edit_ledger
 
 FOUND = Spend.gaussian(40.0, total_variation=1e-20, failure=1e-7)
 
@@ -70,15 +70,15 @@ def test_a_discovery_is_refused_where_the_first_entry_was_none_and_nothing_is_st
         )
         assert caught.value.exit_code == 1
     assert used.path.read_bytes() == before
-    assert (used.read().last_number, used.read().spends) == (5, [SOME] * 4)
+    assert (used.read().last_number, used.read().spends) == (5, [SMALL_SPEND] * 4)
 
 
 def test_it_is_refused_also_where_somebody_else_came_first(ledger):
     assert ledger.check_discovery().failure == 2.5e-7
-    Ledger.open(ledger.path).reserve(SOME, {})
+    Ledger.open(ledger.path).reserve(SMALL_SPEND, {})
     with pytest.raises(BayesgramError, match="its first entry was no discovery"):
         ledger.reserve(FOUND, {})
-    assert ledger.read().spends == [SOME]
+    assert ledger.read().spends == [SMALL_SPEND]
 
 
 def test_it_is_refused_where_delta_is_zero_or_nothing_is_left_for_noise(tmp_path, ledger):
@@ -109,7 +109,7 @@ def test_the_whole_budget_as_noise_is_too_much_for_a_discovery(ledger):
 def test_a_converted_ledger_keeps_the_choice_of_its_first_entry(old, tmp_path):
     with pytest.raises(BayesgramError, match="its first entry was no discovery"):
         old.reserve(FOUND, {})
-    assert old.read().spends == [SOME] * 4
+    assert old.read().spends == [SMALL_SPEND] * 4
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -123,7 +123,7 @@ def test_an_empty_ledger_of_an_older_format_takes_a_discovery(ledger, version):
 @pytest.mark.parametrize("failure", ["'0.0'", "NULL", "'1e-08'"])
 def test_an_edited_failure_is_noticed(ledger, failure):
     ledger.reserve(FOUND, {})
-    tamper(ledger.path, f"UPDATE entries SET failure = {failure}")
+    edit_ledger(ledger.path, f"UPDATE entries SET failure = {failure}")
     with pytest.raises(BayesgramError, match="entry 1 was changed"):
         ledger.read()
 
@@ -131,6 +131,6 @@ def test_an_edited_failure_is_noticed(ledger, failure):
 @pytest.mark.parametrize("failure", ["'0.0'", "'1e-08'"])
 def test_so_is_one_of_an_entry_that_is_older_than_the_column(old, failure):
     old.complete(1)
-    tamper(old.path, f"UPDATE entries SET failure = {failure} WHERE number = 2")
+    edit_ledger(old.path, f"UPDATE entries SET failure = {failure} WHERE number = 2")
     with pytest.raises(BayesgramError, match="entry 2 was changed"):
         old.read()

@@ -12,7 +12,7 @@ from bayesgram.privacy import ledger_io
 from bayesgram.privacy.accounting import composed_epsilon
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
-from helpers.ledger_files import SOME, TENTH, as_format, tamper
+from helpers.ledger_files import SMALL_SPEND, TENTH_SPEND, as_format, edit_ledger
 
 OLD_NOTES = {
     1: "made with format 1, whose rule did not cover releases chosen after seeing earlier ones; ",
@@ -29,8 +29,8 @@ def test_a_ledger_of_an_older_format_is_read_as_it_is(old):
         contents.note
         == OLD_NOTES[contents.format] + "it is converted when something is charged to it."
     )
-    assert contents.spends == [SOME] * 4
-    assert contents.spent_epsilon() == composed_epsilon([SOME] * 4, 1e-6)
+    assert contents.spends == [SMALL_SPEND] * 4
+    assert contents.spent_epsilon() == composed_epsilon([SMALL_SPEND] * 4, 1e-6)
     assert old.path.read_bytes() == before
 
 
@@ -38,7 +38,7 @@ def test_it_is_converted_with_a_note_when_it_is_charged(old, caplog):
     before = old.read()
     hashes = [entry.hash for entry in before.reservations]
     caplog.set_level("INFO", "bayesgram")
-    assert old.reserve(SOME, {"output": "out-5"}) == 7
+    assert old.reserve(SMALL_SPEND, {"output": "out-5"}) == 7
     contents = old.read()
     assert (contents.format, contents.converted, contents.last_number) == (3, 6, 7)
     assert [entry.hash for entry in contents.reservations][
@@ -47,7 +47,7 @@ def test_it_is_converted_with_a_note_when_it_is_charged(old, caplog):
     assert contents.reservations[1].published
     assert contents.note == OLD_NOTES[before.format] + "entry 6 notes its conversion."
     assert [record.message for record in caplog.records] == [f"note: {old.path}: {contents.note}"]
-    assert old.reserve(SOME, {}) == 8  # once
+    assert old.reserve(SMALL_SPEND, {}) == 8  # once
     with (
         pytest.raises(sqlite3.IntegrityError, match="append-only"),
         closing(sqlite3.connect(old.path)) as connection,
@@ -75,7 +75,7 @@ def test_a_ledger_that_was_converted_before_is_converted_again(used):
     note = twice.read().note
     assert (twice.read().format, twice.read().made_with, twice.read().converted) == (2, 1, 6)
     hashes = [entry.hash for entry in twice.read().reservations]
-    assert twice.reserve(SOME, {}) == 8
+    assert twice.reserve(SMALL_SPEND, {}) == 8
     assert (twice.read().format, twice.read().converted, twice.read().note) == (3, 6, note)
     assert [entry.hash for entry in twice.read().reservations][:4] == hashes
 
@@ -107,7 +107,7 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
     """Ten times ε = 0.1 was exactly a budget of 1."""
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1, 0.5))
     for _ in range(10):
-        ledger.reserve(TENTH, {})
+        ledger.reserve(TENTH_SPEND, {})
     with closing(sqlite3.connect(ledger.path)) as connection:
         for name in ("entries_are_not_edited", "entries_are_not_removed"):
             connection.execute(f"DROP TRIGGER {name}")
@@ -116,7 +116,7 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
     old = as_format(1, ledger.path)
     caplog.set_level("INFO", "bayesgram")
     with pytest.raises(BayesgramError, match=r"ε = 1\.748 of it is spent, and with this release"):
-        old.reserve(SOME, {})
+        old.reserve(SMALL_SPEND, {})
     contents = old.read()
     assert contents.note.endswith(
         "What was reserved under the old rule is together ε = 1.748 by the new one, more than its budget: nothing more can"
@@ -129,10 +129,10 @@ def test_what_the_old_rule_allowed_too_much_is_said(tmp_path, caplog):
     "statement", ["UPDATE entries SET pure_epsilon = '0' WHERE number = 2", "DROP TABLE entries"]
 )
 def test_a_damaged_ledger_of_an_older_format_is_not_converted(old, statement):
-    tamper(old.path, statement) if "UPDATE" in statement else _run(old.path, statement)
+    edit_ledger(old.path, statement) if "UPDATE" in statement else _run(old.path, statement)
     before = old.path.read_bytes()
     with pytest.raises(BayesgramError, match="edited or damaged and is refused"):
-        old.reserve(SOME, {})
+        old.reserve(SMALL_SPEND, {})
     assert old.path.read_bytes() == before
 
 

@@ -12,7 +12,7 @@ from bayesgram.privacy.accounting import Spend, composed_epsilon, fits
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from helpers.ledger_files import SOME
+from helpers.ledger_files import SMALL_SPEND
 
 LONGEST = 300  # seconds, on a machine that has much else to do
 
@@ -65,7 +65,7 @@ def test_threads_of_one_process_never_overspend_whatever_else_they_do_with_the_f
 
 def test_the_lock_is_open_to_whoever_may_write_the_ledger(used):
     used.path.chmod(0o660)
-    used.reserve(SOME, {})
+    used.reserve(SMALL_SPEND, {})
     lock = used.path.with_name("app.ledger.lock")
     assert lock.stat().st_mode & 0o777 == 0o660
     assert lock.read_bytes() == b""
@@ -78,12 +78,12 @@ def test_a_lock_that_is_a_link_is_refused(used, tmp_path):
     with pytest.raises(
         UsageError, match=r"can't be opened for writing \(app\.ledger\.lock: Too many levels"
     ):
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
 
 
 def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
     monkeypatch.setattr(ledger_io, "WAIT", 0.1)
-    for refused in (lambda: used.reserve(SOME, {}), used.read):
+    for refused in (lambda: used.reserve(SMALL_SPEND, {}), used.read):
         with (
             ledger_io.locked(used.path, alone=True),
             pytest.raises(BayesgramError, match=r"writing for 0\.1 s; wait for it"),
@@ -91,7 +91,7 @@ def test_a_lock_that_is_held_is_waited_for_and_then_given_up(used, monkeypatch):
             refused()
     with ledger_io.locked(used.path, alone=False):
         assert used.read().last_number == 5  # readers read together
-    assert used.reserve(SOME, {}) == 6
+    assert used.reserve(SMALL_SPEND, {}) == 6
 
 
 CHILDREN = """if True:
@@ -208,7 +208,7 @@ def test_killed_processes_leave_every_reported_reservation(tmp_path):
     assert all(recorded[number] == process for number, process in told)
     # The first one; and who was killed between the commit and the word: spent all the same.
     assert len(recorded) - len(told) <= 2 * rounds + 1
-    assert ledger.reserve(SOME, {}) == len(recorded) + 1
+    assert ledger.reserve(SMALL_SPEND, {}) == len(recorded) + 1
 
 
 def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
@@ -233,7 +233,7 @@ def test_a_process_that_dies_before_the_commit_has_reserved_nothing(used):
     assert used.path.stat().st_size > before
     assert used.read().last_number == 5
     assert used.path.stat().st_size == before
-    assert used.reserve(SOME, {}) == 6
+    assert used.reserve(SMALL_SPEND, {}) == 6
 
 
 def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
@@ -251,5 +251,5 @@ def test_commits_are_flushed_to_disk_and_so_is_the_folder(used, monkeypatch):
 
     append = module._append
     monkeypatch.setattr(module, "_append", watch)
-    used.reserve(SOME, {})
+    used.reserve(SMALL_SPEND, {})
     assert seen == [3, "delete"]  # EXTRA

@@ -14,11 +14,11 @@ from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.privacy.budget import Budget
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.ledger_io import is_ledger, read_ledger
-from helpers.ledger_files import SOME, as_format, tamper
+from helpers.ledger_files import SMALL_SPEND, as_format, edit_ledger
 
 
 def test_tampering_with_nothing_is_not_noticed(used):
-    tamper(used.path, "SELECT 1")
+    edit_ledger(used.path, "SELECT 1")
     assert used.read().last_number == 5
 
 
@@ -82,11 +82,11 @@ def test_edits_are_noticed_and_refused(used, statements, message):
             connection.execute("DROP TABLE entries")
         connection.close()
     else:
-        tamper(used.path, *statements)
+        edit_ledger(used.path, *statements)
     before = used.path.read_bytes()
     for refused in (
         lambda: Ledger.open(used.path),
-        lambda: used.reserve(SOME, {}),
+        lambda: used.reserve(SMALL_SPEND, {}),
         lambda: used.complete(1),
     ):
         with pytest.raises(BayesgramError, match=message) as caught:
@@ -105,8 +105,8 @@ def test_rows_can_not_be_edited_by_accident(used):
 
 def test_entries_of_another_ledger_are_noticed(used, tmp_path):
     other = Ledger.create(tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6))
-    other.reserve(SOME, {})
-    tamper(
+    other.reserve(SMALL_SPEND, {})
+    edit_ledger(
         used.path,
         f"ATTACH '{other.path}' AS other",
         "DELETE FROM entries",
@@ -123,7 +123,7 @@ def test_a_ledger_that_was_replaced_meanwhile_is_noticed(used, tmp_path):
         tmp_path / "b.ledger", population="app users", budget=Budget(1, 1e-6)
     ).path.replace(used.path)
     with pytest.raises(BayesgramError, match="is another ledger than it was a moment ago"):
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
 
 
 def test_flipped_and_missing_bytes_are_noticed(used, tmp_path):
@@ -180,17 +180,17 @@ def test_another_database_is_no_ledger(tmp_path):
 
 
 def test_a_newer_format_is_refused(used):
-    tamper(used.path, "PRAGMA user_version = 4")
+    edit_ledger(used.path, "PRAGMA user_version = 4")
     with pytest.raises(
         UsageError, match=r"is a ledger of format 4; this bayesgram reads 3\. Use a newer one\.$"
     ):
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
 
 
 def test_an_old_copy_of_the_whole_file_is_not_noticed(ledger, tmp_path):
     """docs/ledger.md says so; the last hash, written down elsewhere, shows it."""
     shutil.copy(ledger.path, tmp_path / "backup")
-    ledger.reserve(SOME, {})
+    ledger.reserve(SMALL_SPEND, {})
     kept = ledger.read().last_hash
     (tmp_path / "backup").replace(ledger.path)
     assert ledger.read().last_number == 0
@@ -205,7 +205,7 @@ def test_the_program_in_the_docs_verifies_a_ledger(used, version):
         as_format(1 if version == 1 else 2, used.path)
     if version == "converted":
         used = Ledger.open(used.path)
-        used.reserve(SOME, {})
+        used.reserve(SMALL_SPEND, {})
         assert (used.read().format, used.read().made_with) == (3, 2)
 
     def verify():
@@ -214,5 +214,5 @@ def test_the_program_in_the_docs_verifies_a_ledger(used, version):
         )
 
     assert (verify().returncode, verify().stderr) == (0, "")
-    tamper(used.path, "UPDATE entries SET pure_epsilon = '0.01' WHERE number = 3")
+    edit_ledger(used.path, "UPDATE entries SET pure_epsilon = '0.01' WHERE number = 3")
     assert "AssertionError" in verify().stderr

@@ -20,7 +20,7 @@ from bayesgram.privacy.noise import OLDEST_OPENDP, ExactNoise, check_opendp, ope
 from bayesgram.private.counts import count
 from bayesgram.private.counts_io import save_counts
 from helpers import commands, discovery_data
-from helpers.discovery_data import BUDGET, MANY
+from helpers.discovery_data import BUDGET, MANY_PEOPLE
 
 NEXT = "nothing was released or spent. Run: pip install 'opendp>=0.14.2'"
 BIASED = f"draws noise that does not have the law it states (opendp#2638), so that no guarantee would hold; {NEXT}"
@@ -115,8 +115,8 @@ def test_a_seeded_run_needs_none(installed):
     "mechanism", [Posterior(), Laplace()], ids=lambda mechanism: mechanism.name
 )
 def test_a_release_is_refused_before_anything_is_spent(mechanism, installed, tmp_path):
-    _, vocabulary = next(iter(discovery_data.vocabulary().parts))
-    counts = count(discovery_data.table(MANY), vocabulary)
+    _, vocabulary = next(iter(discovery_data.make_vocabulary().parts))
+    counts = count(discovery_data.make_table(MANY_PEOPLE), vocabulary)
     ledger = Ledger.create(tmp_path / "a.ledger", population="p", budget=Budget(1.0, 1e-6))
     before = ledger.path.read_bytes()
     installed("0.14.1")
@@ -136,8 +136,8 @@ def test_so_is_a_discovery(rounds, installed, tmp_path):
     with pytest.raises(BayesgramError) as caught:
         out = tmp_path / "out"
         discover(
-            discovery_data.table(MANY),
-            discovery_data.vocabulary(),
+            discovery_data.make_table(MANY_PEOPLE),
+            discovery_data.make_vocabulary(),
             BUDGET,
             rounds=rounds,
             ledger=ledger,
@@ -149,15 +149,17 @@ def test_so_is_a_discovery(rounds, installed, tmp_path):
 
 def test_the_commands_fail_and_leave_everything_as_it_was(tmp_path):
     """With the metadata of an old OpenDP first on the path, as pip would have left it."""
-    vocabulary = discovery_data.vocabulary()
+    vocabulary = discovery_data.make_vocabulary()
     old = tmp_path / "site" / "opendp-0.14.1.dist-info"
     old.mkdir(parents=True)
     (old / "METADATA").write_text("Metadata-Version: 2.1\nName: opendp\nVersion: 0.14.1\n")
     work = tmp_path / "work"
     work.mkdir()
     vocabulary.save(work / "vocab.parquet")
-    save_counts(count(discovery_data.table(MANY), vocabulary), vocabulary, work / "counts")
-    pq.write_table(discovery_data.table(MANY), work / "private.parquet")
+    save_counts(
+        count(discovery_data.make_table(MANY_PEOPLE), vocabulary), vocabulary, work / "counts"
+    )
+    pq.write_table(discovery_data.make_table(MANY_PEOPLE), work / "private.parquet")
     Ledger.create(work / "a.ledger", population="p", budget=BUDGET)
     path = os.pathsep.join(filter(None, [str(old.parent), os.environ.get("PYTHONPATH")]))
     before = {

@@ -16,7 +16,7 @@ from bayesgram.private.norm_histogram import (
 )
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
-from helpers.remote_counts import Elsewhere
+from helpers.remote_counts import ChunkedCounts
 from helpers.strategies import matrices
 
 EDGES = np.array([0.5, 1.0, 2.0, 8.0, 64.0])
@@ -28,7 +28,7 @@ HALF_OCTAVES = 2.0 ** np.arange(-2, 12.5, 0.5)
 def powers(size, order):
     """Shapes that are powers of two: nothing is rounded on the way to a bin."""
     shape = 2.0 ** (np.arange(size + (3 if order else 0)) % 5 - 2)
-    return Coordinates(shape, reference_paper.words_of(size, order, size))
+    return Coordinates(shape, reference_paper.make_words(size, order, size))
 
 
 def kinds_of(size, first, number):
@@ -81,9 +81,10 @@ def test_the_amounts_are_those_of_exact_arithmetic(matrix, order, first, number,
     bins = bins_of(
         EDGES, LARGEST, kinds_of(matrix.shape[1], first, number), number, first_words, GROUPS
     )
-    expected = reference_paper.amounts(matrix, measured, bins)
+    expected = reference_paper.norm_histogram(matrix, measured, bins)
     assert (
-        asked(reference_paper.user_counts(matrix), measured, first, number, first_words) == expected
+        asked(reference_paper.make_user_counts(matrix), measured, first, number, first_words)
+        == expected
     )
 
 
@@ -107,7 +108,7 @@ def test_no_user_moves_the_amounts_by_more_than_the_bound(row, most, first, numb
     bins = bins_of(
         HALF_OCTAVES, np.full(size, most), kinds_of(shape.size, first, number), number, first_words
     )
-    moved = amounts(reference_paper.user_counts(counts), measured, bins)
+    moved = amounts(reference_paper.make_user_counts(counts), measured, bins)
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
     users, totals, kinds, shares = np.split(moved, np.cumsum(bins.sizes)[:-1])
     assert sorted(users.tolist()) == [0] * (size - 1) + [USER_UNITS]
@@ -133,15 +134,19 @@ def test_what_a_user_adds_to_the_amounts_depends_on_nobody_else(
     matrix, order, first, numbers, cut, random
 ):
     """Σ over users of what each adds alone, exactly, whoever comes before or after, and in whatever blocks."""
-    measured = reference_paper.measured_of(matrix.shape[1], order)
+    measured = reference_paper.make_coordinates(matrix.shape[1], order)
     alone = [
-        asked(reference_paper.user_counts(row[None]), measured, first, *numbers) for row in matrix
+        asked(reference_paper.make_user_counts(row[None]), measured, first, *numbers)
+        for row in matrix
     ]
     shuffled = random.sample(range(len(matrix)), len(matrix))
-    counts = reference_paper.user_counts(matrix[shuffled])
+    counts = reference_paper.make_user_counts(matrix[shuffled])
     together = np.sum(alone, axis=0).tolist()
     assert asked(counts, measured, first, *numbers) == together
-    assert asked(Elsewhere(counts, (min(cut, len(matrix)),)), measured, first, *numbers) == together
+    assert (
+        asked(ChunkedCounts(counts, (min(cut, len(matrix)),)), measured, first, *numbers)
+        == together
+    )
 
 
 def test_a_norm_on_an_edge_belongs_to_the_bin_above():
@@ -149,7 +154,7 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
     measured = Coordinates(np.ones(1), np.zeros((1, 0), np.int32))
     bins = bins_of(edges, largest, np.zeros(1, np.int32), 0)
     found = [
-        amounts(reference_paper.user_counts(np.array([[n]])), measured, bins)
+        amounts(reference_paper.make_user_counts(np.array([[n]])), measured, bins)
         for n in (0, 1, 2, 3, 4, 5)
     ]
     assert [np.flatnonzero(each[:4]).tolist() for each in found] == [[0], [1], [2], [2], [3], [3]]
@@ -167,7 +172,7 @@ def test_a_norm_on_an_edge_belongs_to_the_bin_above():
 @pytest.mark.parametrize(("first", "expected"), [(0, 1.0), (1, 0.75), (2, 0.25), (3, 0.0)])
 def test_only_the_longest_ngrams_are_written(first, expected):
     counts, measured = (
-        reference_paper.user_counts(np.array([[1, 2, 1]])),
+        reference_paper.make_user_counts(np.array([[1, 2, 1]])),
         Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
     )
     bins = bins_of(np.array([1.0]), np.array([4.0, 4.0]), kinds_of(3, first, 0), 0)
@@ -182,7 +187,7 @@ def test_only_the_longest_ngrams_are_written(first, expected):
 def test_what_is_written_is_shared_out_among_kinds():
     """Also for somebody who wrote nothing that counts."""
     counts, measured = (
-        reference_paper.user_counts(np.array([[1, 2, 1]])),
+        reference_paper.make_user_counts(np.array([[1, 2, 1]])),
         Coordinates(np.ones(3), np.zeros((3, 0), np.int32)),
     )
     for kinds, expected in (
@@ -216,7 +221,9 @@ def test_first_words_are_shared_out_in_the_group_of_the_user_s_norm_alone():
     rows, found = ([1, 0, 0], [2, 2, 2], [0, 9, 0], [0, 0, 0]), []
     for row in rows:
         moved = amounts(
-            reference_paper.user_counts(np.array([row])), Coordinates(np.ones(3), nothing), bins
+            reference_paper.make_user_counts(np.array([row])),
+            Coordinates(np.ones(3), nothing),
+            bins,
         )
         found.append(bins.split(moved.astype(float))[3].tolist())
         assert bins.split(moved.astype(float))[0].sum() == 1
@@ -238,5 +245,5 @@ def test_what_does_not_count_as_text_has_no_first_word():
         2,
     )
     measured = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
-    moved = amounts(reference_paper.user_counts(np.array([[1, 1]])), measured, bins)
+    moved = amounts(reference_paper.make_user_counts(np.array([[1, 1]])), measured, bins)
     assert bins.split(moved.astype(float))[3].tolist() == [[0, 0]]

@@ -20,7 +20,7 @@ from bayesgram.public.candidate_weights import PublicText
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text import ngram_tables, ngrams, tokenizer
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.discovery_data import candidates_of, sums_of, users_of
+from helpers.discovery_data import candidate_texts_and_logs, candidates_by_user, sum_weights
 
 FOUND = Bound(most=20, smallest=UNITS // 50, floor=1)
 ORDERS = (1, 2, 3)
@@ -93,8 +93,8 @@ def test_sums_are_the_same_spilled_or_not(private, vocabulary, crowded):
 
 def all_of(lists):
     """Candidates, weights and everybody's lists, in their order."""
-    texts, logs = candidates_of(lists)
-    return texts, logs.tobytes(), users_of(lists)
+    texts, logs = candidate_texts_and_logs(lists)
+    return texts, logs.tobytes(), candidates_by_user(lists)
 
 
 def test_lists_are_the_same_when_text_waits_on_disk(private, vocabulary, crowded):
@@ -124,7 +124,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
     """However many of them were in memory before: numbers, weights, lists, and sums in every round."""
     public, rng = PublicText.of(vocabulary), np.random.default_rng(6)
     with list_candidates(read(private), public, ORDERS, 20, memory=1 << 30) as here:
-        pairs = sum(map(len, users_of(here)))
+        pairs = sum(map(len, candidates_by_user(here)))
         needed = candidates.CANDIDATE_BYTES * len(here) + candidates.PAIR_BYTES * pairs
         memory = int(share * needed)
     with (
@@ -152,7 +152,7 @@ def test_lists_that_memory_does_not_hold_are_the_same_on_disk(
             )
         everything = np.ones(len(here))
         assert (
-            sums_of(there, everything) == sums_of(here, everything)
+            sum_weights(there, everything) == sum_weights(here, everything)
         ).all()  # others may begin again
 
 
@@ -200,7 +200,7 @@ def test_nothing_is_left_on_disk(private, vocabulary, tmp_path, monkeypatch):
         with list_candidates(
             read(private), PublicText.of(vocabulary), ORDERS, 20, memory=memory
         ) as lists:
-            sums_of(lists, np.ones(len(lists)))
+            sum_weights(lists, np.ones(len(lists)))
             assert list(tmp_path.iterdir())
         assert not list(tmp_path.iterdir())
 
@@ -240,10 +240,10 @@ def test_there_may_be_more_candidates_than_32_bits_can_number(
     assert added.tolist() == [1 << 32, (1 << 32) + 1, 1 << 32]
     public = PublicText.of(vocabulary)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
-        near = users_of(lists)
+        near = candidates_by_user(lists)
     monkeypatch.setattr(candidates, "Column", Far)
     with list_candidates(read(private), public, ORDERS, 20, memory=1) as lists:
-        assert users_of(lists) == [[number + (1 << 32) for number in own] for own in near]
+        assert candidates_by_user(lists) == [[number + (1 << 32) for number in own] for own in near]
 
 
 def test_one_user_with_very_many_ngrams(vocabulary):

@@ -35,7 +35,12 @@ from bayesgram.public.candidate_weights import (
 )
 from bayesgram.text import tokenizer as tokens_of_text
 from bayesgram.text.tokenizer import buffers
-from helpers.discovery_data import PUBLIC, candidates_of, records, users_of
+from helpers.discovery_data import (
+    PUBLIC,
+    candidate_texts_and_logs,
+    candidates_by_user,
+    make_records,
+)
 from helpers.hypothesis_profiles import examples
 
 WORDS = 6
@@ -254,14 +259,16 @@ rows = st.lists(
 
 def listed(said, most=20, memory=1 << 28):
     """Every candidate's log weight, by its text, and every user's list of texts in its order."""
-    with list_candidates(records(said), PUBLIC, ORDERS, most, memory=memory) as lists:
-        texts, logs = candidates_of(lists)
-        own = [[texts[at] for at in candidates] for candidates in users_of(lists)]
+    with list_candidates(make_records(said), PUBLIC, ORDERS, most, memory=memory) as lists:
+        texts, logs = candidate_texts_and_logs(lists)
+        own = [[texts[at] for at in candidates] for candidates in candidates_by_user(lists)]
     return dict(zip(texts, logs.tolist(), strict=True)), own
 
 
 def added(said, most=20, memory=1 << 28):
-    found = sum_candidates(records(said), PUBLIC, ORDERS, Bound(most, SMALLEST, 1), memory=memory)
+    found = sum_candidates(
+        make_records(said), PUBLIC, ORDERS, Bound(most, SMALLEST, 1), memory=memory
+    )
     return Counter(dict(zip(found.ngrams.to_pylist(), found.sums.tolist(), strict=True)))
 
 
@@ -348,7 +355,7 @@ def test_sums_and_lists_don_t_depend_on_the_order_of_rows_or_on_memory(said, ran
 def test_the_order_of_candidates_is_that_of_their_texts_whoever_wrote_them(said):
     renamed = [(f"somebody {place % 3}", text) for place, (_, text) in enumerate(reversed(said))]
     for texts in (listed(said, most=10**6)[0], listed(renamed, most=10**6)[0]):
-        with list_candidates(records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28) as ours:
+        with list_candidates(make_records(said), PUBLIC, ORDERS, 10**6, memory=1 << 28) as ours:
             assert list(texts) == ours.ngrams(np.arange(len(ours))).to_pylist()
     assert list(added(said, most=10**6)) == sorted(
         added(said, most=10**6), key=lambda text: (text.count(" "), text)
@@ -378,17 +385,17 @@ def test_sums_below_the_floor_are_dropped_and_those_at_it_are_not():
         (UNITS + 1, {"zog": 3 * UNITS}),
     ):
         kept = sum_candidates(
-            records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28
+            make_records(said), PUBLIC, [1], Bound(20, SMALLEST, floor), memory=1 << 28
         )
         assert dict(zip(kept.ngrams.to_pylist(), kept.sums.tolist(), strict=True)) == found
 
 
 def test_private_things_don_t_show_themselves():
     found = sum_candidates(
-        records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28
+        make_records([("ann", "zog")]), PUBLIC, [1], Bound(20, SMALLEST, 1), memory=1 << 28
     )
     assert repr(found) == "Candidates(private)"
-    with list_candidates(records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
+    with list_candidates(make_records([("ann", "zog")]), PUBLIC, [1], 20, memory=1 << 28) as lists:
         assert repr(lists) == "CandidateLists(private)"
 
 

@@ -21,8 +21,8 @@ from bayesgram.private.clipping import (
 )
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
-from helpers.reference_paper import expanded, measured_of
-from helpers.remote_counts import Elsewhere
+from helpers.reference_paper import append_word_counts, make_coordinates
+from helpers.remote_counts import ChunkedCounts
 from helpers.strategies import matrices
 
 bounds = {
@@ -42,7 +42,7 @@ def dense(clipped):
 @settings(deadline=None)
 @given(matrices(largest=9), st.fixed_dictionaries(bounds))
 def test_no_entry_exceeds_c_and_no_row_exceeds_w(matrix, knobs):
-    kept = dense(clip(reference_paper.user_counts(matrix), **knobs))
+    kept = dense(clip(reference_paper.make_user_counts(matrix), **knobs))
     clamped = np.minimum(matrix, knobs["max_count"])
     assert (kept <= clamped).all()
     assert kept.sum(axis=1).tolist() == np.minimum(clamped.sum(axis=1), knobs["max_total"]).tolist()
@@ -52,8 +52,10 @@ def test_no_entry_exceeds_c_and_no_row_exceeds_w(matrix, knobs):
 @given(matrices(users=(1, 6), largest=9), st.fixed_dictionaries(bounds), st.integers(0, 5))
 def test_what_is_kept_of_a_user_does_not_depend_on_others(matrix, knobs, user):
     user %= len(matrix)
-    whole = dense(clip(reference_paper.user_counts(matrix), **knobs))
-    alone = dense(clip(reference_paper.user_counts(matrix[user : user + 1], [f"u{user}"]), **knobs))
+    whole = dense(clip(reference_paper.make_user_counts(matrix), **knobs))
+    alone = dense(
+        clip(reference_paper.make_user_counts(matrix[user : user + 1], [f"u{user}"]), **knobs)
+    )
     assert whole[user].tolist() == alone[0].tolist()
 
 
@@ -62,7 +64,10 @@ def test_every_set_of_occurrences_is_as_likely_as_any_other():
     """2 of 5 occurrences, 20,000 users: χ² over the 10 pairs; p < 10⁻⁶ fails (the key is fixed, so: never)."""
     users = 20_000
     clipped = clip(
-        reference_paper.user_counts(np.ones((users, 5), np.int64)), max_count=1, max_total=2, key=1
+        reference_paper.make_user_counts(np.ones((users, 5), np.int64)),
+        max_count=1,
+        max_total=2,
+        key=1,
     )
     kept = [tuple(row) for row in np.argwhere(dense(clipped))[:, 1].reshape(users, 2)]
     seen = [kept.count(pair) for pair in combinations(range(5), 2)]
@@ -76,7 +81,7 @@ def test_repeated_occurrences_are_drawn_one_by_one():
     users = 20_000
     kept = dense(
         clip(
-            reference_paper.user_counts(np.tile([6, 2], (users, 1))),
+            reference_paper.make_user_counts(np.tile([6, 2], (users, 1))),
             max_count=9,
             max_total=3,
             key=2,
@@ -89,12 +94,12 @@ def test_repeated_occurrences_are_drawn_one_by_one():
 
 def test_select_keeps_whole_users():
     matrix = np.array([[1, 2, 0], [0, 0, 3], [4, 0, 0]])
-    chosen = reference_paper.clipped(matrix).select(np.array([True, False, True]))
+    chosen = reference_paper.make_clipped_counts(matrix).select(np.array([True, False, True]))
     assert dense(chosen).tolist() == [[1, 2, 0], [4, 0, 0]]
 
 
 def test_a_heavy_user_is_quick():
-    counts = reference_paper.user_counts(np.array([[2_000_000_000, 5]]))
+    counts = reference_paper.make_user_counts(np.array([[2_000_000_000, 5]]))
     assert clip(counts, max_count=None, max_total=10, key=1).counts.sum() == 10
 
 
@@ -102,7 +107,7 @@ def test_a_heavy_user_is_quick():
 def test_bad_bounds(max_total):
     with pytest.raises(UsageError) as caught:
         clip(
-            reference_paper.user_counts(np.eye(2, dtype=int)),
+            reference_paper.make_user_counts(np.eye(2, dtype=int)),
             max_count=1,
             max_total=max_total,
             key=0,
@@ -121,7 +126,9 @@ norms = st.one_of(st.floats(1e-6, 1e9), st.sampled_from([1.0, 2.0, math.sqrt(2),
 def test_no_user_moves_the_fixed_point_sum_by_more_than_the_bound(row, clip_norm):
     counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])
     nobody_s_words = Coordinates(shape, np.zeros((shape.size, 0), np.int32))
-    z = clipped_sum(reference_paper.user_counts(counts[None]), nobody_s_words, clip_norm=clip_norm)
+    z = clipped_sum(
+        reference_paper.make_user_counts(counts[None]), nobody_s_words, clip_norm=clip_norm
+    )
     assert (z >= 0).all()
     assert sum(int(k) ** 2 for k in z) <= UNITS**2
 
@@ -161,13 +168,13 @@ def test_where_rounding_goes_over_the_bound_the_largest_give_way(numbers, over, 
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=50), norms, st.sampled_from([0, 2, 3]))
 def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm, order):
-    measured = measured_of(matrix.shape[1], order)
+    measured = make_coordinates(matrix.shape[1], order)
     expected = np.zeros(measured.shape.size)
-    for user in expanded(matrix, measured):
+    for user in append_word_counts(matrix, measured):
         v = user / measured.shape
         length = math.sqrt(sum(value**2 for value in v))
         expected += v * min(1.0, clip_norm / length) if length else 0
-    found = clipped_sum(reference_paper.user_counts(matrix), measured, clip_norm=clip_norm) * (
+    found = clipped_sum(reference_paper.make_user_counts(matrix), measured, clip_norm=clip_norm) * (
         clip_norm / UNITS
     )
     assert found == pytest.approx(expected, rel=1e-7, abs=len(matrix) * 1.01 * clip_norm / UNITS)
@@ -176,11 +183,11 @@ def test_the_clipped_sum_is_that_of_exact_arithmetic(matrix, clip_norm, order):
 @settings(deadline=None)
 @given(matrices(users=(1, 5), largest=50), norms, st.sampled_from([0, 2, 3]))
 def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, clip_norm, order):
-    measured = measured_of(matrix.shape[1], order)
-    whole = clipped_sum(reference_paper.user_counts(matrix), measured, clip_norm=clip_norm)
+    measured = make_coordinates(matrix.shape[1], order)
+    whole = clipped_sum(reference_paper.make_user_counts(matrix), measured, clip_norm=clip_norm)
     for user in range(len(matrix)):
         rest = clipped_sum(
-            reference_paper.user_counts(np.delete(matrix, user, axis=0)),
+            reference_paper.make_user_counts(np.delete(matrix, user, axis=0)),
             measured,
             clip_norm=clip_norm,
         )
@@ -190,8 +197,8 @@ def test_removing_a_user_changes_the_integer_sum_by_that_user_s_z_alone(matrix, 
 @settings(deadline=None)
 @given(matrices(users=(2, 6), largest=9), st.fixed_dictionaries(bounds), st.integers(0, 6))
 def test_users_elsewhere_are_clipped_as_those_here_each_time_they_are_asked(matrix, knobs, cut):
-    counts = reference_paper.user_counts(matrix)
-    there = clip(Elsewhere(counts, (min(cut, len(matrix)),)), **knobs)
+    counts = reference_paper.make_user_counts(matrix)
+    there = clip(ChunkedCounts(counts, (min(cut, len(matrix)),)), **knobs)
     here = clip(counts, **knobs)
     for _ in range(2):
         assert there.totals.tolist() == dense(here).sum(axis=0).tolist() == here.totals.tolist()
@@ -206,9 +213,11 @@ def test_users_elsewhere_are_clipped_as_those_here_each_time_they_are_asked(matr
 def test_clipped_counts_do_not_show_what_they_hold():
     matrix = np.array([[3, 0, 1], [0, 9, 0]])
     knobs = {"max_count": 7, "max_total": 5, "key": 1}
-    counts = reference_paper.user_counts(matrix)
+    counts = reference_paper.make_user_counts(matrix)
     assert repr(clip(counts, **knobs)) == "ClippedCounts(private, C = 7, W = 5)"
-    assert repr(clip(Elsewhere(counts, ()), **knobs)) == "LazyClippedCounts(private, C = 7, W = 5)"
+    assert (
+        repr(clip(ChunkedCounts(counts, ()), **knobs)) == "LazyClippedCounts(private, C = 7, W = 5)"
+    )
 
 
 @pytest.mark.parametrize("value", [1e-308, 0.0, -1.0, math.nan, math.inf, 1e-31, 1e31])
@@ -226,8 +235,8 @@ def test_a_clip_norm_that_is_none_is_refused(clip_norm):
         UsageError, match=rf"^clip_norm={clip_norm}: give a public number from 1e-6 to 1e9;"
     ):
         clipped_sum(
-            reference_paper.user_counts(np.ones((1, 2), np.int64)),
-            measured_of(2, 0),
+            reference_paper.make_user_counts(np.ones((1, 2), np.int64)),
+            make_coordinates(2, 0),
             clip_norm=clip_norm,
         )
 
@@ -245,7 +254,7 @@ extreme = st.lists(
 def test_the_bound_holds_at_the_edges_of_shape_count_and_norm(row, clip_norm):
     counts, shape = np.array([c for c, _ in row], np.int64), np.array([s for _, s in row])
     z = clipped_sum(
-        reference_paper.user_counts(counts[None]),
+        reference_paper.make_user_counts(counts[None]),
         Coordinates(shape, np.zeros((shape.size, 0), np.int32)),
         clip_norm=clip_norm,
     )
@@ -259,14 +268,14 @@ def test_the_bound_holds_at_the_edges_of_shape_count_and_norm(row, clip_norm):
 )
 def test_what_a_user_adds_to_the_sum_depends_on_nobody_else(matrix, clip_norm, order, random):
     """Σ over users of what each adds alone, exactly, whoever comes before or after."""
-    measured = measured_of(matrix.shape[1], order)
+    measured = make_coordinates(matrix.shape[1], order)
     alone = [
-        clipped_sum(reference_paper.user_counts(row[None]), measured, clip_norm=clip_norm)
+        clipped_sum(reference_paper.make_user_counts(row[None]), measured, clip_norm=clip_norm)
         for row in matrix
     ]
     shuffled = random.sample(range(len(matrix)), len(matrix))
     together = clipped_sum(
-        reference_paper.user_counts(matrix[shuffled]), measured, clip_norm=clip_norm
+        reference_paper.make_user_counts(matrix[shuffled]), measured, clip_norm=clip_norm
     )
     assert together.tolist() == sum(alone).tolist()
 
@@ -277,7 +286,7 @@ def test_what_a_user_adds_to_the_sum_depends_on_nobody_else(matrix, clip_norm, o
 )
 def test_words_that_are_not_measured_add_nothing(matrix, clip_norm, data):
     """−1 in place of a word: as if the n-gram had one word less."""
-    counts, size = reference_paper.user_counts(matrix), matrix.shape[1]
+    counts, size = reference_paper.make_user_counts(matrix), matrix.shape[1]
     measured = np.array(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
     shape = np.geomspace(0.5, 2, size + 2)
     both = np.stack([np.where(measured, size, -1), np.full(size, size + 1)], axis=1).astype(

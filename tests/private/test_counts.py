@@ -207,8 +207,8 @@ def test_counts_do_not_show_themselves():
 @given(matrices(users=(1, 6)), st.data())
 def test_a_neighbour_lacks_one_user_and_nothing_else(matrix, data):
     user = data.draw(st.integers(0, len(matrix) - 1))
-    without = without_user(reference_paper.user_counts(matrix), user)
-    expected = reference_paper.user_counts(np.delete(matrix, user, axis=0))
+    without = without_user(reference_paper.make_user_counts(matrix), user)
+    expected = reference_paper.make_user_counts(np.delete(matrix, user, axis=0))
     assert (without.starts.tolist(), without.ngrams.tolist(), without.counts.tolist()) == (
         expected.starts.tolist(),
         expected.ngrams.tolist(),
@@ -225,8 +225,8 @@ def test_new_users_come_last_under_ids_that_nobody_has(matrix, more):
         len(more), matrix.shape[1], dtype=np.int64
     )
     rows = [(np.flatnonzero(row).astype(np.int32), row[row > 0].astype(np.int32)) for row in more]
-    both = with_users(reference_paper.user_counts(matrix), rows)
-    expected = reference_paper.user_counts(np.concatenate([matrix, more]))
+    both = with_users(reference_paper.make_user_counts(matrix), rows)
+    expected = reference_paper.make_user_counts(np.concatenate([matrix, more]))
     assert (both.starts.tolist(), both.ngrams.tolist(), both.counts.tolist()) == (
         expected.starts.tolist(),
         expected.ngrams.tolist(),

@@ -71,8 +71,8 @@ def test_more_rows_than_memory_holds(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["size", "fingerprint"])
 def test_a_meta_of_other_types(tmp_path, name, size):
     save_counts(
-        reference_paper.user_counts(np.eye(2, dtype=int)),
-        reference_paper.vocabulary([1, 2]),
+        reference_paper.make_user_counts(np.eye(2, dtype=int)),
+        reference_paper.make_vocabulary([1, 2]),
         tmp_path / "counts",
     )
     meta = json.loads((tmp_path / "counts" / "meta.json").read_text())

@@ -19,7 +19,7 @@ from bayesgram.private.clipping import (
 )
 from helpers import reference_paper
 from helpers.hypothesis_profiles import examples
-from helpers.remote_counts import Elsewhere
+from helpers.remote_counts import ChunkedCounts
 from helpers.strategies import matrices
 
 norms = st.one_of(st.floats(1e-3, 1e3), st.sampled_from([1e-6, 1.0, 2.0, 5.0, 1e9]))
@@ -28,7 +28,7 @@ lost_norms = st.one_of(st.floats(0.05, 50), st.sampled_from([1e-6, 1e9]))
 
 def asked_of(size, lost_norm, order=3):
     """Three words and the total of the n-grams but for the first, whose words nobody asks for."""
-    words = np.column_stack([reference_paper.words_of(size, order, 0), np.full(size, 3)])
+    words = np.column_stack([reference_paper.make_words(size, order, 0), np.full(size, 3)])
     words[0] = -1
     return LostWords(np.geomspace(0.3, 3, 4), words.astype(np.int32), lost_norm)
 
@@ -45,11 +45,11 @@ def asked_of(size, lost_norm, order=3):
 def test_the_lost_words_are_those_of_exact_arithmetic(matrix, clip_norm, lost_norm, order):
     """Truncated toward zero; a float loses digits where hardly anything is lost."""
     measured, asked = (
-        reference_paper.measured_of(matrix.shape[1], order),
+        reference_paper.make_coordinates(matrix.shape[1], order),
         asked_of(matrix.shape[1], lost_norm),
     )
-    found = lost_sum(reference_paper.user_counts(matrix), measured, asked, clip_norm=clip_norm)
-    exact, part = reference_paper.lost(matrix[0], measured, asked, clip_norm)
+    found = lost_sum(reference_paper.make_user_counts(matrix), measured, asked, clip_norm=clip_norm)
+    exact, part = reference_paper.clipped_mass(matrix[0], measured, asked, clip_norm)
     doubt = 1e-13 / max(float(part), 1e-13)
     for unit, z in zip(found, exact, strict=True):
         assert float(z) * (1 - doubt) - 1 < unit <= float(z) * (1 + doubt)
@@ -78,7 +78,7 @@ def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, los
         lost_shape, np.minimum(words, words.size - 1).astype(np.int32)[:, None], lost_norm
     )
     moved = lost_sum(
-        reference_paper.user_counts(counts[None]), measured, asked, clip_norm=clip_norm
+        reference_paper.make_user_counts(counts[None]), measured, asked, clip_norm=clip_norm
     )
     assert (moved >= 0).all()
     assert sum(int(k) ** 2 for k in moved) <= UNITS**2
@@ -87,8 +87,8 @@ def test_no_user_moves_the_lost_words_by_more_than_the_bound(row, clip_norm, los
 def test_somebody_who_loses_more_than_the_norm_of_lost_words_moves_them_by_nearly_the_bound():
     """The bound is no larger than it has to be."""
     counts, measured = (
-        reference_paper.user_counts(np.array([[0, 900, 30, 7]])),
-        reference_paper.measured_of(4, 3),
+        reference_paper.make_user_counts(np.array([[0, 900, 30, 7]])),
+        reference_paper.make_coordinates(4, 3),
     )
     moved = lost_sum(counts, measured, asked_of(4, 0.5), clip_norm=2.0)
     assert sum(int(k) ** 2 for k in moved) > (1 - 1e-8) * UNITS**2
@@ -98,20 +98,22 @@ def test_somebody_who_loses_more_than_the_norm_of_lost_words_moves_them_by_nearl
 @given(matrices(users=(1, 5), ngrams=(2, 6), largest=50), st.sampled_from([0, 3]), lost_norms)
 def test_who_is_within_the_clip_norm_loses_nothing(matrix, order, lost_norm):
     measured, asked = (
-        reference_paper.measured_of(matrix.shape[1], order),
+        reference_paper.make_coordinates(matrix.shape[1], order),
         asked_of(matrix.shape[1], lost_norm),
     )
-    lengths = np.linalg.norm(reference_paper.expanded(matrix, measured) / measured.shape, axis=1)
+    lengths = np.linalg.norm(
+        reference_paper.append_word_counts(matrix, measured) / measured.shape, axis=1
+    )
     largest = max(float(lengths.max()) * (1 + 1e-12), 1e-6)
     assert not lost_sum(
-        reference_paper.user_counts(matrix), measured, asked, clip_norm=largest
+        reference_paper.make_user_counts(matrix), measured, asked, clip_norm=largest
     ).any()
 
 
 def test_a_norm_that_is_the_clip_norm_is_within_it():
     plain = Coordinates(np.ones(2), np.zeros((2, 0), np.int32))
     asked = LostWords(np.ones(1), np.zeros((2, 1), np.int32), 100.0)
-    counts = reference_paper.user_counts(np.array([[3, 4]]))
+    counts = reference_paper.make_user_counts(np.array([[3, 4]]))
     assert lost_sum(counts, plain, asked, clip_norm=5.0).tolist() == [0]
     assert lost_sum(counts, plain, asked, clip_norm=2.5).tolist() == [int(7 * 0.5 / 100 * UNITS)]
 
@@ -125,17 +127,21 @@ def test_a_norm_that_is_the_clip_norm_is_within_it():
 )
 def test_what_a_user_loses_depends_on_nobody_else(matrix, clip_norm, lost_norm, data):
     """Σ over users of what each loses alone, exactly, whoever comes before or after, and in whatever blocks."""
-    measured = reference_paper.measured_of(matrix.shape[1], data.draw(st.sampled_from([0, 3])))
+    measured = reference_paper.make_coordinates(matrix.shape[1], data.draw(st.sampled_from([0, 3])))
     public = (measured, asked_of(matrix.shape[1], lost_norm))
     alone = [
-        lost_sum(reference_paper.user_counts(row[None]), *public, clip_norm=clip_norm).tolist()
+        lost_sum(reference_paper.make_user_counts(row[None]), *public, clip_norm=clip_norm).tolist()
         for row in matrix
     ]
-    counts = reference_paper.user_counts(matrix[data.draw(st.permutations(range(len(matrix))))])
+    counts = reference_paper.make_user_counts(
+        matrix[data.draw(st.permutations(range(len(matrix))))]
+    )
     cut = data.draw(st.integers(0, len(matrix)))
     together = np.sum(alone, axis=0).tolist()
     assert lost_sum(counts, *public, clip_norm=clip_norm).tolist() == together
-    assert lost_sum(Elsewhere(counts, (cut,)), *public, clip_norm=clip_norm).tolist() == together
+    assert (
+        lost_sum(ChunkedCounts(counts, (cut,)), *public, clip_norm=clip_norm).tolist() == together
+    )
 
 
 @settings(deadline=None)
@@ -144,10 +150,10 @@ def test_what_is_kept_and_what_is_lost_are_together_what_people_wrote(matrix, cl
     """Where the norm of lost words is never reached: the total of the n-grams whose words are asked for."""
     size = matrix.shape[1]
     measured, asked = (
-        reference_paper.measured_of(size, 3),
+        reference_paper.make_coordinates(size, 3),
         replace(asked_of(size, 1e6), shape=np.ones(4)),
     )
-    counts = reference_paper.user_counts(matrix)
+    counts = reference_paper.make_user_counts(matrix)
     kept = clipped_sum(counts, measured, clip_norm=clip_norm) * measured.shape * (clip_norm / UNITS)
     lost = lost_sum(counts, measured, asked, clip_norm=clip_norm) * (asked.clip_norm / UNITS)
     assert kept[1:size].sum() + lost[3] == pytest.approx(

@@ -34,8 +34,8 @@ def same(first, second):
 @given(matrices(users=(1, 6)), st.integers(1, 7))
 def test_round_trip(tmp_path_factory, matrix, rows_at_once):
     matrix = matrix[matrix.sum(axis=1) > 0]
-    vocabulary = reference_paper.vocabulary(range(matrix.shape[1]))
-    counts = reference_paper.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    vocabulary = reference_paper.make_vocabulary(range(matrix.shape[1]))
+    counts = reference_paper.make_user_counts(matrix, fingerprint=vocabulary.fingerprint)
     folder = tmp_path_factory.mktemp("counts") / "c"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(counts_io, "ROWS_AT_ONCE", rows_at_once)
@@ -44,8 +44,10 @@ def test_round_trip(tmp_path_factory, matrix, rows_at_once):
 
 
 def test_the_folder_is_private(tmp_path):
-    vocabulary = reference_paper.vocabulary([1, 2])
-    save_counts(reference_paper.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    vocabulary = reference_paper.make_vocabulary([1, 2])
+    save_counts(
+        reference_paper.make_user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts"
+    )
     assert stat.S_IMODE((tmp_path / "counts").stat().st_mode) == 0o700
 
 
@@ -170,8 +172,10 @@ def test_missing_and_foreign_folders(tmp_path):
 
 
 def test_a_damaged_or_later_meta_is_refused(tmp_path):
-    vocabulary = reference_paper.vocabulary([1, 2])
-    save_counts(reference_paper.user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts")
+    vocabulary = reference_paper.make_vocabulary([1, 2])
+    save_counts(
+        reference_paper.make_user_counts(np.eye(2, dtype=int)), vocabulary, tmp_path / "counts"
+    )
     meta = tmp_path / "counts" / "meta.json"
     meta.write_text(json.dumps(json.loads(meta.read_text()) | {"format": 99}))
     with pytest.raises(
@@ -186,8 +190,8 @@ def test_a_damaged_or_later_meta_is_refused(tmp_path):
 
 def test_another_vocabulary_size_is_refused(tmp_path):
     save_counts(
-        reference_paper.user_counts(np.eye(2, dtype=int)),
-        reference_paper.vocabulary([1, 2]),
+        reference_paper.make_user_counts(np.eye(2, dtype=int)),
+        reference_paper.make_vocabulary([1, 2]),
         tmp_path / "counts",
     )
     with pytest.raises(UsageError, match=r"counts over 2 n-grams, but the vocabulary has 3;"):
@@ -196,7 +200,7 @@ def test_another_vocabulary_size_is_refused(tmp_path):
 
 def part_files(folder, matrix, vocabulary, parts, random):
     """A counts folder of several part files, as a cluster writes them, with each user's rows dealt out over all of them."""
-    counts = reference_paper.user_counts(matrix, fingerprint=vocabulary.fingerprint)
+    counts = reference_paper.make_user_counts(matrix, fingerprint=vocabulary.fingerprint)
     save_counts(counts, vocabulary, folder)
     (folder / "counts.parquet").unlink()
     (folder / "counts.parquet").mkdir()
@@ -225,7 +229,7 @@ def test_users_are_merged_across_the_part_files_of_a_folder(
     tmp_path_factory, matrix, parts, random
 ):
     """Else one person would be clipped once for each file: k files, k times the contribution."""
-    vocabulary = reference_paper.vocabulary(range(matrix.shape[1]))
+    vocabulary = reference_paper.make_vocabulary(range(matrix.shape[1]))
     folder = tmp_path_factory.mktemp("counts") / "c"
     rows = part_files(folder, matrix, vocabulary, parts, random)
     expected = np.zeros_like(matrix)

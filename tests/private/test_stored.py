@@ -72,8 +72,8 @@ def row_files(draw):
 def write(folder, files, row_group):
     """A counts folder of several part files."""
     save_counts(
-        reference_paper.user_counts(np.eye(SIZE, dtype=int)),
-        reference_paper.vocabulary(range(SIZE)),
+        reference_paper.make_user_counts(np.eye(SIZE, dtype=int)),
+        reference_paper.make_vocabulary(range(SIZE)),
         folder,
     )
     (folder / "counts.parquet").unlink()
@@ -94,8 +94,8 @@ def write(folder, files, row_group):
     return folder
 
 
-MEASURED = reference_paper.measured_of(SIZE, 2)
-LOST = LostWords(np.array([0.5, 1.0, 2.0]), reference_paper.words_of(SIZE, 2, 0), 1.5)
+MEASURED = reference_paper.make_coordinates(SIZE, 2)
+LOST = LostWords(np.array([0.5, 1.0, 2.0]), reference_paper.make_words(SIZE, 2, 0), 1.5)
 KINDS = np.array([0, 1, -1, 0], np.int32)
 BINS = Bins(
     np.array([1.0, 8.0]),
@@ -193,11 +193,11 @@ def test_a_block_is_no_larger_than_it_must_be():
 def crowd(folder, seed=3):
     """60 users over a vocabulary of 40 bigrams, in a counts folder."""
     rng = np.random.default_rng(seed)
-    vocabulary = reference_paper.vocabulary(range(40, 0, -1))
+    vocabulary = reference_paper.make_vocabulary(range(40, 0, -1))
     matrix = rng.poisson(0.4, (60, 40)) * rng.integers(1, 9, (60, 1))
     matrix[0] += 1
     names = sorted((f"user-{number}" for number in range(60)), key=hash_of)
-    counts = reference_paper.user_counts(
+    counts = reference_paper.make_user_counts(
         matrix[matrix.sum(axis=1) > 0], names[: (matrix.sum(axis=1) > 0).sum()]
     )
     save_counts(counts, vocabulary, folder)
@@ -266,7 +266,7 @@ def test_a_user_who_comes_again_after_somebody_of_the_same_hash_is_merged(tmp_pa
     found = open_counts(folder)
     assert not isinstance(found, StoredCounts)
     assert sorted(found.users.to_pylist()) == [b"a", b"b"]
-    measured, expected = reference_paper.measured_of(SIZE, 0), load_counts(folder)
+    measured, expected = reference_paper.make_coordinates(SIZE, 0), load_counts(folder)
     assert clipped_sum(found, measured, clip_norm=1.0).tolist() == (
         clipped_sum(expected, measured, clip_norm=1.0).tolist()
     )
@@ -339,7 +339,7 @@ def test_a_folder_knows_the_size_of_its_vocabulary_and_a_file_does_not(tmp_path)
             match=r"plain\.parquet: does not say how large its vocabulary is; give vocab",
         ):
             read(plain)
-    ask = partial(clipped_sum, measured=reference_paper.measured_of(40, 2), clip_norm=2.0)
+    ask = partial(clipped_sum, measured=reference_paper.make_coordinates(40, 2), clip_norm=2.0)
     assert (
         ask(open_counts(plain, vocabulary_size=40)).tolist()
         == ask(load_counts(tmp_path / "c")).tolist()

@@ -13,8 +13,8 @@ from helpers import discovery_data
 @pytest.fixture
 def saved(tmp_path):
     found = discover(
-        discovery_data.table(discovery_data.MANY),
-        discovery_data.vocabulary(),
+        discovery_data.make_table(discovery_data.MANY_PEOPLE),
+        discovery_data.make_vocabulary(),
         discovery_data.BUDGET,
         seed=1,
         rounds=2,

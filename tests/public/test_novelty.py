@@ -17,7 +17,7 @@ SAID = [("ann", "the red fish likes hunter2. zog swims"), ("bob", "hunter2 and z
 
 @pytest.fixture
 def public():
-    return PublicText.of(discovery_data.vocabulary())
+    return PublicText.of(discovery_data.make_vocabulary())
 
 
 @pytest.mark.parametrize("orders", [[1], [2], [3], [1, 3], [2, 3], [1, 2, 3]], ids=str)
@@ -51,9 +51,9 @@ def test_what_is_listed_does_not_depend_on_how_many_words_another_text_has(publi
 
 def test_words_of_one_text_are_not_kept_for_the_next(public):
     known = public.numbered().strings().to_pylist()
-    list_candidates(discovery_data.records(SAID), public, [1, 2], 20, memory=1 << 28)
+    list_candidates(discovery_data.make_records(SAID), public, [1, 2], 20, memory=1 << 28)
     bound = Bound(20, UNITS // 50, 1)
-    sum_candidates(discovery_data.records(SAID), public, [1, 2], bound, memory=1 << 28)
+    sum_candidates(discovery_data.make_records(SAID), public, [1, 2], bound, memory=1 << 28)
     public.log_probabilities(pa.array(["zog swims"], pa.large_string()))
     assert b"hunter2" not in public.numbered().strings().to_pylist()
     assert public.numbered().strings().to_pylist() == known

@@ -18,8 +18,15 @@ from bayesgram.public.sources import Listed
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.reference_language_models import release_of
-from helpers.source_texts import chosen, several, stored, table, windows, words
+from helpers.reference_language_models import make_release
+from helpers.source_texts import (
+    count_ngrams,
+    make_table,
+    select_ngrams,
+    several_texts,
+    words,
+    write_parquet,
+)
 
 TABLE = {
     ("a", "b"): 6.0,
@@ -49,7 +56,7 @@ def arpa_probabilities(path):
 @pytest.mark.parametrize("boundaries", [False, True])
 @pytest.mark.parametrize("kind", ["model.arpa", "model.arpa.gz", "model"])
 def test_a_model_counts_as_its_joint_probabilities(tmp_path, boundaries, kind):
-    model = LanguageModel.from_release(release_of(TABLE, tokenizer="words"))
+    model = LanguageModel.from_release(make_release(TABLE, tokenizer="words"))
     write_arpa(model, tmp_path / "model.arpa")
     if kind == "model":
         model.save(tmp_path / kind)
@@ -76,11 +83,11 @@ def test_a_model_counts_as_its_joint_probabilities(tmp_path, boundaries, kind):
 
 
 def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
-    release = release_of({("a",): 3.0, ("z",): 1.0, ("a", "z"): 1.0}, tokenizer="words")
+    release = make_release({("a",): 3.0, ("z",): 1.0, ("a", "z"): 1.0}, tokenizer="words")
     release.save(tmp_path / "out")
-    stored(tmp_path / "v.parquet", ngram=["a", "q", "a", "<s> a"], count=[5, 5, 90, 10])
+    write_parquet(tmp_path / "v.parquet", ngram=["a", "q", "a", "<s> a"], count=[5, 5, 90, 10])
     given_ = {
-        "text": table([["a", "b"], ["b", "a"]]),
+        "text": make_table([["a", "b"], ["b", "a"]]),
         "last": tmp_path / "out",
         "other": str(tmp_path / "v.parquet"),
     }
@@ -98,11 +105,11 @@ def test_a_release_and_a_vocabulary_beside_text(tmp_path, caplog):
 
 
 def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
-    release_of({("a",): 1.0}, tokenizer="whitespace").save(tmp_path / "out")
-    Vocabulary.from_public(table([["a"]]), order=1, tokenizer=Tokenizer(boundaries=True)).save(
+    make_release({("a",): 1.0}, tokenizer="whitespace").save(tmp_path / "out")
+    Vocabulary.from_public(make_table([["a"]]), order=1, tokenizer=Tokenizer(boundaries=True)).save(
         tmp_path / "v.parquet"
     )
-    LanguageModel.from_release(release_of(TABLE, tokenizer="words, case kept")).save(
+    LanguageModel.from_release(make_release(TABLE, tokenizer="words, case kept")).save(
         tmp_path / "model"
     )
     for name, theirs in (
@@ -111,14 +118,16 @@ def test_sources_that_are_cut_otherwise_are_refused(tmp_path):
         ("model", "words, case kept"),
     ):
         with pytest.raises(UsageError) as caught:
-            Vocabulary.from_public({"text": table([["a"]]), "other": str(tmp_path / name)}, order=1)
+            Vocabulary.from_public(
+                {"text": make_table([["a"]]), "other": str(tmp_path / name)}, order=1
+            )
         assert str(caught.value).startswith(
             f"{tmp_path / name}: was made with the tokenizer '{theirs}', and this vocabulary is made with 'words';"
         )
 
 
 def test_text_with_columns_like_a_vocabulary_is_text(tmp_path):
-    stored(tmp_path / "v.parquet", ngram=["x"], count=[1], body=["a b"])
+    write_parquet(tmp_path / "v.parquet", ngram=["x"], count=[1], body=["a b"])
     assert Vocabulary.from_public(
         tmp_path / "v.parquet", order=1, text_column="body"
     ).ngrams.to_pylist() == ["a", "b"]
@@ -126,25 +135,25 @@ def test_text_with_columns_like_a_vocabulary_is_text(tmp_path):
 
 
 def test_a_model_among_the_files_of_a_source_is_refused(tmp_path):
-    write_arpa(LanguageModel.from_release(release_of(TABLE)), tmp_path / "m.arpa")
+    write_arpa(LanguageModel.from_release(make_release(TABLE)), tmp_path / "m.arpa")
     (tmp_path / "a.txt").write_text("a b\n")
     with pytest.raises(UsageError, match="is a source by itself; give each a name of its own"):
         Vocabulary.from_public({"x": [str(tmp_path / "a.txt"), str(tmp_path / "m.arpa")]}, order=1)
 
 
 @examples(50)
-@given(several, st.integers(1, 3), st.integers(1, 12), st.data())
+@given(several_texts, st.integers(1, 3), st.integers(1, 12), st.data())
 def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
     """Whether a source is text, or a list of all its n-grams."""
-    counted = [windows(sentences, order, boundaries=False) for sentences in sources]
-    wanted = chosen(counted, size)
+    counted = [count_ngrams(sentences, order, boundaries=False) for sentences in sources]
+    wanted = select_ngrams(counted, size)
     if any(not any(own[ngram] for ngram in wanted) for own in counted):
         return
     opened = {}
     for number, (own, sentences) in enumerate(zip(counted, sources, strict=True)):
         ngrams = pa.array(map(" ".join, own), pa.large_string())
         as_list = data.draw(st.booleans())
-        text = read_records(table(sentences), text_column="text", user_column=None)
+        text = read_records(make_table(sentences), text_column="text", user_column=None)
         opened[f"s{number}"] = (
             Listed(ngrams, np.array([*own.values()]), Path("x")) if as_list else text
         )
@@ -157,18 +166,18 @@ def test_lists_and_text_are_chosen_from_alike(sources, order, size, data):
 
 
 @examples(50)
-@given(several, st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=9))
+@given(several_texts, st.lists(st.lists(words, min_size=1, max_size=3), min_size=1, max_size=9))
 def test_a_list_is_counted_in_its_order(sources, listed):
     ngrams = sorted([" ".join(ngram) for ngram in listed], key=lambda ngram: ngram.count(" "))
     wanted = [
         [
-            windows(sentences, ngram.count(" ") + 1, boundaries=False)[tuple(ngram.split())]
+            count_ngrams(sentences, ngram.count(" ") + 1, boundaries=False)[tuple(ngram.split())]
             * (ngram not in ngrams[:at])
             for at, ngram in enumerate(ngrams)
         ]
         for sentences in sources
     ]
-    given_ = {f"s{number}": table(sentences) for number, sentences in enumerate(sources)}
+    given_ = {f"s{number}": make_table(sentences) for number, sentences in enumerate(sources)}
     if not all(map(any, wanted)):
         with pytest.raises(BayesgramError, match="has none of the"):
             Vocabulary.of_list(ngrams, given_)
@@ -179,11 +188,11 @@ def test_a_list_is_counted_in_its_order(sources, listed):
 
 
 def test_lists_in_files_and_vocabularies(tmp_path):
-    text, ngrams = table([["a", "b", "a"]]), ["b", "a", "a b"]
+    text, ngrams = make_table([["a", "b", "a"]]), ["b", "a", "a b"]
     (tmp_path / "list.txt").write_text("b\r\na\r\na b\r\n")
     (tmp_path / "list.csv").write_text("more,ngram\n1,b\n2,a\n3,a b\n")
     (tmp_path / "list.tsv.gz").write_bytes(gzip.compress(b"ngram\tx\nb\t\na\t\na b\t\n"))
-    stored(tmp_path / "list.parquet", ngram=ngrams)
+    write_parquet(tmp_path / "list.parquet", ngram=ngrams)
     known = Vocabulary.of_list(ngrams, text, tokenizer=Tokenizer("whitespace"))
     known.save(tmp_path / "v.parquet")
     lists = [
@@ -221,7 +230,7 @@ def test_lists_in_files_and_vocabularies(tmp_path):
 )
 def test_bad_lists(listed, message):
     with pytest.raises(UsageError) as caught:
-        Vocabulary.of_list(listed, table([["a"]]))
+        Vocabulary.of_list(listed, make_table([["a"]]))
     assert str(caught.value).startswith(message)
 
 
@@ -231,9 +240,11 @@ def test_bad_list_files(tmp_path):
         UsageError,
         match=r"no column 'ngram'; the columns are 'word'\. A list has its n-grams in the",
     ):
-        Vocabulary.of_list(tmp_path / "list.csv", table([["a"]]))
+        Vocabulary.of_list(tmp_path / "list.csv", make_table([["a"]]))
     with pytest.raises(UsageError, match="no column 'ngram'"):
-        Vocabulary.of_list(stored(tmp_path / "list.parquet", word=["a"]), table([["a"]]))
+        Vocabulary.of_list(
+            write_parquet(tmp_path / "list.parquet", word=["a"]), make_table([["a"]])
+        )
     (tmp_path / "list.txt").write_text("")
     with pytest.raises(BayesgramError, match="nothing was read"):
-        Vocabulary.of_list(tmp_path / "list.txt", table([["a"]]))
+        Vocabulary.of_list(tmp_path / "list.txt", make_table([["a"]]))

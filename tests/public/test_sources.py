@@ -17,14 +17,21 @@ from bayesgram.synthetic.population import Population
 from bayesgram.text import ngrams as text_ngrams
 from bayesgram.text.tokenizer import Tokenizer
 from helpers.hypothesis_profiles import examples
-from helpers.source_texts import chosen, mixed, several, stored, table, windows
+from helpers.source_texts import (
+    count_ngrams,
+    make_table,
+    mix_counts,
+    select_ngrams,
+    several_texts,
+    write_parquet,
+)
 
 pytestmark = pytest.mark.usefixtures("sorted_and_hashed")
 
 
 @examples(60)
 @given(
-    several,
+    several_texts,
     st.integers(1, 3),
     st.integers(1, 12),
     st.booleans(),
@@ -35,9 +42,9 @@ def test_the_n_grams_with_the_highest_mean_frequency(
     sources, order, size, boundaries, memory, ties
 ):
     """Exactly, however few candidates are looked up at a time."""
-    counted = [windows(sentences, order, boundaries=boundaries) for sentences in sources]
-    wanted = chosen(counted, size)
-    given_ = {f"s{number}": table(sentences) for number, sentences in enumerate(sources)}
+    counted = [count_ngrams(sentences, order, boundaries=boundaries) for sentences in sources]
+    wanted = select_ngrams(counted, size)
+    given_ = {f"s{number}": make_table(sentences) for number, sentences in enumerate(sources)}
     lacking = [k for k, own in enumerate(counted) if not any(own[ngram] for ngram in wanted)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(top_ngrams, "MOST_TIES", ties)
@@ -57,7 +64,7 @@ def test_the_n_grams_with_the_highest_mean_frequency(
         )
     assert made.ngrams.to_pylist() == [" ".join(ngram) for ngram in wanted]
     assert made.by_source.tolist() == [[own[ngram] for ngram in wanted] for own in counted]
-    exact = mixed(made.by_source.tolist())
+    exact = mix_counts(made.by_source.tolist())
     assert all(
         abs(count - value) <= Fraction(501, 1000)
         for count, value in zip(made.counts.tolist(), exact, strict=True)
@@ -65,7 +72,7 @@ def test_the_n_grams_with_the_highest_mean_frequency(
 
 
 def test_one_source_is_chosen_from_as_ever():
-    text = table([["a", "b", "a"], ["b", "a"]])
+    text = make_table([["a", "b", "a"], ["b", "a"]])
     plain, named = (
         Vocabulary.from_public(given_, order=(1, 2), size=3) for given_ in (text, {"x": text})
     )
@@ -81,7 +88,10 @@ def test_one_source_is_chosen_from_as_ever():
 
 def test_round_trip(tmp_path):
     made = Vocabulary.from_public(
-        {"wiki": table([["a", "b", "c"]] * 9), "talk-1.x_": table([["b", "c"], ["c", "d"]])},
+        {
+            "wiki": make_table([["a", "b", "c"]] * 9),
+            "talk-1.x_": make_table([["b", "c"], ["c", "d"]]),
+        },
         order=(1, 2),
         size=9,
     )
@@ -107,7 +117,7 @@ def test_a_file_made_elsewhere_needs_ngrams_and_a_column_for_each_source(tmp_pat
         "count_y": pa.array([0, 2, 5], pa.uint16()),
     }
     for more in ({}, {"count": [7, 7, 7]}, {"count": ["not", "a", "number"]}):
-        read = Vocabulary.load(stored(tmp_path / "v.parquet", **columns, **more))
+        read = Vocabulary.load(write_parquet(tmp_path / "v.parquet", **columns, **more))
         assert read.by_source.tolist() == [[6, 2, 0], [0, 2, 5]]
         assert read.counts.tolist() == [
             4,
@@ -118,7 +128,7 @@ def test_a_file_made_elsewhere_needs_ngrams_and_a_column_for_each_source(tmp_pat
 
 
 def test_a_single_column_is_a_source_with_a_name(tmp_path):
-    read = Vocabulary.load(stored(tmp_path / "v.parquet", ngram=["a", "b"], count_x=[6, 2]))
+    read = Vocabulary.load(write_parquet(tmp_path / "v.parquet", ngram=["a", "b"], count_x=[6, 2]))
     assert read.source_names == ["x"]
     assert read.counts.tolist() == [6, 2]
 
@@ -157,7 +167,7 @@ def test_a_single_column_is_a_source_with_a_name(tmp_path):
     ],
 )
 def test_bad_columns(tmp_path, columns, message):
-    path = stored(tmp_path / "v.parquet", ngram=["a"], **columns)
+    path = write_parquet(tmp_path / "v.parquet", ngram=["a"], **columns)
     with pytest.raises(UsageError) as caught:
         Vocabulary.load(path)
     assert str(caught.value).startswith(f"{path}: {message}")
@@ -178,7 +188,7 @@ def test_columns_that_are_there_twice(tmp_path):
 def test_counts_that_together_are_too_many(tmp_path):
     columns = {f"count_{number}": [2**51] for number in range(4)}
     with pytest.raises(UsageError, match=r"add up to less than 2\^53; divide them all\.$"):
-        Vocabulary.load(stored(tmp_path / "v.parquet", ngram=["a"], **columns))
+        Vocabulary.load(write_parquet(tmp_path / "v.parquet", ngram=["a"], **columns))
 
 
 def test_sources_that_do_not_fit():
@@ -207,7 +217,7 @@ def test_the_mixture_is_its_definition_and_each_order_is_by_itself(data, sources
     orders = np.sort(data.draw(st.lists(st.integers(1, 2), min_size=size, max_size=size)))
     found = mixture(counts, orders)
     for order in np.unique(orders):
-        exact = mixed(counts[:, orders == order].tolist())
+        exact = mix_counts(counts[:, orders == order].tolist())
         for count, value in zip(found[orders == order].tolist(), exact, strict=True):
             assert abs(count - value) <= Fraction(1, 2) + value / 10**14
 
@@ -237,9 +247,9 @@ def test_fingerprints_tell_names_and_counts_of_sources_apart():
 
 def test_a_large_source_does_not_drown_a_small_one():
     """One sentence beside thousands: each of its n-grams is frequent where it is."""
-    large = table([["the", f"w{number % 300}", "is"] for number in range(20_000)])
+    large = make_table([["the", f"w{number % 300}", "is"] for number in range(20_000)])
     made = Vocabulary.from_public(
-        {"large": large, "small": table([["so", "it", "is"]])}, order=2, size=3
+        {"large": large, "small": make_table([["so", "it", "is"]])}, order=2, size=3
     )
     assert made.ngrams.to_pylist() == ["it is", "so it", "the w0"]
     assert made.by_source.tolist() == [[0, 0, 67], [1, 1, 0]]
@@ -248,8 +258,8 @@ def test_a_large_source_does_not_drown_a_small_one():
 
 def test_no_tie_is_decided_by_rounding():
     """1/10 + 2/10 is 3/10, and more than that in floating point."""
-    x = table([["a"]] * 3 + [["b"]] * 1 + [["c"]] * 6)
-    y = table([["b"]] * 2 + [["d"]] * 8)
+    x = make_table([["a"]] * 3 + [["b"]] * 1 + [["c"]] * 6)
+    y = make_table([["b"]] * 2 + [["d"]] * 8)
     made = Vocabulary.from_public({"x": x, "y": y}, order=1, size=3)
     assert made.ngrams.to_pylist() == ["d", "c", "a"]
     assert Vocabulary.from_public({"y": y, "x": x}, order=1, size=4).ngrams.to_pylist() == [
@@ -261,7 +271,7 @@ def test_no_tie_is_decided_by_rounding():
 
 
 def test_twenty_sources_and_no_more():
-    texts_ = {f"s{number}": table([["a", "b", f"w{number}"]]) for number in range(21)}
+    texts_ = {f"s{number}": make_table([["a", "b", f"w{number}"]]) for number in range(21)}
     with pytest.raises(
         UsageError, match=r"^21 sources: a vocabulary has 1 to 20; join some of them\.$"
     ):
@@ -291,7 +301,7 @@ def test_little_memory_gives_the_same_vocabulary(monkeypatch):
 
 def test_a_source_that_lacks_an_order_is_left_out_of_it():
     made = Vocabulary.from_public(
-        {"x": table([["a", "b"]] * 3), "y": table([["b"], ["c"]])}, order=(1, 2), size=9
+        {"x": make_table([["a", "b"]] * 3), "y": make_table([["b"], ["c"]])}, order=(1, 2), size=9
     )
     assert made.ngrams.to_pylist() == ["b", "a", "c", "a b"]  # 1/2 + 1/2, 1/2, 1/2
     assert made.by_source.tolist() == [[3, 3, 0, 3], [1, 0, 1, 0]]
@@ -299,22 +309,24 @@ def test_a_source_that_lacks_an_order_is_left_out_of_it():
 
 
 def test_a_source_without_an_ngram_is_refused_by_name():
-    full = table([["a", "b", "c"]])
+    full = make_table([["a", "b", "c"]])
     with pytest.raises(
         BayesgramError,
         match=r"^source 'y': has not a single n-gram of order 2, 3; give it more text",
     ):
-        Vocabulary.from_public({"x": full, "y": table([["a"], ["b"]])}, order=(2, 3))
+        Vocabulary.from_public({"x": full, "y": make_table([["a"], ["b"]])}, order=(2, 3))
     with pytest.raises(
         BayesgramError, match=r"^source 'y': has none of the 1 n-grams of the vocabulary; "
     ):
-        Vocabulary.from_public({"x": full, "y": table([["d", "e", "f", "g"]])}, order=1, size=1)
+        Vocabulary.from_public(
+            {"x": full, "y": make_table([["d", "e", "f", "g"]])}, order=1, size=1
+        )
 
 
 @pytest.mark.parametrize("names", [{}, {"": 1}, {"a b": 1}, {7: 1}, {"a/b": 1}, {"a=b": 1}])
 def test_bad_names(names):
     with pytest.raises(UsageError, match=r"(?i)name"):
-        Vocabulary.from_public({name: table([["a"]]) for name in names}, order=1)
+        Vocabulary.from_public({name: make_table([["a"]]) for name in names}, order=1)
 
 
 def test_a_source_given_twice_is_noticed(caplog, tmp_path):
@@ -326,5 +338,5 @@ def test_a_source_given_twice_is_noticed(caplog, tmp_path):
     Vocabulary.from_public({"x": [a, b], "y": b}, order=1)
     assert "b.txt is read for two sources, x and y: it counts for both." in caplog.text
     caplog.clear()
-    Vocabulary.from_public({"x": a, "y": table([["the", "red", "fish"]])}, order=1)
+    Vocabulary.from_public({"x": a, "y": make_table([["the", "red", "fish"]])}, order=1)
     assert "the sources x and y have equal counts for every n-gram" in caplog.text

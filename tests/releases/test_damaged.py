@@ -23,8 +23,9 @@ BAD = ("1", None, -0.1, float("nan"), float("inf"), True)
 
 @pytest.fixture(scope="module")
 def card():
-    made = web_catalogue.with_sources(
-        web_catalogue.release(web_catalogue.vocabulary(), 1.0), {"3": web_catalogue.SOURCES}
+    made = web_catalogue.add_source_weights(
+        web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0),
+        {"3": web_catalogue.SOURCES},
     )
     return {"format": 1, **made.card.to_json()}
 
@@ -46,8 +47,8 @@ def test_the_card_and_the_columns_are_good_as_they_are(tmp_path, card):
 @pytest.fixture
 def two(tmp_path):
     """Folders of two releases over the same n-grams."""
-    words = reference_paper.vocabulary([9, 4, 2])
-    counts = reference_paper.user_counts(np.ones((5000, 3), np.int64))
+    words = reference_paper.make_vocabulary([9, 4, 2])
+    counts = reference_paper.make_user_counts(np.ones((5000, 3), np.int64))
     for name, epsilon in (("one", 1.0), ("other", 2.0)):
         Posterior().release(counts, words, Budget(epsilon, 1e-7)).save(tmp_path / name)
     return tmp_path / "one", tmp_path / "other"

@@ -50,7 +50,7 @@ def measurements(*, left=None, clipping=(0.25, 0.5)):
 
 
 def release(measured):
-    made = web_catalogue.release(web_catalogue.vocabulary(), 1.0)
+    made = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
     return replace(made, measured=measured, card=replace(made.card, measured=measured.described))
 
 

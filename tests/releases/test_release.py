@@ -35,8 +35,8 @@ MECHANISMS = [
 
 def make(mechanism=None):
     counts, vocabulary = (
-        reference_paper.user_counts(np.tile(np.eye(3, dtype=int), (40, 1))),
-        reference_paper.vocabulary([4, 2, 1]),
+        reference_paper.make_user_counts(np.tile(np.eye(3, dtype=int), (40, 1))),
+        reference_paper.make_vocabulary([4, 2, 1]),
     )
     mechanism = mechanism or Gaussian()
     budget = None if isinstance(mechanism, KAnonymity) else Budget(1.0, 1e-6)

@@ -22,7 +22,7 @@ UNSURE = (0.5, 0.35)
 
 
 def said(sources, order="3"):
-    return sources_sentence({DETAIL: {order: web_catalogue.weights(sources)}})
+    return sources_sentence({DETAIL: {order: web_catalogue.make_weights(sources)}})
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_one_of_many_sources_counts_by_its_share():
 def test_the_longest_ngrams_are_spoken_of():
     parts = {"1": 0.8, "3": 0.3}
     by_order = {
-        n: web_catalogue.weights({"a": (part, 0.01), "b": (1 - part, 0.01)})
+        n: web_catalogue.make_weights({"a": (part, 0.01), "b": (1 - part, 0.01)})
         for n, part in parts.items()
     }
     assert (
@@ -93,13 +93,13 @@ def test_every_source_is_spoken_of_once(found):
     named = sum(sentence.count(name) for name in sources)
     assert sentence == UNKNOWN or named == len(sources) or " others (" in sentence
     assert named <= len(sources)
-    for source in source_weights({DETAIL: {"3": web_catalogue.weights(sources)}})[3]:
+    for source in source_weights({DETAIL: {"3": web_catalogue.make_weights(sources)}})[3]:
         assert 0 <= source.ends[0] <= source.weight <= source.ends[1] <= 1
 
 
 def release(by_order):
-    return web_catalogue.with_sources(
-        web_catalogue.release(web_catalogue.vocabulary(), 1.0), by_order
+    return web_catalogue.add_source_weights(
+        web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0), by_order
     )
 
 
@@ -115,7 +115,9 @@ def test_the_card_says_it_in_a_line_of_its_own():
         "weight": 0.06,
         "deviation": 0.004,
     }
-    assert "Sources:" not in str(web_catalogue.release(web_catalogue.vocabulary(), 1.0).card)
+    assert "Sources:" not in str(
+        web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
+    )
 
 
 def test_the_report_has_the_sentence_and_every_order():
@@ -147,7 +149,9 @@ def test_an_order_that_lacks_a_source_has_a_dash():
 
 
 def test_one_source_has_no_part_of_the_report():
-    plain = page([ReleaseView("out", web_catalogue.release(web_catalogue.vocabulary(), 1.0))])
+    plain = page(
+        [ReleaseView("out", web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0))]
+    )
     assert "write like" not in plain
     assert "sources" not in plain.lower().split("</style>")[1]
 
@@ -156,7 +160,7 @@ def test_one_source_has_no_part_of_the_report():
 
 
 def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
-    card = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
+    card = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
     assert users_doubt(replace(card, details={**card.details, "users_noise": 8.5})) == 8.5
     assert users_doubt(card) == pytest.approx(5 / 0.57)
     before = {**card.details, "histogram_multiplier": 7.0}
@@ -166,7 +170,7 @@ def test_a_bar_is_as_noisy_as_a_user_s_part_of_it():
 
 
 def test_bins_that_may_be_noise_alone_are_not_shown():
-    card = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
+    card = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
     for users, seen in (
         ([26.0, 900.0, 300.0, 0.0], 2),
         ([27.0, 900.0, 300.0, 0.0], 3),

@@ -20,7 +20,7 @@ from bayesgram.reports.views import ReleaseView
 from bayesgram.web.panels import full
 from helpers import commands, web_catalogue
 
-MADE = web_catalogue.release(web_catalogue.vocabulary(), 1.0)
+MADE = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
 PROVED = replace(
     MADE.card,
     seeded=False,
@@ -100,4 +100,4 @@ def test_tables_of_evaluate_and_of_ledgers_name_a_unit_that_is_less_than_a_perso
     assert _label(comparison_row("out", replace(MADE, card=PROVED), 0.5)) == "PROVED"
     ledger = Ledger.create(tmp_path / "a.ledger", population="app", budget=Budget(1.0, 1e-6))
     ledger.reserve(Spend.gaussian(50.0), {"mechanism": "gaussian", "unit": "a post"})
-    assert "app: a post" in commands.succeed("ledger", "list", "a.ledger", cwd=tmp_path)
+    assert "app: a post" in commands.check_output("ledger", "list", "a.ledger", cwd=tmp_path)

@@ -43,8 +43,8 @@ RANK = {None: 0, Grade.WEAK: 1, Grade.WORTHLESS: 2}
 
 def card_of(mechanism=None, *, epsilon=1.0, delta=1e-6, seed=None, **changed):
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([4, 2, 1]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([4, 2, 1]),
     )
     mechanism = mechanism or Gaussian()
     budget = None if isinstance(mechanism, KAnonymity) else Budget(epsilon, delta)
@@ -173,8 +173,8 @@ def test_words_on_disk_are_not_believed():
 )  # fmt: skip
 def test_a_card_with_impossible_numbers_is_refused(tmp_path, name, value):
     counts, vocabulary = (
-        reference_paper.user_counts(np.eye(3, dtype=int)),
-        reference_paper.vocabulary([4, 2, 1]),
+        reference_paper.make_user_counts(np.eye(3, dtype=int)),
+        reference_paper.make_vocabulary([4, 2, 1]),
     )
     Gaussian().release(counts, vocabulary, Budget(1.0, 1e-6)).save(tmp_path / "out")
     file = tmp_path / "out" / "card.json"

@@ -17,11 +17,18 @@ from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.reports.explanation import believed, odds_factor, what_epsilon_means
 from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
-from helpers.report_data import HOSTILE, WARNING, Page, everything_private, release_of, view
+from helpers.report_data import (
+    HOSTILE,
+    WARNING,
+    ParsedPage,
+    make_private_part,
+    make_release,
+    make_view,
+)
 
 
 def test_it_says_who_is_protected_what_epsilon_means_and_what_is_not_covered():
-    shown = Page(page([view()])).text
+    shown = ParsedPage(page([make_view()])).text
     assert "everything one user wrote in these data" in shown
     assert "e^ε = 2.72" in shown
     assert "23.2% likely at most" in shown
@@ -38,12 +45,12 @@ def test_labels_that_promise_nothing_are_not_given_odds():
         (Paper(), "is the claim of the paper"),
         (KAnonymity(2), "No ε is claimed"),
     ):
-        shown = Page(page([view(mechanism)])).text
+        shown = ParsedPage(page([make_view(mechanism)])).text
         assert words in shown
         assert "nobody for certain" in shown
         assert "e^ε =" not in shown
         assert "Everything: no bound is proved" in shown
-    seeded = Page(page([view(seed=1)])).text
+    seeded = ParsedPage(page([make_view(seed=1)])).text
     assert "whoever knows the seed can take it away" in seeded
     assert "e^ε =" not in seeded
 
@@ -59,14 +66,14 @@ def test_odds_are_never_printed_below_the_truth(epsilon):
 
 
 def test_delta_zero_has_no_exception():
-    shown = Page(page([view(Laplace(5))])).text
+    shown = ParsedPage(page([make_view(Laplace(5))])).text
     assert "no exception" in shown
     assert "plus" not in shown
     assert "the factor is at most e^(2ε) = 7.39: taking" in shown
 
 
 def test_every_limit_says_its_delta():
-    shown = Page(page([view()])).text
+    shown = ParsedPage(page([make_view()])).text
     assert "by at most a factor of e^ε = 2.72, plus δ." in shown
     assert "For example, δ left aside: somebody holds it for 10% likely" in shown
     assert "the chance of a conclusion may grow by up to 1 in 1,000,000." in shown
@@ -79,7 +86,7 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
     """Coins that take each step in full reach the bound: e^(2ε) alone, or with one δ, would be false."""
     tails = 1e-9
     heads = math.exp(epsilon) * (math.exp(epsilon) * tails + delta) + delta
-    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=epsilon, delta=delta))[-1]
+    sentence = what_epsilon_means(replace(make_release()[0].card, epsilon=epsilon, delta=delta))[-1]
     factor, more = re.search(
         r"e\^\(2ε\) = ([\d.,e+]+), plus \(1 \+ e\^ε\)δ = ([\d.e+-]+):", sentence
     ).groups()
@@ -90,15 +97,15 @@ def test_two_steps_are_what_the_sentence_says_and_not_less(epsilon, delta):
 
 
 def test_a_limit_that_is_none_says_so():
-    sentence = what_epsilon_means(replace(release_of()[0].card, epsilon=9.0, delta=1e-3))[-1]
+    sentence = what_epsilon_means(replace(make_release()[0].card, epsilon=9.0, delta=1e-3))[-1]
     assert sentence.endswith("A chance can't grow by 1 or more, so this is no limit.")
 
 
 def test_what_is_proved_and_worthless_says_so_beside_the_label():
-    release, vocabulary = release_of()
+    release, vocabulary = make_release()
     weak = replace(release.card, epsilon=100.0, delta=0.5)
     text = page([ReleaseView("out", replace(release, card=weak), vocabulary.prior)])
-    shown = Page(text).text
+    shown = ParsedPage(text).text
     assert shown.count("PROVED worthless") == 2  # at a glance, and above the release
     assert (
         "Worthless. ε = 100 allows odds to change by a factor of 2.7e+43: PROVED, and it protects nobody."
@@ -108,27 +115,27 @@ def test_what_is_proved_and_worthless_says_so_beside_the_label():
         "Worthless. δ = 0.5 allows everything about a user to be shown with a chance of 1 in 2"
         in shown
     )
-    assert 'class="grade"' not in page([view()])
+    assert 'class="grade"' not in page([make_view()])
 
 
 def test_too_many_users_for_a_delta_is_said_where_the_bound_is_known():
-    release, _ = release_of()
+    release, _ = make_release()
     told = ReleaseView(
         "out", replace(release, card=replace(release.card, expected_users=1_000_000))
     )
-    assert "1 of 1,000,000 users" in Page(page([told])).text
+    assert "1 of 1,000,000 users" in ParsedPage(page([told])).text
     assert told.card.claim == "ε = 1, δ = 1e-06 (PROVED, weak)"
 
 
 def test_ledger_and_command_are_shown():
-    release, _ = release_of()
+    release, _ = make_release()
     charged = replace(
         release.card,
         ledger={"population": "app <users>", "entry": 3},
         command="bayesgram release '<b>'",
     )
     text = page([ReleaseView("out", replace(release, card=charged))])
-    shown = Page(text).text
+    shown = ParsedPage(text).text
     assert "app <users>" in shown
     assert "entry 3" in shown
     assert "bayesgram release '<b>'" in shown
@@ -137,9 +144,9 @@ def test_ledger_and_command_are_shown():
 
 def test_several_orders_are_told_apart():
     ngrams = ["a", "b", "c", "a b", "b c", "c a", "a b c", "b c a"]
-    release, vocabulary = release_of(ngrams=ngrams)
+    release, vocabulary = make_release(ngrams=ngrams)
     assert vocabulary.prior[:3].sum() == pytest.approx(1)
-    shown = Page(page([ReleaseView("out", release, vocabulary.prior)])).text
+    shown = ParsedPage(page([ReleaseView("out", release, vocabulary.prior)])).text
     for order in (1, 2, 3):
         assert f"How sure the numbers are, order {order}" in shown
     assert "n-grams of order 1, 2, 3" in shown
@@ -149,7 +156,7 @@ def test_several_orders_are_told_apart():
     "mechanism", [Posterior(), Posterior(clip_norm=2.0), Gaussian(), Laplace(5), KAnonymity(2)]
 )
 def test_clipping_is_told_as_far_as_it_is_known(mechanism):
-    told = view(mechanism, epsilon=20).clipping  # 400 users are seen beyond doubt
+    told = make_view(mechanism, epsilon=20).clipping  # 400 users are seen beyond doubt
     if mechanism == Posterior():
         assert re.search(r"About [<>]?\d+% of the users", told.sentence)
         assert told.drawing is not None
@@ -161,7 +168,7 @@ def test_clipping_is_told_as_far_as_it_is_known(mechanism):
 
 
 def test_noise_that_hides_everything_is_said():
-    release, _ = release_of()
+    release, _ = make_release()
     hidden = {
         **release.card.details,
         "noisy_users_by_norm": [0.0] * len(release.card.details["noisy_users_by_norm"]),
@@ -175,15 +182,15 @@ def test_public_text_is_compared_with_where_it_is_given(public):
     moved = Posterior(
         clip_norm=2.0
     )  # with ε = 20 surely; with 1, and a norm that is chosen, 1 in 600 is public text
-    shown = Page(page([view(moved, public=public, epsilon=20)])).text
+    shown = ParsedPage(page([make_view(moved, public=public, epsilon=20)])).text
     assert ("Lifted most" in shown) == public
     assert ("give the vocabulary with --vocab" in shown) != public
 
 
 def test_a_release_that_is_public_text_says_so():
-    release, vocabulary = release_of()
+    release, vocabulary = make_release()
     same = ReleaseView("out", replace(release, probabilities=vocabulary.prior), vocabulary.prior)
-    shown = Page(page([same])).text
+    shown = ParsedPage(page([same])).text
     assert (
         "Nothing: the release is what public text says. There was too little signal for this ε."
         in shown
@@ -192,8 +199,8 @@ def test_a_release_that_is_public_text_says_so():
 
 
 def test_hostile_ngrams_and_names_are_text():
-    text = page([view(ngrams=HOSTILE, name="<script>1</script>")])
-    parsed = Page(text)
+    text = page([make_view(ngrams=HOSTILE, name="<script>1</script>")])
+    parsed = ParsedPage(text)
     assert not {"script", "img", "iframe", "object"} & set(parsed.tags)
     assert not [name for name, _ in parsed.attributes if name.startswith("on")]
     assert "<script>document.title='stolen'</script>" in parsed.text
@@ -202,8 +209,8 @@ def test_hostile_ngrams_and_names_are_text():
 
 
 def test_it_stands_alone():
-    text = page([view(), view(Paper(), name="paper")], everything_private())
-    parsed = Page(text)
+    text = page([make_view(), make_view(Paper(), name="paper")], make_private_part())
+    parsed = ParsedPage(text)
     references = [
         value
         for name, value in parsed.attributes
@@ -222,7 +229,7 @@ def test_it_stands_alone():
 
 
 def test_it_can_be_read_without_seeing_it():
-    parsed = Page(page([view()], everything_private()))
+    parsed = ParsedPage(page([make_view()], make_private_part()))
     assert parsed.tags.count("h1") == 1
     assert parsed.tags.count("svg") == [name for name, _ in parsed.attributes].count(
         "aria-label"
@@ -246,7 +253,7 @@ def contrast(one, other):
 
 
 def test_text_has_enough_contrast():
-    style = page([view()])
+    style = page([make_view()])
     for part in (style, style.split("prefers-color-scheme: dark")[1]):
         colours = {
             name: re.search(rf"--{name}: (#\w+)", part)[1]
@@ -264,12 +271,12 @@ def test_text_has_enough_contrast():
 
 
 def test_private_numbers_are_stamped_and_absent_unless_given():
-    plain, stamped = page([view()]), page([view()], everything_private())
+    plain, stamped = page([make_view()]), page([make_view()], make_private_part())
     assert "for publication" not in plain
     assert "This page is made from releases and public text alone" in plain
     assert stamped.count("Private: not for publication") == 2
     assert "PRIVATE – release report" in stamped
-    shown = Page(stamped).text
+    shown = ParsedPage(stamped).text
     assert shown.count(WARNING) >= 3
     for words in (
         "1.2345",
@@ -279,12 +286,12 @@ def test_private_numbers_are_stamped_and_absent_unless_given():
         "None of the releases on this page was made by",
     ):
         assert words in shown
-        assert words not in Page(plain).text
+        assert words not in ParsedPage(plain).text
 
 
 @pytest.mark.skipif(shutil.which("chromium") is None, reason="needs Chromium")
 def test_in_a_real_browser_nothing_runs(tmp_path):
-    (tmp_path / "report.html").write_text(page([view(ngrams=HOSTILE)]), encoding="utf-8")
+    (tmp_path / "report.html").write_text(page([make_view(ngrams=HOSTILE)]), encoding="utf-8")
     command = [
         "chromium",
         "--headless",
@@ -299,7 +306,7 @@ def test_in_a_real_browser_nothing_runs(tmp_path):
         timeout=300,
         check=True,
     )
-    parsed = Page(done.stdout)
+    parsed = ParsedPage(done.stdout)
     assert "<title>Release report</title>" in done.stdout
     assert "script" not in parsed.tags
     assert "<script>document.title='stolen'</script>" in parsed.text

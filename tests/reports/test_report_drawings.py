@@ -13,7 +13,7 @@ from bayesgram.releases.release import Release
 from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
 from bayesgram.reports.report import PrivatePart, Score, page
 from bayesgram.reports.views import largest_changes
-from helpers.report_data import WARNING, Page, everything_private, release_of, view
+from helpers.report_data import WARNING, ParsedPage, make_private_part, make_release, make_view
 
 
 def test_an_infinite_kl_is_drawn_as_such():
@@ -31,7 +31,8 @@ def test_an_infinite_kl_is_drawn_as_such():
     assert heights["r0"] == heights["∞"] == min(heights.values())
     assert len(heights) == 7
     assert (
-        "At ∞ are releases that rule out something people wrote." in Page(page([view()], part)).text
+        "At ∞ are releases that rule out something people wrote."
+        in ParsedPage(page([make_view()], part)).text
     )
 
 
@@ -65,13 +66,13 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
         assert apart, (one, other)
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
     assert len(set(dots)) == 8
-    shown = Page(page([view()], part)).text
+    shown = ParsedPage(page([make_view()], part)).text
     assert "“No ε”: what claims none." in shown
     perfect = PrivatePart(
         WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)]
     )
     assert "Not drawn, as its KL is 0: all of it" in " ".join(
-        Page(page([view()], perfect)).text.split()
+        ParsedPage(page([make_view()], perfect)).text.split()
     )
 
 
@@ -85,20 +86,20 @@ def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
 
 
 def test_colours_of_labels_are_for_labels_alone():
-    shown = view(KAnonymity(5))
+    shown = make_view(KAnonymity(5))
     assert 'class="good"' not in page([shown])
     assert 'class="full"' in str(shown.orders[0].moved_drawing)
     assert 'class="mute"' in str(shown.orders[0].frequent_drawing)
-    assert 'class="good"' in str(view().orders[0].frequent_drawing)
+    assert 'class="good"' in str(make_view().orders[0].frequent_drawing)
 
 
 def test_one_release_has_no_curve_of_utility():
-    assert PrivatePart(WARNING, everything_private().scores[:2]).drawing is None
-    assert everything_private().drawing is not None
+    assert PrivatePart(WARNING, make_private_part().scores[:2]).drawing is None
+    assert make_private_part().drawing is not None
 
 
 def test_known_within_counts_whole_intervals():
-    release, _ = release_of()
+    release, _ = make_release()
     theta = np.array([0.5, 0.3, 0.2])
     sure = replace(
         release, ngrams=release.ngrams[:3], probabilities=theta, deviations=theta * [0.0, 0.2, 10.0]
@@ -111,7 +112,7 @@ def test_known_within_counts_whole_intervals():
 
 
 def test_a_probability_of_zero_moves_without_a_warning():
-    release, _ = release_of()
+    release, _ = make_release()
     zero = Release(release.ngrams[:2], np.array([0.0, 1.0]), release.card)
     lifted, lowered = largest_changes(zero, np.array([0.5, 0.5]), how_many=5)
     assert [item.row for item in lifted] == [1]

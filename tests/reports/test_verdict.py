@@ -11,7 +11,7 @@ from bayesgram.reports.report import page
 from bayesgram.reports.views import ReleaseView
 from helpers import web_catalogue
 
-CARD = web_catalogue.release(web_catalogue.vocabulary(), 1.0).card
+CARD = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0).card
 UNSEEDED = replace(CARD, seeded=False, guarantee=Guarantee.PROVED, epsilon=1.0, delta=1e-7)
 
 
@@ -94,7 +94,9 @@ def test_a_discovery_that_nobody_has_reviewed_is_said_to_be_so(reviewed):
 
 
 def test_the_page_begins_with_it():
-    release = replace(web_catalogue.release(web_catalogue.vocabulary(), 1.0), card=UNSEEDED)
+    release = replace(
+        web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0), card=UNSEEDED
+    )
     said = CuratorStatements("<b>app</b> users\u202e", "May 2026")
     shown = page([ReleaseView("out", release)], curator=said, day=date(2026, 6, 1))
     head = shown[shown.index("<h1>") :]

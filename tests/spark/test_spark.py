@@ -38,7 +38,7 @@ from bayesgram.public import public_rows
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.spark import session, tasks
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.recording_noise import CHOICES, choosing
+from helpers.recording_noise import CLIPPING_PLANS, fixed_clipping_plan
 
 pyspark = pytest.importorskip(
     "pyspark", reason="pyspark is not installed: pip install 'bayesgram[spark]'"
@@ -252,7 +252,7 @@ def test_a_source_without_an_ngram_is_refused_by_name(spark):
 
 
 def test_all_sums_are_those_of_one_machine(counts, local, vocabulary, monkeypatch):
-    design, choice = Design.of(vocabulary), CHOICES["lost words and counts"]
+    design, choice = Design.of(vocabulary), CLIPPING_PLANS["lost words and counts"]
     measured, asked = design.coordinates(choice), design.lost_words(choice)
     assert counts.sizes() == (len(local.users), local.ngrams.size)
     assert same(counts.totals, local.totals)
@@ -296,11 +296,11 @@ def test_every_mechanism_releases_the_same_bits(frame, private):
         LaplacePublic(),
         KAnonymity(k=3),
     )
-    for mechanism, choice in [(Posterior(), each) for each in CHOICES.values()] + [
+    for mechanism, choice in [(Posterior(), each) for each in CLIPPING_PLANS.values()] + [
         (each, None) for each in mechanisms
     ]:
         budget = None if mechanism.name == "k-anonymity" else BUDGET
-        with choosing(choice):
+        with fixed_clipping_plan(choice):
             both = [
                 release(counts, vocabulary, mechanism, budget, seed=3) for counts in (here, there)
             ]

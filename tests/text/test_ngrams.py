@@ -14,7 +14,7 @@ from bayesgram.io.atomic import scratch_folder
 from bayesgram.text import ngrams, tokenizer
 from bayesgram.text.ngrams import MAX_ORDER, NgramCounter, NgramMatcher
 from bayesgram.text.tokenizer import Tokenizer
-from helpers.hostile_text import CASES, as_rows, hostile_text, plain_text
+from helpers.hostile_text import TOKENIZER_CASES, hostile_text, plain_text, to_rows
 from helpers.hypothesis_profiles import examples
 from helpers.reference_tokenizer import sentences
 
@@ -55,7 +55,7 @@ def entries(table):
 def found_by(matcher, texts):
     """(row, n-gram number) of every occurrence, all chunks together."""
     pairs = []
-    for rows, numbers in matcher.match([(as_rows(texts), np.arange(len(texts), dtype=np.int32))]):
+    for rows, numbers in matcher.match([(to_rows(texts), np.arange(len(texts), dtype=np.int32))]):
         pairs += zip(rows.tolist(), numbers.tolist(), strict=True)
     return pairs
 
@@ -74,7 +74,7 @@ def searched(ngrams, texts, order, case):
 @examples(60)
 @given(
     batches=st.lists(some_texts, max_size=3),
-    case=st.sampled_from(CASES),
+    case=st.sampled_from(TOKENIZER_CASES),
     limit=st.sampled_from([1, 50, 1 << 20]),
 )
 @example(batches=[[":| :\\"]], case=("messages", True), limit=1)  # both were counted as the second
@@ -83,18 +83,18 @@ def test_counts_are_those_of_a_counter_over_the_reference_sentences(order, batch
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenizer, "CHUNK_BYTES", limit)
         for texts in batches:
-            counter.add(as_rows(texts))
+            counter.add(to_rows(texts))
             expected.update(ngram for text in texts for ngram in ngrams_of(text, order, case))
     assert counted(counter, order) == expected
 
 
 @pytest.mark.parametrize("order", ORDERS)
 @examples(30)
-@given(texts=some_texts, case=st.sampled_from(CASES))
+@given(texts=some_texts, case=st.sampled_from(TOKENIZER_CASES))
 def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
     tokenizer = Tokenizer(*case)
     counter = NgramCounter([order], tokenizer)
-    counter.add(as_rows(texts))
+    counter.add(to_rows(texts))
     lengths = [len(sentence) for text in texts for sentence in tokenizer.sentences(text)]
     assert sum(counted(counter, order).values()) == sum(
         max(0, length - order + 1) for length in lengths
@@ -106,7 +106,7 @@ def test_a_sentence_of_k_tokens_has_k_minus_n_plus_1_ngrams(order, texts, case):
 @given(
     data=st.data(),
     texts=st.lists(st.one_of(st.just(""), plain_text, hostile_text), max_size=8),
-    case=st.sampled_from(CASES),
+    case=st.sampled_from(TOKENIZER_CASES),
     limit=st.sampled_from([1, 30, 1 << 20]),
 )
 def test_occurrences_are_those_of_a_plain_search(order, data, texts, case, limit):
@@ -130,7 +130,9 @@ def marked(text, order, case):
 
 
 @examples(80)
-@given(texts=some_texts, case=st.sampled_from(CASES), limit=st.sampled_from([1, 30, 1 << 20]))
+@given(
+    texts=some_texts, case=st.sampled_from(TOKENIZER_CASES), limit=st.sampled_from([1, 30, 1 << 20])
+)
 def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limit):
     expected = {
         order: [(row, g) for row, text in enumerate(texts) for g in marked(text, order, case)]
@@ -142,7 +144,7 @@ def test_several_orders_with_boundaries_against_a_plain_search(texts, case, limi
         cut = Tokenizer(*case, boundaries=True)
         found = found_by(NgramMatcher(pa.array(listed, pa.large_string()), cut), texts)
         counter = NgramCounter(ORDERS, cut)
-        counter.add(as_rows(texts))
+        counter.add(to_rows(texts))
     assert Counter((row, listed[number]) for row, number in found) == Counter(
         chain(*expected.values())
     )
@@ -164,8 +166,8 @@ def test_what_waits_on_disk_comes_back_exactly(batches, order, repeats):
         patch.setattr(ngrams, "REPEATS", repeats)
         spilling = NgramCounter([order], Tokenizer(), scratch=scratch, memory=1)
         for texts in batches:
-            whole.add(as_rows(texts))
-            spilling.add(as_rows(texts))
+            whole.add(to_rows(texts))
+            spilling.add(to_rows(texts))
         found = {}
         for table in spilling.tables(order):
             part = entries(table)
@@ -191,7 +193,7 @@ def test_row_numbers_are_right_over_many_chunks(limit, monkeypatch):
 @pytest.mark.parametrize("between", [".", "\n", "!", "…", "\u2029", "。", "\u037e"])
 def test_no_ngram_crosses_a_sentence_end(between):
     counter = NgramCounter([2], Tokenizer())
-    counter.add(as_rows([f"a b{between}c d"]))
+    counter.add(to_rows([f"a b{between}c d"]))
     assert counted(counter, 2) == {"a b": 1, "c d": 1}
     assert (
         found_by(
@@ -207,7 +209,7 @@ def test_no_ngram_crosses_a_row_or_a_batch(kind, limit, monkeypatch):
     monkeypatch.setattr(tokenizer, "CHUNK_BYTES", limit)
     counter = NgramCounter([2], Tokenizer(kind))
     for texts in (["a", "b", "", "c"], ["d"]):
-        counter.add(as_rows(texts))
+        counter.add(to_rows(texts))
     assert counted(counter, 2) == {}
     assert (
         found_by(
@@ -238,7 +240,7 @@ def test_entries_of_the_list_do_not_run_into_one_another():
 def test_a_slice_of_a_list_and_slices_of_rows():
     listed = pa.array(["x y", "a b", "b c", "z z"], pa.large_string())[1:3]
     matcher = NgramMatcher(listed, Tokenizer())
-    rows = as_rows(["x y", "b c", "a b c", "a b"])[1:3]
+    rows = to_rows(["x y", "b c", "a b c", "a b"])[1:3]
     [(owners, numbers)] = matcher.match([(rows, np.array([7, 5], np.int32))])
     assert list(zip(owners.tolist(), numbers.tolist(), strict=True)) == [(7, 1), (5, 0), (5, 1)]
 

@@ -15,7 +15,7 @@ from bayesgram.cli.app import build_app
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import tokenizer
 from bayesgram.text.tokenizer import Tokenizer, escaped, unescaped
-from helpers.commands import bayesgram, succeed
+from helpers.commands import bayesgram, check_output
 
 REASON = "tokenizers is not installed: pip install 'bayesgram[tokenizers]'"
 TEXTS = [
@@ -140,7 +140,7 @@ def test_end_to_end(files, tmp_path):
         tmp_path / "private.parquet",
     )
     file = f"file:{files / 'bpe.json'}"
-    succeed(
+    check_output(
         "vocab",
         "public.parquet",
         "--orders",
@@ -181,7 +181,7 @@ def test_end_to_end(files, tmp_path):
     )
     assert (done.returncode, "give its file." in done.stderr) == (2, True)
     assert not (tmp_path / "counts").exists()
-    succeed(
+    check_output(
         "count",
         "private.parquet",
         "--vocab",
@@ -193,7 +193,7 @@ def test_end_to_end(files, tmp_path):
         "counts",
         cwd=tmp_path,
     )
-    succeed(
+    check_output(
         "release",
         "counts",
         "--vocab",
@@ -207,7 +207,7 @@ def test_end_to_end(files, tmp_path):
         cwd=tmp_path,
     )
     found = json.loads(
-        succeed("predict", "out", "the red", "--tokenizer", file, "--json", cwd=tmp_path)
+        check_output("predict", "out", "the red", "--tokenizer", file, "--json", cwd=tmp_path)
     )
     assert len(found["predictions"]) == 5
     done = bayesgram("predict", "out", "the red", cwd=tmp_path)

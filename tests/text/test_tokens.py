@@ -13,7 +13,7 @@ from bayesgram.choices import TokenizerKind
 from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.text import tokenizer as tokenizer_module
 from bayesgram.text.tokenizer import Tokenizer, buffers
-from helpers.hostile_text import ALPHABETS, CASES, KINDS, as_rows, hostile_text
+from helpers.hostile_text import ALPHABETS, TOKENIZER_CASES, TOKENIZERS, hostile_text, to_rows
 from helpers.hypothesis_profiles import examples
 from helpers.reference_tokenizer import class_of, sentences
 
@@ -148,7 +148,7 @@ def test_other_tokenizers_by_hand(tokenizer, text, expected):
     assert sentences(text, tokenizer.kind, tokenizer.lowercase) == expected
 
 
-@pytest.mark.parametrize(("kind", "lowercase"), CASES)
+@pytest.mark.parametrize(("kind", "lowercase"), TOKENIZER_CASES)
 @examples(300)
 @given(text=hostile_text)
 def test_cuts_as_the_page_says(kind, lowercase, text):
@@ -156,7 +156,7 @@ def test_cuts_as_the_page_says(kind, lowercase, text):
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 @pytest.mark.parametrize("alphabet", ALPHABETS)
 def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lowercase):
     characters = ALPHABETS[alphabet]
@@ -165,13 +165,13 @@ def test_every_pair_of_an_alphabet_is_cut_as_the_page_says(alphabet, kind, lower
     text = [f"x{a}{b}y" for a, b in pairs] + [
         "".join(rng.permutation(list(characters))) for _ in range(3)
     ]
-    assert cut(Tokenizer(kind, lowercase), as_rows(text)) == [
+    assert cut(Tokenizer(kind, lowercase), to_rows(text)) == [
         sentences(row, kind, lowercase) for row in text
     ]
 
 
 @examples(150)
-@given(hostile_text, st.sampled_from(CASES))
+@given(hostile_text, st.sampled_from(TOKENIZER_CASES))
 def test_tokens_hold_no_space_and_no_break(text, case):
     for sentence in Tokenizer(*case).sentences(text):
         assert sentence
@@ -225,14 +225,14 @@ def cut(tokenizer, rows):
 @examples(60)
 @given(
     texts=st.lists(st.one_of(st.just(""), st.just("a"), hostile_text), max_size=12),
-    case=st.sampled_from(CASES),
+    case=st.sampled_from(TOKENIZER_CASES),
 )
 def test_rows_are_cut_alone_whatever_the_chunks(limit, texts, case):
     tokenizer = Tokenizer(*case)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokenizer_module, "CHUNK_BYTES", limit)
-        chunks = list(tokenizer.scan(as_rows(texts)))
-        found = cut(tokenizer, as_rows(texts))
+        chunks = list(tokenizer.scan(to_rows(texts)))
+        found = cut(tokenizer, to_rows(texts))
     assert found == [tokenizer.sentences(text) for text in texts]
     assert sum(row_ends.size for _, _, row_ends in chunks) == len(texts)
 
@@ -256,21 +256,21 @@ def test_chunks_are_as_long_as_the_limit_allows(sizes, limit, start):
     st.lists(st.one_of(st.just(""), st.just("e\u0301"), hostile_text), max_size=8),
     st.integers(0, 9),
     st.integers(0, 9),
-    st.sampled_from(CASES),
+    st.sampled_from(TOKENIZER_CASES),
 )
 def test_slices_are_cut_like_copies(texts, start, length, case):
     tokenizer = Tokenizer(*case)
-    rows = as_rows(texts)[min(start, len(texts)) :][:length]
+    rows = to_rows(texts)[min(start, len(texts)) :][:length]
     assert cut(tokenizer, rows) == [sentences(text, *case) for text in texts[start:][:length]]
     data, offsets = buffers(rows)
     assert [data[a:b].tobytes().decode() for a, b in pairwise(offsets)] == texts[start:][:length]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_rows_without_a_byte(kind):
-    assert cut(Tokenizer(kind), as_rows([])) == []
-    assert cut(Tokenizer(kind), as_rows(["", "", ""])) == [[], [], []]
-    assert cut(Tokenizer(kind), as_rows(["a", "", "b"])[1:2]) == [[]]
+    assert cut(Tokenizer(kind), to_rows([])) == []
+    assert cut(Tokenizer(kind), to_rows(["", "", ""])) == [[], [], []]
+    assert cut(Tokenizer(kind), to_rows(["a", "", "b"])[1:2]) == [[]]
     offsets = pa.py_buffer(np.zeros(3, np.int64))
     no_data = pa.LargeBinaryArray.from_buffers(
         pa.large_binary(), 2, [None, offsets, pa.py_buffer(b"")]
@@ -278,12 +278,12 @@ def test_rows_without_a_byte(kind):
     assert cut(Tokenizer(kind), no_data) == [[], []]
 
 
-@pytest.mark.parametrize(("kind", "lowercase"), CASES)
+@pytest.mark.parametrize(("kind", "lowercase"), TOKENIZER_CASES)
 @pytest.mark.parametrize("row", ["Ⱥ", "Ⱥ ", " Ⱥ", ".", "a", "a ", "a.", "Ⱥ.Ⱥ ", "ȾȺ'", "日", "日."])
 def test_the_output_has_room_for_rows_that_grow(row, kind, lowercase):
     """Lower case, ▁ and sentence ends make the output longer than the text."""
     for texts in ([row] * 200, [row * 200]):
-        assert cut(Tokenizer(kind, lowercase), as_rows(texts)) == [
+        assert cut(Tokenizer(kind, lowercase), to_rows(texts)) == [
             sentences(text, kind, lowercase) for text in texts
         ]
 
@@ -291,14 +291,14 @@ def test_the_output_has_room_for_rows_that_grow(row, kind, lowercase):
 def test_a_row_longer_than_token_ends_can_say_is_refused(monkeypatch):
     monkeypatch.setattr(tokenizer_module, "MAX_ROW_BYTES", 10)
     monkeypatch.setattr(tokenizer_module, "CHUNK_BYTES", 4)
-    assert cut(WORDS, as_rows(["a b c d ef", "gh"])) == [[["a", "b", "c", "d", "ef"]], [["gh"]]]
+    assert cut(WORDS, to_rows(["a b c d ef", "gh"])) == [[["a", "b", "c", "d", "ef"]], [["gh"]]]
     with pytest.raises(BayesgramError, match="a single text of more than") as caught:
-        cut(WORDS, as_rows(["a", "secret text"]))
+        cut(WORDS, to_rows(["a", "secret text"]))
     assert "secret" not in str(caught.value)
 
 
 @pytest.mark.parametrize("lowercase", [True, False, None])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", TOKENIZERS)
 def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
     tokenizer = Tokenizer(kind, lowercase)
     assert Tokenizer.from_name(tokenizer.name) == tokenizer
@@ -307,12 +307,12 @@ def test_names_come_back_as_the_same_tokenizer(kind, lowercase):
 
 def test_different_tokenizers_have_different_names_and_usual_ones_the_name_of_their_kind():
     assert (
-        len({Tokenizer(*case).name for case in CASES})
-        == len({Tokenizer(*case) for case in CASES})
+        len({Tokenizer(*case).name for case in TOKENIZER_CASES})
+        == len({Tokenizer(*case) for case in TOKENIZER_CASES})
         == 8
     )
-    assert [Tokenizer(kind).name for kind in KINDS] == list(KINDS)
-    assert [Tokenizer(kind).lowercase for kind in KINDS] == [True, True, False, True]
+    assert [Tokenizer(kind).name for kind in TOKENIZERS] == list(TOKENIZERS)
+    assert [Tokenizer(kind).lowercase for kind in TOKENIZERS] == [True, True, False, True]
     assert Tokenizer() == Tokenizer(TokenizerKind.WORDS, True)
 
 

@@ -10,7 +10,12 @@ import uvicorn
 
 from bayesgram.web.api import build
 from bayesgram.web.guard import AccessPolicy
-from helpers.web_catalogue import catalogue, many_releases, releases_of_sources, weak_releases
+from helpers.web_catalogue import (
+    make_catalogue,
+    make_many_releases,
+    make_releases_with_sources,
+    make_weak_releases,
+)
 
 CHROMIUM = Path("/usr/bin/chromium")
 QUIET = [
@@ -44,22 +49,22 @@ def serve(shown):
 
 @pytest.fixture(scope="module")
 def address():
-    yield from serve(catalogue())
+    yield from serve(make_catalogue())
 
 
 @pytest.fixture(scope="module")
 def weak_address():
-    yield from serve(catalogue(made=weak_releases))
+    yield from serve(make_catalogue(made=make_weak_releases))
 
 
 @pytest.fixture(scope="module")
 def sources_address():
-    yield from serve(catalogue(made=releases_of_sources))
+    yield from serve(make_catalogue(made=make_releases_with_sources))
 
 
 @pytest.fixture(scope="module")
 def many_address():
-    yield from serve(catalogue(made=many_releases))
+    yield from serve(make_catalogue(made=make_many_releases))
 
 
 @pytest.fixture(scope="module")

@@ -21,12 +21,12 @@ from helpers.hypothesis_profiles import examples
 from helpers.web_catalogue import (
     IMAGE,
     SCRIPT,
-    asker,
-    catalogue,
-    grown_releases,
-    many_releases,
-    releases_of_sources,
-    weak_releases,
+    make_catalogue,
+    make_client,
+    make_grown_releases,
+    make_many_releases,
+    make_releases_with_sources,
+    make_weak_releases,
 )
 
 FREE = RateLimiter(rate=1e9, burst=1e9)
@@ -41,13 +41,13 @@ PLAN = {
 }
 
 
-cached_catalogue = cache(catalogue)
+cached_catalogue = cache(make_catalogue)
 
 
 @cache
 def cached_asker():
     """For tests that Hypothesis calls many times."""
-    return asker(rates=FREE)
+    return make_client(rates=FREE)
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +60,11 @@ def test_about_names_releases_and_public_text(ask):
     assert [item["name"] for item in told["releases"]] == ["eps-0.1", "eps-1", f"k {SCRIPT}"]
     assert told["releases"][0]["claim"] == "ε = 0.1, δ = 1e-07 (PROVED)"
     assert told["public"]["name"] == "public text"
-    assert asker(public=False)("/api/about").json()["public"] is None
+    assert make_client(public=False)("/api/about").json()["public"] is None
 
 
 def test_promises_that_protect_little_say_so():
-    ask = asker(rates=FREE, made=weak_releases)
+    ask = make_client(rates=FREE, made=make_weak_releases)
     told = ask("/api/about").json()["releases"]
     assert [item["grade"] for item in told] == ["weak", "worthless", None]
     assert [item["claim"] for item in told][1] == "ε = 100, δ = 1e-07 (PROVED, worthless)"
@@ -187,7 +187,7 @@ def test_search_finds_what_contains_it_and_ignores_case(ask):
 
 
 def test_without_public_text_nothing_is_compared():
-    ask = asker(public=False)
+    ask = make_client(public=False)
     row = ask("/api/ngrams").json()["rows"][0]
     assert row["before"] is None
     assert row["clear"] is None
@@ -221,7 +221,7 @@ def test_card_and_trade_in_plain_words(ask):
 
 
 def test_the_weights_of_sources_in_words_and_numbers():
-    ask = asker(rates=FREE, made=releases_of_sources)
+    ask = make_client(rates=FREE, made=make_releases_with_sources)
     known, hidden, one = (ask(f"/api/card?release={at}").json() for at in range(3))
     assert (
         known["sources"]
@@ -382,7 +382,7 @@ def test_the_page_loads_only_from_itself(ask):
 
 
 def test_a_failure_inside_is_one_sentence(monkeypatch):
-    ask = asker(entry=AccessPolicy())
+    ask = make_client(entry=AccessPolicy())
     monkeypatch.setattr("bayesgram.web.panels.brief", lambda _: 1 / 0)
     answer = ask("/api/about")
     assert (answer.status_code, answer.json()) == (
@@ -393,8 +393,12 @@ def test_a_failure_inside_is_one_sentence(monkeypatch):
 
 def test_the_best_is_proved_protects_and_tells_most(ask):
     assert ask("/api/about").json()["ranking"] == [1, 0, 2]
-    assert asker(rates=FREE, made=weak_releases)("/api/about").json()["ranking"] == [2, 0, 1]
-    told = asker(rates=FREE, made=many_releases)("/api/about").json()
+    assert make_client(rates=FREE, made=make_weak_releases)("/api/about").json()["ranking"] == [
+        2,
+        0,
+        1,
+    ]
+    told = make_client(rates=FREE, made=make_many_releases)("/api/about").json()
     names = [told["releases"][at]["name"] for at in told["ranking"]]
     assert names[:3] == ["posterior-epsilon-1", "posterior-epsilon-0.1", "gaussian-epsilon-1"]
     assert names[-4:] == ["paper-1", "paper-0.1", "k", "made-none"]
@@ -455,7 +459,7 @@ def test_downloads_have_what_a_release_knows(ask):
         "public",
         "probability",
     ]
-    grown = asker(rates=FREE, made=grown_releases, public=False)(
+    grown = make_client(rates=FREE, made=make_grown_releases, public=False)(
         "/api/download?kind=json&sort=discovered&order=1"
     ).json()
     assert [(row["ngram"], row["origin"]) for row in grown] == [("so", "discovered")]

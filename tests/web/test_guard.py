@@ -9,19 +9,19 @@ from bayesgram.web import guard as guards
 from bayesgram.web.api import build
 from bayesgram.web.guard import BURST, MOST_BODY, AccessPolicy, Guard, RateLimiter
 from bayesgram.web.server import open_address
-from helpers.web_catalogue import asker, catalogue
+from helpers.web_catalogue import make_catalogue, make_client
 
 TOKEN = "a-token-for-the-tests"
 
 
 @pytest.fixture(scope="module")
 def ask():
-    return asker(rates=RateLimiter(rate=1e9, burst=1e9))
+    return make_client(rates=RateLimiter(rate=1e9, burst=1e9))
 
 
 @pytest.fixture(scope="module")
 def ask_with_token():
-    return asker(
+    return make_client(
         entry=AccessPolicy(any_address=True, token=TOKEN), rates=RateLimiter(rate=1e9, burst=1e9)
     )
 
@@ -166,7 +166,7 @@ def test_rates_are_limited_and_recover():
 
 
 def test_too_fast_says_when_to_come_back():
-    ask = asker(rates=RateLimiter(rate=0.5, burst=1, clock=lambda: 0.0))
+    ask = make_client(rates=RateLimiter(rate=0.5, burst=1, clock=lambda: 0.0))
     assert ask("/api/about").status_code == 200
     answer = ask("/api/about")
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "2")
@@ -269,5 +269,5 @@ def test_an_address_with_bytes_that_no_address_has_is_refused():
         "client": ("127.0.0.1", 1),
         "server": ("127.0.0.1", 80),
     }
-    asyncio.run(build(catalogue(), AccessPolicy())(scope, receive, send))
+    asyncio.run(build(make_catalogue(), AccessPolicy())(scope, receive, send))
     assert answers[0]["status"] == 400

@@ -12,7 +12,7 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
 from bayesgram.web.panels import suggest
-from helpers.web_catalogue import release
+from helpers.web_catalogue import make_release
 
 TEXTS = ["the red fish swims", "the blue fish sleeps", "a red cat sees the fish"] * 5
 DECODERS = ("none", "bytes", "metaspace", "pieces")
@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
         made.save(str(path / f"{name}.json"))
     words = vocabulary(path / "bytes.json")
     words.save(path / "vocab.parquet")
-    release(words, 1.0).save(path / "out")
+    make_release(words, 1.0).save(path / "out")
     return path
 
 
@@ -57,7 +57,7 @@ def vocabulary(file):
 def test_a_piece_that_is_taken_goes_on_as_text(folder, name):
     words = vocabulary(folder / f"{name}.json")
     catalogue = Builder(lambda _: nullcontext(), words, words.tokenizer).catalogue(
-        [("out", release(words, 1.0))]
+        [("out", make_release(words, 1.0))]
     )
     public, released = suggest(catalogue, "the blue", 1).columns
     assert [each.words[0].adds for each in (public, released)] == [" fish", " fish"]

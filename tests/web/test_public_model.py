@@ -11,8 +11,8 @@ from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import Builder
 from bayesgram.web.panels import suggest
-from helpers.commands import failing
-from helpers.web_catalogue import release
+from helpers.commands import expect_failure
+from helpers.web_catalogue import make_release
 
 TEXT = pa.table(
     {"text": ["the red fish swims", "the blue fish swims", "red fish", "the sea", "blue sea"] * 3}
@@ -26,7 +26,7 @@ def public():
 
 
 def test_releases_move_it(public):
-    made = release(public.vocabulary, 1.0)
+    made = make_release(public.vocabulary, 1.0)
     catalogue = Builder(lambda _: nullcontext(), public.vocabulary, None, public).catalogue(
         [("out", made)]
     )
@@ -42,16 +42,16 @@ def test_releases_move_it(public):
 
 def test_another_public_model_is_refused(public, tmp_path):
     public.save(tmp_path / "public.model")
-    release(public.vocabulary, 1.0).save(tmp_path / "out")
+    make_release(public.vocabulary, 1.0).save(tmp_path / "out")
     other = Vocabulary.from_public(TEXT, order=2, size=5)
     PublicModel.from_public(other, TEXT).save(tmp_path / "other.model")
     with pytest.raises(UsageError, match="another vocabulary"):
-        PublicModel.load(tmp_path / "other.model").moved_by(release(public.vocabulary, 1.0))
-    said = failing(
+        PublicModel.load(tmp_path / "other.model").moved_by(make_release(public.vocabulary, 1.0))
+    said = expect_failure(
         "serve", "out", "--public", "other.model", "--port", 0, cwd=tmp_path, code=2, secret="\0"
     )
     assert "was made with another vocabulary" in said
-    said = failing(
+    said = expect_failure(
         "serve",
         "out",
         "--public",

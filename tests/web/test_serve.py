@@ -15,14 +15,14 @@ import pytest
 from bayesgram.cli.serve import serve
 from bayesgram.errors import UsageError
 from bayesgram.public.vocabulary import Vocabulary
-from helpers.web_catalogue import release as release_with
-from helpers.web_catalogue import releases, vocabulary
+from helpers.web_catalogue import make_release as release_with
+from helpers.web_catalogue import make_releases, make_vocabulary
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("served")
-    words = vocabulary()
+    words = make_vocabulary()
     words.save(path / "vocab.parquet")
     replace(words, counts=words.counts + 1).save(path / "recounted.parquet")
     Vocabulary(words.ngrams[:5], words.counts[:5], 1, words.tokenizer).save(path / "other.parquet")
@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     (path / "again").mkdir()
     release_with(replace(words, counts=words.counts + 1), 1.0).save(path / "again" / "recounted")
     release_with(words, 1.0).save(path / "old" / "weak")
-    for name, release in zip(("weak", "strong"), releases(words), strict=False):
+    for name, release in zip(("weak", "strong"), make_releases(words), strict=False):
         release[1].save(path / name)
     return path
 

@@ -16,7 +16,7 @@ from bayesgram.arrays import Floats
 from bayesgram.audit.findings import Finding, Rates, Target, rounded_down
 from bayesgram.audit.likelihood_ratio import Neighbour, neighbours
 from bayesgram.choices import Attack
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.privacy.budget import Budget
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import public_distribution
@@ -51,7 +51,7 @@ def attack(
     neighbour: Neighbour | None = None,
 ) -> list[Finding]:
     """The attack on the user who matters most, or on a neighbour of choice; so many releases of each dataset."""
-    whole_number("releases", releases, 8, 10**6, "releases of each dataset")
+    check_int("releases", releases, 8, 10**6, "releases of each dataset")
     tried = neighbour or neighbours(target, sample=0, key=0, rng=rng)[0]
     datasets = target.counts, tried.dataset(target.counts)
     logs = [_releases(target, data, releases, rng if seeded else None) for data in datasets]

@@ -18,7 +18,7 @@ from bayesgram.arrays import Floats
 from bayesgram.audit.black_box import proved
 from bayesgram.audit.findings import Finding, rounded_down
 from bayesgram.choices import Attack
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.mechanisms.discovery import DiscoveryMechanism, LocalText
 from bayesgram.privacy.noise import ExactNoise, NoiseSource, SeededNoise
@@ -55,8 +55,8 @@ def attack(
     seeded: bool = False,
 ) -> Finding:
     """What so many discoveries of each world prove; `people` is a table with the columns user and text."""
-    whole_number("writers", canary.writers, 1, 10**6, "people who write the phrase")
-    whole_number("runs", runs, 8, 10**6, "discoveries of each dataset")
+    check_int("writers", canary.writers, 1, 10**6, "people who write the phrase")
+    check_int("runs", runs, 8, 10**6, "discoveries of each dataset")
     inside, outside = (
         _scores(
             mechanism,

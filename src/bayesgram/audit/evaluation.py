@@ -51,7 +51,7 @@ from numpy.typing import NDArray
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
 from bayesgram.charts import LINES, spread_out
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.io.segments import ALL
 from bayesgram.lm.language_model import LanguageModel
@@ -255,8 +255,8 @@ def evaluate_text(
     (0.167, 0.5, 0.692)
     """
     if not models:
-        raise UsageError(
-            "models={}: nothing to judge; give one or more, such as {'ours': 'model.arpa'}."
+        raise UsageError.for_argument(
+            "models", "{}", "nothing to judge; give one or more, such as {'ours': 'model.arpa'}."
         )
     rows = {
         name: [
@@ -580,7 +580,8 @@ def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Any: 
     found = families(judged)
     if not found:
         raise UsageError(
-            "`plot`: none of these models says an ε; give a release, or a model folder made of one."
+            Argument("plot"),
+            ": none of these models says an ε; give a release, or a model folder made of one.",
         )
     notes = [
         _of_words(judged, same_words=same_words),

@@ -40,9 +40,11 @@ class Target:
     def __post_init__(self) -> None:
         self.mechanism.check_budget(self.budget)
         if isinstance(self.mechanism, TunedPaper):
-            raise UsageError(
-                "mechanism=paper-tuned: its noisy scores are never shown, so an attack can't read them;"
-                " audit paper with the S and ρ that were chosen."
+            raise UsageError.for_argument(
+                "mechanism",
+                "paper-tuned",
+                "its noisy scores are never shown, so an attack can't read them; audit paper "
+                "with the S and ρ that were chosen.",
             )
         self.counts.check_vocabulary(len(self.vocabulary), self.vocabulary.fingerprint)
 
@@ -56,8 +58,8 @@ def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
     """(ε, δ) as the card will claim it."""
     epsilon, delta = mechanism.check_budget(budget)
     if epsilon is None or delta is None:
-        raise UsageError(
-            f"mechanism={mechanism.name}: claims no ε, so no attack can refute it; try exposure."
+        raise UsageError.for_argument(
+            "mechanism", mechanism.name, "claims no ε, so no attack can refute it; try exposure."
         )
     return Budget(epsilon, delta)
 
@@ -65,8 +67,8 @@ def claim_of(mechanism: Mechanism, budget: Budget | None) -> Budget:
 def check_confidence(confidence: float) -> float:
     """The confidence, if it is one."""
     if not 0.5 <= confidence < 1:
-        raise UsageError(
-            f"confidence={confidence}: give a number from 0.5 to below 1; 0.99 is usual."
+        raise UsageError.for_argument(
+            "confidence", confidence, "give a number from 0.5 to below 1; 0.99 is usual."
         )
     return confidence
 

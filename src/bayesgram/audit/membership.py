@@ -17,7 +17,7 @@ from bayesgram.arrays import Floats
 from bayesgram.audit.evaluation import kl_divergence
 from bayesgram.audit.findings import Finding, Target, at_least, at_most
 from bayesgram.choices import Attack
-from bayesgram.errors import BayesgramError, whole_number
+from bayesgram.errors import BayesgramError, check_int
 from bayesgram.inference.design import Choice
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, normalised
 from bayesgram.mechanisms.laplace import Laplace
@@ -80,7 +80,7 @@ def win_rates(
     error: float = 0.05,
 ) -> list[WinRate]:
     """The attack at each budget, on so many pairs of outputs with and without the user with the most counts."""
-    whole_number("pairs", pairs, 1, 10**7, "pairs of outputs")
+    check_int("pairs", pairs, 1, 10**7, "pairs of outputs")
     user = most_counts(counts)
     rows = slice(counts.starts[user], counts.starts[user + 1])
     own = np.zeros(counts.vocabulary_size, np.int64)

@@ -25,7 +25,7 @@ from bayesgram.audit.findings import Audit, Curve, Finding, Target, check_confid
 from bayesgram.charts import COLOURS
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.mechanisms.base import Mechanism
@@ -173,7 +173,7 @@ def check(
 ) -> None:
     """Refuse what can't be audited so, before anything is read."""
     check_confidence(confidence)
-    whole_number("runs", runs, 8, 10**6, "the number of outputs of each dataset")
+    check_int("runs", runs, 8, 10**6, "the number of outputs of each dataset")
     if set(attacks) - {Attack.EXPOSURE}:
         claim_of(mechanism, budget)
 
@@ -203,8 +203,8 @@ def chosen(text: str | None) -> tuple[Attack, ...]:
     names = [part.strip() for part in text.split(",")]
     for name in names:
         if name not in set(Attack):
-            raise UsageError(
-                f"attacks={name!r}: choose from {', '.join(Attack)}, separated by commas."
+            raise UsageError.for_argument(
+                "attacks", repr(name), f"choose from {', '.join(Attack)}, separated by commas."
             )
     return tuple(dict.fromkeys(Attack(name) for name in names))
 
@@ -238,7 +238,9 @@ def scores(
     present = [order for order in distinct_orders(orders) if everybody[orders == order].any()]
     if not present:
         raise BayesgramError(
-            "the private counts are empty: there is nothing to compare with; leave `against` out."
+            "the private counts are empty: there is nothing to compare with; leave ",
+            Argument("against"),
+            " out.",
         )
     found: list[Score] = []
     for order in present:

@@ -12,7 +12,7 @@ from bayesgram.cli import console, options, release, spark
 from bayesgram.cli.evaluate import check_picture, save_picture
 from bayesgram.cli.options import several, whole
 from bayesgram.cli.typed import typed_command
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.arrays import Bools
@@ -414,7 +414,7 @@ def _write_table(found: "Discovery", file: Path) -> None:
     from bayesgram.io.atomic import write_file_atomically
 
     with (
-        write_file_atomically(file, option="`file`") as aside,
+        write_file_atomically(file, option=Argument("file")) as aside,
         aside.open("w", newline="", encoding="utf-8") as out,
     ):
         writer = csv.DictWriter(out, [KEEP, NGRAM, WEIGHT, WHY], extrasaction="ignore")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bayesgram.cli import console, named_inputs, options
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from bayesgram.text.tokenizer import Tokenizer
 
 PICTURES = (".svg", ".png")
-PLOT = "`plot`"  # where a picture is asked for
+PLOT = Argument("plot")  # where a picture is asked for
 UNKNOWN = "unknown"  # the band of words that a model lacks
 COLUMNS = ("perplexity", "unknown", "top 1", "top 3", "keys saved")
 BY_FREQUENCY = {

@@ -9,7 +9,7 @@ import typer
 from bayesgram.choices import MechanismName, ScoreSensitivity, Sensitivity, Suppressed
 from bayesgram.cli import console
 from bayesgram.cli.options import real, several
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -148,7 +148,7 @@ def budget_of(
     if delta is not None and mechanism in NO_DELTA:
         raise UsageError(f"--delta: {mechanism} needs none; leave it out.")
     if expected_users is not None:
-        whole_number(
+        check_int(
             "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
         )
     if epsilon is None:

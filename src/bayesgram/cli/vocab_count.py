@@ -11,7 +11,7 @@ import typer
 
 from bayesgram.cli import console, named_inputs, options, spark
 from bayesgram.cli.options import PLAIN, separated, several, whole
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from bayesgram.io.segments import Segments
@@ -291,7 +291,7 @@ def _save(
             modelled.write(
                 places.enter_context(
                     write_folder_atomically(
-                        model_output, contents=CONTENTS, force=force, option="`model`"
+                        model_output, contents=CONTENTS, force=force, option=Argument("model")
                     )
                 )
             )

@@ -206,8 +206,10 @@ def compare(
 def _check(releases: Sequence[Release], vocabulary: PublicText | None, fdr: float) -> None:
     """Refuse what can't be compared."""
     if not 0 < fdr < 1:
-        raise UsageError(
-            f"fdr={fdr:g}: a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict."
+        raise UsageError.for_argument(
+            "fdr",
+            f"{fdr:g}",
+            "a false discovery rate is between 0 and 1; 0.1 is usual, 0.01 is strict.",
         )
     if vocabulary is not None and len(releases) != 1:
         raise UsageError(
@@ -536,8 +538,10 @@ def comparison_json(found: Comparison) -> dict[str, Any]:
 def check_suffix(path: Path) -> None:
     """Refuse a name that does not say what to write."""
     if path.suffix.lower() not in SUFFIXES:
-        raise UsageError(
-            f"output={path}: give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}."
+        raise UsageError.for_argument(
+            "output",
+            path,
+            f"give a name that ends with {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}.",
         )
 
 

@@ -30,7 +30,7 @@ from bayesgram import charts
 from bayesgram.audit.evaluation import DISCLOSURE, comparison_row, kl_divergence
 from bayesgram.choices import ScoreSensitivity, Suppressed
 from bayesgram.comparison.comparison import Comparison, compare, comparison_json
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.io import read_records
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.mechanisms.base import Mechanism, release
@@ -216,10 +216,8 @@ def run(
     output: Path, population: Population, *, sentences: int, step: Step, force: bool = False
 ) -> DemoResults:
     """Fill the folder; it appears whole, or not at all. With fewer people or less text there is no story to tell."""
-    whole_number("users", population.users, FEWEST, MOST_USERS, "the number of users of a demo")
-    whole_number(
-        "sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo"
-    )
+    check_int("users", population.users, FEWEST, MOST_USERS, "the number of users of a demo")
+    check_int("sentences", sentences, FEWEST, MOST_SENTENCES, "the number of sentences of a demo")
     with write_folder_atomically(output, contents=CONTENTS, force=force) as folder:
         with step("Writing public text"):
             write_public(folder, population, sentences=sentences)

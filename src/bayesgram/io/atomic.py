@@ -31,7 +31,7 @@ from enum import StrEnum
 from pathlib import Path, PurePath
 from typing import NoReturn
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 
 LOCK = ".lock"
 REPLACED = "replaced"
@@ -285,7 +285,7 @@ def remove_abandoned(folder: Path) -> None:
 
 
 NEW = "new"
-OUTPUT = "`path`"  # as most places are named
+OUTPUT = Argument("path")  # as most places are named
 RENAME_NOREPLACE, RENAME_EXCHANGE = 1, 2  # of Linux's renameat2
 PROBE = 1 << 16  # bytes that must find room before any work
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -307,7 +307,7 @@ def check_writable(
     contents: Iterable[str] | None = None,
     inputs: Iterable[str | Path] = (),
     room: int = PROBE,
-    option: str = OUTPUT,
+    option: str | Argument = OUTPUT,
 ) -> Path:
     """The path, if it may be written and so many bytes find room: call it before the work, and before budget is spent.
 
@@ -319,7 +319,9 @@ def check_writable(
             Path(source).resolve(),
             *Path(source).resolve().parents,
         ]:
-            raise UsageError(f"{path}: would replace the input {source}; choose another {option}.")
+            raise UsageError(
+                f"{path}: would replace the input {source}; choose another ", option, "."
+            )
     target = _free(path, force=force, contents=contents, option=option)
     with _aside(target, option) as aside:
         probe = os.open(aside / "probe", os.O_WRONLY | os.O_CREAT, 0o600)
@@ -341,7 +343,11 @@ def _allocate(descriptor: int, size: int) -> None:
 
 
 def _free(
-    path: str | Path, *, force: bool, contents: Iterable[str] | None = None, option: str = OUTPUT
+    path: str | Path,
+    *,
+    force: bool,
+    contents: Iterable[str] | None = None,
+    option: str | Argument = OUTPUT,
 ) -> Path:
     """The path, if nothing stands there that may not be replaced. What killed runs left around it is removed first."""
     target = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow a link, and lose a trailing dot
@@ -349,28 +355,34 @@ def _free(
     if not target.parent.is_dir():
         _refuse_parent(path, target, option)
     if target.is_symlink() and not target.exists():
-        raise UsageError(f"{path}: is a link to nowhere; choose another {option}.")
+        raise UsageError(f"{path}: is a link to nowhere; choose another ", option, ".")
     if target.exists() and not force:
         raise UsageError(
-            f"{path}: exists already; choose another {option}, or replace it with force=True."
+            f"{path}: exists already; choose another ",
+            option,
+            ", or replace it with ",
+            Argument("force", "True"),
+            ".",
         )
     if target.exists() and target.is_dir() != (contents is not None):
         raise UsageError(
-            f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another {option}."
+            f"{path}: is a {'folder' if target.is_dir() else 'file'}; choose another ", option, "."
         )
     if target.is_dir() and _holds_others(target, set(contents or ())):
         raise UsageError(
-            f"{path}: holds files that are not ours, so it is not replaced; choose another {option}."
+            f"{path}: holds files that are not ours, so it is not replaced; choose another ",
+            option,
+            ".",
         )
     return target
 
 
-def _refuse_parent(path: str | Path, target: Path, option: str) -> NoReturn:
+def _refuse_parent(path: str | Path, target: Path, option: str | Argument) -> NoReturn:
     """Nothing can be made within what is not there, or is a file."""
     above = next(each for each in target.parents if each.exists())
     if not above.is_dir():
         raise UsageError(
-            f"{path}: {above} is a file, and no folder can be in it; choose another {option}."
+            f"{path}: {above} is a file, and no folder can be in it; choose another ", option, "."
         )
     raise UsageError(f"{path}: the folder {target.parent} does not exist; make it first.")
 
@@ -388,7 +400,7 @@ def _holds_others(folder: Path, contents: set[str]) -> bool:
 
 @contextmanager
 def write_file_atomically(
-    path: str | Path, *, force: bool = False, option: str = OUTPUT
+    path: str | Path, *, force: bool = False, option: str | Argument = OUTPUT
 ) -> Iterator[Path]:
     """A path to write to, which becomes `path` when the block ends well; `option` is where it was given."""
     target = _free(path, force=force, option=option)
@@ -410,7 +422,7 @@ def write_folder_atomically(
     contents: Iterable[str],
     force: bool = False,
     private: bool = False,
-    option: str = OUTPUT,
+    option: str | Argument = OUTPUT,
 ) -> Iterator[Path]:
     """A folder to fill with these contents, which becomes `path` when the block ends well."""
     target = _free(path, force=force, contents=contents, option=option)
@@ -476,7 +488,7 @@ def _renamed(source: Path, target: Path, flags: int) -> bool:
 
 
 @contextmanager
-def _aside(target: Path, option: str) -> Iterator[Path]:
+def _aside(target: Path, option: str | Argument) -> Iterator[Path]:
     """A private folder beside the target (so that a rename suffices), gone when the block ends."""
     entered = None
     try:
@@ -487,7 +499,9 @@ def _aside(target: Path, option: str) -> Iterator[Path]:
         raise _in_words(target, error, entered, option) from error
 
 
-def _in_words(target: Path, error: OSError, aside: Path | None, option: str) -> BayesgramError:
+def _in_words(
+    target: Path, error: OSError, aside: Path | None, option: str | Argument
+) -> BayesgramError:
     """What kept us from writing, for the person who can mend it."""
     why = (
         "no reason is known: is there enough memory?"
@@ -496,10 +510,10 @@ def _in_words(target: Path, error: OSError, aside: Path | None, option: str) -> 
     )
     if error.errno in {errno.EEXIST, errno.ENOTEMPTY}:
         return UsageError(
-            f"{target}: appeared meanwhile and was not replaced; choose another {option}."
+            f"{target}: appeared meanwhile and was not replaced; choose another ", option, "."
         )
     if aside is None and error.errno not in FAILURES:
-        return UsageError(f"{target}: can't be written there ({why}); choose another {option}.")
+        return UsageError(f"{target}: can't be written there ({why}); choose another ", option, ".")
     advice = "Free some space" if error.errno in FULL else "Mend that"
     left = (
         f"what was begun is in {aside}" if aside and aside.exists() else "nothing was left behind"
@@ -523,6 +537,9 @@ def _flush_place(target: Path) -> None:
         _flush(target.parent)
     except OSError as error:
         raise BayesgramError(
-            f"{target}: is written, but the disk did not confirm it ({error.strerror}): a power failure may undo it;"
-            " check the disk, then copy it or write it again with force=True."
+            f"{target}: is written, but the disk did not confirm it ({error.strerror}): "
+            "a power failure may undo it; check the disk, then copy it or write it again "
+            "with ",
+            Argument("force", "True"),
+            ".",
         ) from error

@@ -105,8 +105,8 @@ def find_sources(inputs: Inputs, *, allow_plain_text: bool) -> list[Source]:
         "list[Input]", list(cast("Sequence[Input]", inputs)) if _is_sequence(inputs) else [inputs]
     )
     if not given:
-        raise UsageError(
-            "inputs=[]: nothing to read. Name at least one file, folder, pattern or table."
+        raise UsageError.for_argument(
+            "inputs", "[]", "nothing to read. Name at least one file, folder, pattern or table."
         )
     sources: list[Source] = []
     tables = 0

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.cores import read_ahead
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io.inputs import Inputs, Source, find_sources, refuse_own_tables
 from bayesgram.io.jsonl import read_jsonl
 from bayesgram.io.records import (
@@ -262,8 +262,12 @@ def nothing_read(bad_rows: BadRows) -> BayesgramError:
     """That there is no row to work with, and why."""
     if bad_rows.by_reason:
         return BayesgramError(
-            f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). Mend the rows, or name the"
-            " right columns with `text_column` and `user_column`."
+            f"nothing was read: every row was skipped ({', '.join(bad_rows.by_reason)}). "
+            "Mend the rows, or name the right columns with ",
+            Argument("text_column"),
+            " and ",
+            Argument("user_column"),
+            ".",
         )
     return BayesgramError(
         "nothing was read: the inputs hold no row. Check that they are the right ones."

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from bayesgram.arrays import Ids
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.segments import NOT_LISTED, Segments
 
 _NAME = re.compile("[A-Za-z_][A-Za-z0-9_]{0,31}")
@@ -65,13 +65,23 @@ class Columns:
     def __post_init__(self) -> None:
         if self.text == self.user:
             raise UsageError(
-                f"text_column={self.text!r} and user_column={self.user!r}: they must be two columns. "
-                "Change `text_column` or `user_column`."
+                Argument("text_column", repr(self.text)),
+                " and ",
+                Argument("user_column", repr(self.user)),
+                ": they must be two columns. Change ",
+                Argument("text_column"),
+                " or ",
+                Argument("user_column"),
+                ".",
             )
         if self.by is not None and self.by in (self.text, self.user):
-            raise UsageError(
-                f"by={self.by!r}: is the {'text' if self.by == self.text else 'user'} column too; segments need a"
-                " column of their own. Change `by`."
+            raise UsageError.for_argument(
+                "by",
+                repr(self.by),
+                f"is the {('text' if self.by == self.text else 'user')} column too; segments "
+                "need a column of their own. Change ",
+                Argument("by"),
+                ".",
             )
 
     @property
@@ -95,7 +105,7 @@ class Columns:
         for name in self.names:
             if name not in present:
                 advice = self._advice(name) if listed else self._hidden_advice(name, found_in)
-                raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} {advice}")
+                raise UsageError(f"{source}: no column {name!r}{_those(present, listed)} ", *advice)
             if list(present).count(name) > 1:
                 raise UsageError(
                     f"{source}: {list(present).count(name)} columns are called {name!r}. Rename all but one."
@@ -120,7 +130,8 @@ class Columns:
         text = schema.field(self.text).type
         if not _is_text(text):
             raise UsageError(
-                f"{source}: the text column {self.text!r} holds {text}; it must hold text. {self._advice(self.text)}"
+                f"{source}: the text column {self.text!r} holds {text}; it must hold text. ",
+                *self._advice(self.text),
             )
         for name, what, values in ((self.user, "user", "ids"), (self.by, "segment", "segments")):
             if name is None:
@@ -129,23 +140,25 @@ class Columns:
             if not (_is_text(kind) or pt.is_integer(_value_type(kind))):
                 raise UsageError(
                     f"{source}: the {what} column {name!r} holds {kind}; {values} must be text or whole numbers. "
-                    f"Cast the column to string or int64 first, or {_lower_first(self._advice(name))}"
+                    "Cast the column to string or int64 first, or ",
+                    *self._advice(name, verb="name"),
                 )
 
-    def _advice(self, name: str) -> str:
-        arguments = {self.text: "text_column", self.user: "user_column", self.by: "by"}
-        return f"Name the right one with `{arguments[name]}`."
+    def _advice(self, name: str, *, verb: str = "Name") -> list[str | Argument]:
+        parameters = {self.text: "text_column", self.user: "user_column", self.by: "by"}
+        return [f"{verb} the right one with ", Argument(parameters[name]), "."]
 
-    def _hidden_advice(self, name: str, found_in: FoundIn) -> str:
+    def _hidden_advice(self, name: str, found_in: FoundIn) -> list[str | Argument]:
         """For whoever has to look at the file."""
         advice = self._advice(name)
         if found_in != "header":
             return advice
         names = ",".join(self.names[::-1])
-        return (
-            f"{advice[:-1]}, as the first row spells it; if the first row names no columns, put one before it that"
-            f" does: {names}."
+        spelling = (
+            ", as the first row spells it; if the first row names no columns, put one before it"
+            f" that does: {names}."
         )
+        return [*advice[:-1], spelling]
 
 
 def _is_usual(name: str) -> bool:
@@ -164,10 +177,6 @@ def looks_like_users(name: str) -> bool:
     (True, True, False)
     """
     return re.sub("[ .-]+", "_", name.strip().lower()) in USER_COLUMNS
-
-
-def _lower_first(sentence: str) -> str:
-    return sentence[0].lower() + sentence[1:]
 
 
 def as_bytes(array: "pa.Array[Any]") -> pa.LargeBinaryArray:
@@ -277,7 +286,11 @@ def clean(
     if bad and not skip:
         row, reason = bad[0]
         raise BayesgramError(
-            f"{source}: row {row}: {reason}. Mend the row, or count and skip such rows with skip_bad_rows=True."
+            f"{source}: row {row}: ",
+            *([reason] if segments is None or reason != segments.fault else segments.fault_parts),
+            ". Mend the row, or count and skip such rows with ",
+            Argument("skip_bad_rows", "True"),
+            ".",
         )
     for _, reason in bad:
         bad_rows.add(reason)

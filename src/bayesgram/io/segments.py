@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Ids
-from bayesgram.errors import UsageError, unreadable
+from bayesgram.errors import Argument, UsageError, unreadable
 
 ALL, OTHER = "all", "other"  # folders of a release that are nobody's segment
 MOST = 200
@@ -42,7 +42,9 @@ class Segments:
     def of(cls, by: str, names: Sequence[str], *, other: bool = False) -> "Segments":
         """Of a list, which is not one text."""
         if isinstance(names, str):
-            raise UsageError(f"segments={names!r}: give a list of names, such as ['de', 'fr'].")
+            raise UsageError.for_argument(
+                "segments", repr(names), "give a list of names, such as ['de', 'fr']."
+            )
         return cls(by, tuple(names), other)
 
     @property
@@ -63,7 +65,17 @@ class Segments:
     @property
     def fault(self) -> str:
         """Why a row has no segment; the value itself is not shown."""
-        return f"{self.by!r} is none of the segments ({shown(self.names)}), and `other` is not set"
+        return "".join(map(str, self.fault_parts))
+
+    @property
+    def fault_parts(self) -> tuple[str | Argument, ...]:
+        """The same as parts of an error."""
+        listed = shown(self.names)
+        return (
+            f"{self.by!r} is none of the segments ({listed}), and ",
+            Argument("other"),
+            " is not set",
+        )
 
     def to_json(self) -> dict[str, object]:
         """Plain values, for meta.json and cards."""
@@ -84,9 +96,12 @@ def read_names(text: str) -> list[str]:
     file = Path(text)
     is_file = "," not in text and file.exists() and not file.is_dir()
     if not is_file and "," not in text and _looks_like_file(text):
-        raise UsageError(
-            f"segments={text}: {'is a folder' if file.is_dir() else 'no such file'}. Name a file with one segment on"
-            " each line, or the segments with commas between them; one alone has a comma after it."
+        raise UsageError.for_argument(
+            "segments",
+            text,
+            f"{('is a folder' if file.is_dir() else 'no such file')}. Name a file with "
+            "one segment on each line, or the segments with commas between them; one alone "
+            "has a comma after it.",
         )
     if not is_file:
         return [name.strip() for name in text.removesuffix(",").split(",")]
@@ -117,7 +132,9 @@ def _check_names(names: Sequence[str]) -> None:
     """Refuse names that no row can have, and those that can't be folders side by side."""
     if not 1 <= len(names) <= MOST:
         raise UsageError(
-            f"segments: {len(names)} names; give 1 to {MOST}. The rest can be one segment: say other=True."
+            f"segments: {len(names)} names; give 1 to {MOST}. The rest can be one segment: say ",
+            Argument("other", "True"),
+            ".",
         )
     seen: dict[str, str] = {}
     for name in names:
@@ -130,7 +147,9 @@ def _check_names(names: Sequence[str]) -> None:
         if folded in (ALL, OTHER):
             raise UsageError(
                 f"segments: {name!r} is kept for {'all people' if folded == ALL else 'values outside the list'};"
-                f" {'leave it out' if folded == ALL else 'leave it out, and say other=True'}, or rename the value."
+                " leave it out",
+                *(() if folded == ALL else (", and say ", Argument("other", "True"))),
+                ", or rename the value.",
             )
         if folded in seen:
             same = (

@@ -185,11 +185,13 @@ def adapt(
     ['blue', 'fish', 'red']
     """
     if not 0 <= strength <= MOST_STRENGTH:  # also refuses NaN
-        raise UsageError(
-            f"strength={strength}: how far words are moved is from 0 to {MOST_STRENGTH:g}."
+        raise UsageError.for_argument(
+            "strength", strength, f"how far words are moved is from 0 to {MOST_STRENGTH:g}."
         )
     if not 0 <= share <= 1:
-        raise UsageError(f"share={share}: the part of the n-gram model is from 0 to 1.")
+        raise UsageError.for_argument(
+            "share", share, "the part of the n-gram model is from 0 to 1."
+        )
     lifts, tokenizer = WordLifts.of(release, vocabulary).over(scorer.words), vocabulary.tokenizer
     positions(scorer.words)
     if model is not None and replace(model.tokenizer, boundaries=tokenizer.boundaries) != tokenizer:

@@ -38,7 +38,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from bayesgram.arrays import Bools, Floats, Ids, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.lm.packed import Words
 from bayesgram.lm.pruning import pruned
 from bayesgram.lm.trie import NEVER, UNKNOWN, Index, Trie, connect, find_special
@@ -68,7 +68,9 @@ def estimate(ngrams: pa.LargeStringArray, expected: Floats, *, keep: int | None 
     words, measured = _numbered(ngrams, expected)
     if max(measured, default=0) < 2:
         raise UsageError(
-            "a language model needs n-grams of order 2 to 6; make the vocabulary with order=3."
+            "a language model needs n-grams of order 2 to 6; make the vocabulary with ",
+            Argument("order", "3"),
+            ".",
         )
     levels = _closed(measured, len(words))
     lost = [

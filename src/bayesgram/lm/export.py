@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import BayesgramError, whole_number
+from bayesgram.errors import BayesgramError, check_int
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.lm.adaptation import WordLifts
 from bayesgram.lm.language_model import expected_counts
@@ -82,7 +82,7 @@ MOST = 2**31 - 1
 
 def bias_list(lifts: WordLifts, most: int | None = None) -> list[tuple[str, float]]:
     """The words and their log-ratios, the most useful first, of equal ones the first in the release."""
-    size = MOST if most is None else whole_number("prune", most, 1, MOST, "the number of words")
+    size = MOST if most is None else check_int("prune", most, 1, MOST, "the number of words")
     order = np.argsort(-lifts.usefulness, kind="stable").tolist()
     rows = [
         (lifts.words[at], float(lifts.logs[at]))

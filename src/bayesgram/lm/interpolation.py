@@ -36,7 +36,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.kernels import kernel
 from bayesgram.lm.estimate import as_stored, fitted, logs, refitted, words_of
 from bayesgram.lm.language_model import LanguageModel, made_from_told
@@ -119,7 +119,9 @@ def checked_weights(weights: Sequence[float] | Floats | None, models: int) -> Fl
         raise UsageError(f"weights: {given.size} for {models} models; give one for each.")
     if not (np.isfinite(given).all() and given.min() >= 0 and given.sum() > 0):
         shown = ", ".join(f"{weight:g}" for weight in given.tolist())
-        raise UsageError(f"weights={shown}: each is a number from 0, and one is above 0.")
+        raise UsageError.for_argument(
+            "weights", shown, "each is a number from 0, and one is above 0."
+        )
     shares: Floats = given / given.sum()
     return shares
 
@@ -138,8 +140,12 @@ def _check_alike(models: Sequence[LanguageModel]) -> None:
     cuts = [replace(model.tokenizer, boundaries=False).name for model in models]
     if len(set(cuts)) > 1:
         raise UsageError(
-            f"the models cut text in different ways ({'; '.join(cuts)}); mix those of one tokenizer. ARPA files don't"
-            " say theirs: `tokenizer` and `lowercase` do."
+            f"the models cut text in different ways ({'; '.join(cuts)}); mix those of one "
+            "tokenizer. ARPA files don't say theirs: ",
+            Argument("tokenizer"),
+            " and ",
+            Argument("lowercase"),
+            " do.",
         )
 
 

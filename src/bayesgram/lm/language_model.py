@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Bytes, Floats, Ids
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 from bayesgram.lm.estimate import estimate, smaller
 from bayesgram.lm.files import Opened, fill_folder, read_model, size_on_disk, write_model
 from bayesgram.lm.quantisation import BITS, quantised
@@ -73,8 +73,10 @@ MOST_CACHED = 200  # words: the last ones of a text
 def check_weight(weight: float) -> float:
     """λ, if it can be one."""
     if not 0 <= weight < 1:
-        raise UsageError(
-            f"cache={weight}: the share of the words of this text is from 0 to less than 1, such as 0.15."
+        raise UsageError.for_argument(
+            "cache",
+            weight,
+            "the share of the words of this text is from 0 to less than 1, such as 0.15.",
         )
     return weight
 
@@ -115,8 +117,10 @@ class CaseCounter:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         if not tokenizer.lowercase:
-            raise UsageError(
-                f"tokenizer={tokenizer.name!r}: keeps case already; only lower-case words are cased."
+            raise UsageError.for_argument(
+                "tokenizer",
+                repr(tokenizer.name),
+                "keeps case already; only lower-case words are cased.",
             )
         self._lower, self._kept = tokenizer, replace(tokenizer, lowercase=False)
         self._words, self._spellings = StringTable(), StringTable()
@@ -365,7 +369,7 @@ class LanguageModel:
     def _expected(
         self, sentences: list[list[str]], begun: str, k: int, cache: float
     ) -> list[Prediction]:
-        how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
+        how_many = check_int("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
         found = self._best(sentences[-1], how_many, begun)
         return (
             self._with_cache(found, sentences, begun, cache, how_many)
@@ -607,9 +611,11 @@ def fitted(
     fewest, found = words + 1, build(words + 1).quantised(bits)
     smallest = found.size_on_disk
     if smallest > size:
-        raise UsageError(
-            f"max_size={_format_bytes(size)}: the smallest model of these {words:,} words takes {_format_bytes(smallest)};"
-            " allow that much, or make the vocabulary smaller."
+        raise UsageError.for_argument(
+            "max_size",
+            _format_bytes(size),
+            f"the smallest model of these {words:,} words takes "
+            f"{_format_bytes(smallest)}; allow that much, or make the vocabulary smaller.",
         )
     for attempt in range(TRIES):
         if smallest >= CLOSE_ENOUGH * size or most - fewest <= 1:

@@ -99,8 +99,8 @@ class CausalScorer:
     def __post_init__(self) -> None:
         _torch()
         if not 0 <= self.least < 1:
-            raise UsageError(
-                f"least={self.least}: below it words are not told apart; from 0 to less than 1."
+            raise UsageError.for_argument(
+                "least", self.least, "below it words are not told apart; from 0 to less than 1."
             )
         if not any(word not in {START, END, UNKNOWN} for word in self.vocabulary):
             raise UsageError("vocabulary: no words in it; give those to predict.")

@@ -32,8 +32,8 @@ def pruned(trie: Trie, size: int) -> list[Bools]:
     """Which n-grams of each order are among the `size`, of all orders together, that are worth most."""
     words, total = len(trie.words), trie.word.size - 1
     if not words < size:
-        raise UsageError(
-            f"prune={size}: a model of {words:,} words keeps {words + 1:,} n-grams or more."
+        raise UsageError.for_argument(
+            "prune", size, f"a model of {words:,} words keeps {words + 1:,} n-grams or more."
         )
     worth = _with_needed(trie, worth_of(trie))[1 + words :]
     order = np.argsort(

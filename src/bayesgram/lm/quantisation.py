@@ -11,7 +11,7 @@ bit or so an n-gram. Does not drop n-grams: see `pruning`.
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers, Singles
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.lm.packed import EXACT, Level, as_codes
 from bayesgram.lm.trie import Trie, from_levels
 
@@ -24,7 +24,7 @@ LEAST_LEFT = 0.5  # of what a context leaves to words that it lacks, rounding mu
 
 def quantised(trie: Trie, bits: int = BITS) -> Trie:
     """The same model with rounded probabilities, in which contexts add up to one again."""
-    bits = whole_number("bits", bits, FEWEST_BITS, MOST_BITS, "of a probability")
+    bits = check_int("bits", bits, FEWEST_BITS, MOST_BITS, "of a probability")
     rounded = 10 ** trie.log_probability.astype(np.float64)
     rounded[1 + trie.special[0]] = 0.0
     backoffs = 10 ** trie.log_backoff.astype(np.float64)

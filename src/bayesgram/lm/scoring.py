@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.lm.language_model import MOST_PREDICTIONS, LanguageModel, Prediction
 from bayesgram.lm.trie import UNKNOWN
 from bayesgram.releases.provenance import Ingredient
@@ -195,7 +195,7 @@ def perplexity(scorer: Scorer, tokenizer: Tokenizer, texts: str | Iterable[str])
 
 def best_words(scorer: Scorer, context: Context, k: int) -> list[Prediction]:
     """The k likeliest next words; <unk>, <s> and </s> are none. Of equal ones, the first in the list."""
-    how_many = whole_number("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
+    how_many = check_int("k", k, 1, MOST_PREDICTIONS, "the number of predictions")
     likely = np.exp(checked_logs(scorer, [context])[0])
     shown = np.flatnonzero(_is_word(scorer.words))
     best = shown[np.argsort(-likely[shown], kind="stable")][:how_many]

@@ -11,7 +11,7 @@ import numpy as np
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import check_writable, published
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.privacy.accounting import Spend
@@ -48,7 +48,7 @@ class Randomness:
         """The operating system's, or repeatable from a seed (and then stamped)."""
         if seed is None:
             return cls(ExactNoise(), secrets.randbits(64))
-        whole_number("seed", seed, 0, 2**63 - 1, "a seed")
+        check_int("seed", seed, 0, 2**63 - 1, "a seed")
         noise_seed, key_seed = np.random.SeedSequence(seed).generate_state(2, np.uint64)
         return cls(SeededNoise(int(noise_seed)), int(key_seed))
 
@@ -106,9 +106,13 @@ class Mechanism(ABC):
         self, segments: Segments, on_progress: Callable[[float], None] = lambda _: None
     ) -> Any:  # noqa: ANN401 - a `BySegment`
         """The mechanism for counts by segment."""
-        raise UsageError(
-            f"mechanism={self.name}: the counts are by {segments.by!r}; only posterior releases segments. Use it, or"
-            " count again without `by`."
+        raise UsageError.for_argument(
+            "mechanism",
+            self.name,
+            f"the counts are by {segments.by!r}; only posterior releases segments. Use "
+            "it, or count again without ",
+            Argument("by"),
+            ".",
         )
 
     def settings(self) -> dict[str, Any]:
@@ -122,23 +126,33 @@ class Mechanism(ABC):
         """The same mechanism, with an earlier release as its prior."""
         if previous is None:
             return self
-        raise UsageError(
-            f"mechanism={self.name}: only posterior can follow another release; leave `previous` out, or use posterior."
+        raise UsageError.for_argument(
+            "mechanism",
+            self.name,
+            "only posterior can follow another release; leave ",
+            Argument("previous"),
+            " out, or use posterior.",
         )
 
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """(ε, δ) as the card will claim it; a budget that won't do is refused here, before anything is read."""
         whole = need(budget, self.name)
         if whole.delta <= 0:
-            raise UsageError(f"delta=0: {self.name} needs a delta above 0; 1e-7 is usual.")
+            raise UsageError.for_argument(
+                "delta", "0", f"{self.name} needs a delta above 0; 1e-7 is usual."
+            )
         return whole.epsilon, whole.delta
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Counts and vocabulary belong together, and the mechanism knows what to do with them."""
         counts.check_vocabulary(len(vocabulary), vocabulary.fingerprint)
         if len(vocabulary.parts) > 1 and not self.several_orders:
-            raise UsageError(
-                f"mechanism={self.name}: needs a vocabulary of one order; make one with one `order`, or use posterior."
+            raise UsageError.for_argument(
+                "mechanism",
+                self.name,
+                "needs a vocabulary of one order; make one with one ",
+                Argument("order"),
+                ", or use posterior.",
             )
 
     def release(
@@ -279,7 +293,7 @@ def release(
         chosen = chosen.by_segment(counts.segments, on_progress)
     unit = checked_unit(chosen, unit)
     if expected_users is not None:
-        whole_number(
+        check_int(
             "expected_users", expected_users, 1, MOST_USERS, "a public bound on the number of users"
         )
     saving = None if output is None else Output.of(output, vocabulary, counts, force=force)
@@ -299,8 +313,10 @@ def release(
     check_published(ledger, ingredients_of(chosen, vocabulary))
     if saving is None:
         raise UsageError(
-            "ledger: a release that is charged to a ledger is saved by the same call, so that its entry can be marked"
-            " as published; give `output`, the folder to save it in."
+            "ledger: a release that is charged to a ledger is saved by the same call, so "
+            "that its entry can be marked as published; give ",
+            Argument("output"),
+            ", the folder to save it in.",
         )
     saving.check()
     number = ledger.reserve(spend, description)
@@ -398,9 +414,13 @@ def checked_unit(mechanism: Any, unit: str | None) -> str | None:  # noqa: ANN40
     if mechanism.previous is not None:
         before = mechanism.previous.release.card.unit
         if (before or THESE_DATA) != (unit or THESE_DATA):
-            raise UsageError(
-                f"unit={unit or THESE_DATA!r}: the release before counts in {before or THESE_DATA!r}, and a chain has"
-                " one unit; give the same, or leave `previous` out."
+            raise UsageError.for_argument(
+                "unit",
+                repr(unit or THESE_DATA),
+                f"the release before counts in {before or THESE_DATA!r}, and a chain has one "
+                "unit; give the same, or leave ",
+                Argument("previous"),
+                " out.",
             )
     return unit
 
@@ -417,13 +437,19 @@ def reservation(
 ) -> tuple[Spend, dict[str, Any]]:
     """What a ledger is charged for a release, and what its entry says; refused where none can be charged."""
     if seed is not None:
-        raise UsageError(
-            f"seed={seed}: a seeded release is not private, so no ledger is charged; leave one of them out."
+        raise UsageError.for_argument(
+            "seed",
+            seed,
+            "a seeded release is not private, so no ledger is charged; leave one of them out.",
         )
     if mechanism.guarantee is not Guarantee.PROVED:
-        raise UsageError(
-            f"mechanism={mechanism.name}: labelled {mechanism.guarantee.name}, so no ledger can be charged for it;"
-            " use posterior, gaussian or laplace, or leave `ledger` out."
+        raise UsageError.for_argument(
+            "mechanism",
+            mechanism.name,
+            f"labelled {mechanism.guarantee.name}, so no ledger can be charged for it; "
+            "use posterior, gaussian or laplace, or leave ",
+            Argument("ledger"),
+            " out.",
         )
     epsilon, delta = mechanism.check_budget(budget)
     spend = mechanism.spend(vocabulary, need(budget, mechanism.name))
@@ -431,7 +457,9 @@ def reservation(
     if label_of_release(mechanism, vocabulary) is not Guarantee.PROVED:
         weak = unproved_sentence(ingredients_of(mechanism, vocabulary))
         raise UsageError(
-            f"{weak}, so no ledger is charged for it. Leave that out, or leave `ledger` out."
+            f"{weak}, so no ledger is charged for it. Leave that out, or leave ",
+            Argument("ledger"),
+            " out.",
         )
     where = None if output is None else str(output)
     description = {"mechanism": mechanism.name, "epsilon": epsilon, "delta": delta, "output": where}
@@ -476,12 +504,12 @@ def budget_of(
         raise UsageError("budget: holds ε and δ; give it, or epsilon and delta.")
     if epsilon is None:
         if delta is not None:
-            raise UsageError(
-                f"delta={delta}: means nothing without epsilon; give both, or a budget."
+            raise UsageError.for_argument(
+                "delta", delta, "means nothing without epsilon; give both, or a budget."
             )
         return budget
     if delta is not None and not usual:
-        raise UsageError(f"delta={delta}: this mechanism needs none; leave it out.")
+        raise UsageError.for_argument("delta", delta, "this mechanism needs none; leave it out.")
     return Budget(epsilon, usual if delta is None else delta)
 
 
@@ -489,7 +517,8 @@ def need(budget: Budget | None, mechanism: str) -> Budget:
     """The budget, or a clear word that there is none."""
     if budget is None:
         raise UsageError(
-            f"`epsilon` is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual."
+            Argument("epsilon"),
+            f" is missing: {mechanism} needs a budget; 0.1 is strong, 1 is usual.",
         )
     return budget
 

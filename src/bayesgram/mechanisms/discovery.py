@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.inference.discovery_weights import RoundSchedule
 from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import check_writable, published
@@ -82,12 +82,12 @@ class Settings:
     rounds: int = ROUNDS
 
     def __post_init__(self) -> None:
-        whole_number("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
-        whole_number(
+        check_int("rounds", self.rounds, 1, MOST_ROUNDS, "the number of rounds")
+        check_int(
             "at_least", self.at_least, 1, MOST_PEOPLE, "the number of people that it takes at least"
         )
         if self.max_new is not None:
-            whole_number("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
+            check_int("max_new", self.max_new, 1, MOST_NEW, "the most n-grams that may come out")
 
     @classmethod
     def of(
@@ -100,16 +100,20 @@ class Settings:
         listed = [part.order for _, part in vocabulary.parts]
         wanted = tuple(sorted(set(orders))) if orders else tuple(listed)
         if not set(wanted) <= set(listed):
-            raise UsageError(
-                f"orders={','.join(map(str, wanted))}: the vocabulary lists n-grams of order"
-                f" {', '.join(map(str, listed))}; search among those, or make one with `bayesgram vocab --orders`."
+            raise UsageError.for_argument(
+                "orders",
+                ",".join(map(str, wanted)),
+                f"the vocabulary lists n-grams of order {', '.join(map(str, listed))}; search "
+                "among those, or make one with `bayesgram vocab --orders`.",
             )
         return cls(wanted, **others)
 
     def calibrated(self, budget: Budget, left: Allowance = ANYTHING) -> Threshold:
         """Noise, floor and level; `left` is what a ledger still allows."""
         if budget.delta <= 0:
-            raise UsageError("delta=0: a discovery needs a delta above 0; 1e-7 is usual.")
+            raise UsageError.for_argument(
+                "delta", "0", "a discovery needs a delta above 0; 1e-7 is usual."
+            )
         bounds = {"most": MOST, "units": UNITS, "at_least": self.at_least, "left": left}
         if self.rounds > 1:
             return calibrate_rounds(budget, rounds=self.rounds, **bounds)
@@ -422,8 +426,10 @@ def discover_in(
     )
     if ledger is not None and output is None:
         raise UsageError(
-            "ledger: a discovery that is charged to a ledger is saved by the same call, so that its entry can be marked"
-            " as published; give `output`, the folder to save it in."
+            "ledger: a discovery that is charged to a ledger is saved by the same call, so "
+            "that its entry can be marked as published; give ",
+            Argument("output"),
+            ", the folder to save it in.",
         )
     entries: list[int] = []
     saved_before = len(published)
@@ -477,12 +483,16 @@ def discovery_mechanism(
     if ledger is None:
         return DiscoveryMechanism(settings, budget, settings.calibrated(budget))
     if seed is not None:
-        raise UsageError(
-            f"seed={seed}: a seeded discovery is not private, so no ledger is charged; leave one of them out."
+        raise UsageError.for_argument(
+            "seed",
+            seed,
+            "a seeded discovery is not private, so no ledger is charged; leave one of them out.",
         )
     if (weak := unproved_sentence(vocabulary.ingredients)) is not None:
         raise UsageError(
-            f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no `ledger`."
+            f"the vocabulary was {weak}, so no ledger is charged for it. Use another one, or no ",
+            Argument("ledger"),
+            ".",
         )
     ledger.check_unit(unit or THESE_DATA)
     check_published(ledger, vocabulary.ingredients)

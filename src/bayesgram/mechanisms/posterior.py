@@ -15,7 +15,7 @@ import numpy as np
 
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.inference.chaining import join, kept
 from bayesgram.inference.design import (
     AMOUNT_SHARE,
@@ -107,8 +107,11 @@ class Posterior(Mechanism):
 
         if isinstance(self.previous, Previous):
             raise UsageError(
-                f"{self.previous.name}: is one release, and the counts are by {segments.by!r}; give the folder of a"
-                " release by segment, which has `all` in it, or leave `previous` out."
+                f"{self.previous.name}: is one release, and the counts are by "
+                f"{segments.by!r}; give the folder of a release by segment, which has `all` "
+                "in it, or leave ",
+                Argument("previous"),
+                " out.",
             )
         return BySegment(self, segments, on_progress)
 

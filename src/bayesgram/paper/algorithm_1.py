@@ -10,7 +10,7 @@ from typing import ClassVar
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Floats
 from bayesgram.choices import Sensitivity
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.paper.sensitivity import Statistics
 from bayesgram.privacy.budget import Budget, Guarantee
@@ -25,7 +25,7 @@ def paper_bounds(expected_users: int) -> tuple[int, int]:
     >>> paper_bounds(978_966), paper_bounds(4_000_000)
     ((1, 978), (10, 4000))
     """
-    whole_number("expected_users", expected_users, 1, 10**9, "a public round figure")
+    check_int("expected_users", expected_users, 1, 10**9, "a public round figure")
     return (1 if expected_users < 1_000_000 else 10), max(expected_users // 1000, 1)
 
 
@@ -65,16 +65,16 @@ class Paper(Mechanism):
         object.__setattr__(self, "max_total", check_max_total(self.max_total))
         check_fields(self)
         if not (math.isfinite(self.slope) and self.slope > 0):
-            raise UsageError(
-                f"slope={self.slope}: S is a number above 0; the paper tries 0.001 to 10000."
+            raise UsageError.for_argument(
+                "slope", self.slope, "S is a number above 0; the paper tries 0.001 to 10000."
             )
         if not 0 <= self.rho <= 1:
-            raise UsageError(
-                f"rho={self.rho}: ρ, the trust in private counts, is a number from 0 to 1."
+            raise UsageError.for_argument(
+                "rho", self.rho, "ρ, the trust in private counts, is a number from 0 to 1."
             )
         if self.sensitivity not in set(Sensitivity):
-            raise UsageError(
-                f"sensitivity={self.sensitivity!r}: choose one of {', '.join(Sensitivity)}."
+            raise UsageError.for_argument(
+                "sensitivity", repr(self.sensitivity), f"choose one of {', '.join(Sensitivity)}."
             )
 
     def statistics(self, counts: PrivateCounts, chance: Randomness) -> Statistics:

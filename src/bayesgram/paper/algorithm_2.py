@@ -18,7 +18,7 @@ from scipy.special import logsumexp
 from bayesgram.arguments import check_fields
 from bayesgram.arrays import Bools, Floats
 from bayesgram.choices import ScoreSensitivity
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness, need
 from bayesgram.paper.algorithm_1 import Paper, posterior_mean
 from bayesgram.paper.sensitivity import Statistics
@@ -46,12 +46,14 @@ class Grid:
         check_fields(self)
         for name, values in (("slopes", self.slopes), ("rhos", self.rhos)):
             if not values:
-                raise UsageError(f"{name}=(): give at least one value to choose from.")
+                raise UsageError.for_argument(name, "()", "give at least one value to choose from.")
         for slope, rho in product(self.slopes, self.rhos):
             Paper(slope=slope, rho=rho)  # refuses what can't be a setting
         if self.score_sensitivity not in set(ScoreSensitivity):
-            raise UsageError(
-                f"score_sensitivity={self.score_sensitivity!r}: choose one of {', '.join(ScoreSensitivity)}."
+            raise UsageError.for_argument(
+                "score_sensitivity",
+                repr(self.score_sensitivity),
+                f"choose one of {', '.join(ScoreSensitivity)}.",
             )
 
 
@@ -146,7 +148,7 @@ class TunedPaper(Mechanism):
 
     def check_inputs(self, counts: PrivateCounts, vocabulary: Vocabulary) -> None:
         """Algorithm 2 splits the users in memory."""
-        require_in_memory(counts, f"mechanism={self.name}")
+        require_in_memory(counts, Argument("mechanism", self.name))
         super().check_inputs(counts, vocabulary)
 
     def distribution(
@@ -157,7 +159,7 @@ class TunedPaper(Mechanism):
         chance: Randomness,
     ) -> Outcome:
         """Choose on the scoring users, release from the others."""
-        here = require_in_memory(counts, f"mechanism={self.name}")
+        here = require_in_memory(counts, Argument("mechanism", self.name))
         whole = need(budget, self.name)
         release_epsilon, tuning_epsilon = (
             part.epsilon for part in whole.split(FOR_RELEASE, FOR_TUNING)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from bayesgram.choices import Suppressed
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 from bayesgram.mechanisms.base import Mechanism, Outcome, Randomness
 from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.private.counts import PrivateCounts
@@ -29,11 +29,11 @@ class KAnonymity(Mechanism):
 
     def __post_init__(self) -> None:
         object.__setattr__(
-            self, "k", whole_number("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,")
+            self, "k", check_int("k", self.k, 1, 10**9, "K, the fewest users of an n-gram,")
         )
         if self.suppressed not in set(Suppressed):
-            raise UsageError(
-                f"suppressed={self.suppressed!r}: choose one of {', '.join(Suppressed)}."
+            raise UsageError.for_argument(
+                "suppressed", repr(self.suppressed), f"choose one of {', '.join(Suppressed)}."
             )
 
     def distribution(
@@ -56,7 +56,9 @@ class KAnonymity(Mechanism):
     def check_budget(self, budget: Budget | None) -> tuple[float | None, float | None]:
         """No noise, so no ε is claimed."""
         if budget is not None:
-            raise UsageError(
-                f"epsilon={budget.epsilon}: k-anonymity adds no noise and can't use it; leave it out."
+            raise UsageError.for_argument(
+                "epsilon",
+                budget.epsilon,
+                "k-anonymity adds no noise and can't use it; leave it out.",
             )
         return None, None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.charts import save
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.pages import head
 from bayesgram.paper.experiment import Experiment, Finding, Run
@@ -169,8 +169,11 @@ def make(names: Sequence[str], run: Run, output: Path, *, force: bool = False) -
     """Make these experiments into a folder, in the order of the paper."""
     if run.data.users < FEWEST_USERS or len(run.data.vocabulary) < FEWEST_NGRAMS:
         raise UsageError(
-            f"users={run.data.users}, size={len(run.data.vocabulary)}: the experiments need at least {FEWEST_USERS}"
-            f" users and {FEWEST_NGRAMS} n-grams; give more."
+            Argument("users", str(run.data.users)),
+            ", ",
+            Argument("size", str(len(run.data.vocabulary))),
+            f": the experiments need at least {FEWEST_USERS} users and {FEWEST_NGRAMS} "
+            "n-grams; give more.",
         )
     with write_folder_atomically(output, contents=CONTENTS, force=force, private=True) as folder:
         results = [
@@ -218,4 +221,4 @@ def _write_rows(path: Path, result: Result, run: Run) -> None:
 
 def seeds_of(number: int) -> tuple[int, ...]:
     """1, 2, 3, …"""
-    return tuple(range(1, 1 + whole_number("seeds", number, 1, 1000, "the number of seeds")))
+    return tuple(range(1, 1 + check_int("seeds", number, 1, 1000, "the number of seeds")))

@@ -20,7 +20,7 @@ from typing import Any, Protocol, TypeVar
 
 from bayesgram.arguments import checked
 from bayesgram.cores import parallel_map
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.planning.simulation import (
     MOST_DRAWS,
     MOST_NGRAMS,
@@ -120,10 +120,10 @@ class Shares:
 
     def __post_init__(self) -> None:
         if Budget(1.0, self.delta).delta == 0:
-            raise UsageError("delta=0: the mechanism needs a delta above 0, such as 1e-7.")
-        whole_number(
-            "releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget"
-        )
+            raise UsageError.for_argument(
+                "delta", "0", "the mechanism needs a delta above 0, such as 1e-7."
+            )
+        check_int("releases", self.releases, 1, MOST_RELEASES, "how many releases share the budget")
 
     @classmethod
     def of_ledger(cls, contents: Contents, releases: int = 1) -> "Shares":
@@ -153,13 +153,19 @@ class Shares:
         whole = Budget(epsilon, self.delta)
         part = epsilon if self.releases == 1 else gaussian_left([], whole, self.releases)
         if not part:
-            raise UsageError(
-                f"releases={self.releases}: too many for epsilon={epsilon:g}; nothing is left for each."
+            raise UsageError.for_argument(
+                "releases",
+                self.releases,
+                "too many for ",
+                Argument("epsilon", f"{epsilon:g}"),
+                "; nothing is left for each.",
             )
         each = Budget(part, self.delta)
         if not fits([*self.spent, *[noise_of(each).spend] * self.releases], self.limit or whole):
-            raise UsageError(
-                f"epsilon={epsilon:g}: more than there is; the largest that fits is about {self.largest:g}."
+            raise UsageError.for_argument(
+                "epsilon",
+                f"{epsilon:g}",
+                f"more than there is; the largest that fits is about {self.largest:g}.",
             )
         return each
 
@@ -221,12 +227,14 @@ class Target:
         if self.kl is not None and self.known is not None:
             raise UsageError("kl and known: give one of them; each has an ε of its own.")
         if self.kl is not None and not 0 < self.kl < float("inf"):
-            raise UsageError(
-                f"kl={self.kl:g}: give a number above 0, such as 0.05; public text alone has about 1.5."
+            raise UsageError.for_argument(
+                "kl",
+                f"{self.kl:g}",
+                "give a number above 0, such as 0.05; public text alone has about 1.5.",
             )
         if self.known is not None and not 0 < self.known < 1:
-            raise UsageError(
-                f"known={self.known:g}: give a share above 0 and below 1, such as 0.8 (80%)."
+            raise UsageError.for_argument(
+                "known", f"{self.known:g}", "give a share above 0 and below 1, such as 0.8 (80%)."
             )
 
     @property
@@ -381,7 +389,7 @@ def plan(
     assumed = Assumed(_in_a_segment(users, segments), ngrams_a_user, unevenness, difference)
     size = planner.largest if size is None else size
     draws = (DRAWS if size <= SLOW else FEW_DRAWS) if draws is None else draws
-    whole_number("draws", draws, 1, MOST_DRAWS, "how many releases are simulated for each ε")
+    check_int("draws", draws, 1, MOST_DRAWS, "how many releases are simulated for each ε")
     simulated = _Simulated(planner, shares, assumed, size, draws)
     if target.is_given:
         found, rows = first_that_reaches(target.reached_by, simulated.row, shares.largest)
@@ -437,17 +445,21 @@ def _shares(delta: float | None, releases: int, ledger: Ledger | None) -> Shares
     if ledger is None:
         return Shares(DELTA if delta is None else delta, releases)
     if delta is not None:
-        raise UsageError(f"delta={delta:g}: the ledger has a δ of its own; leave one of them out.")
+        raise UsageError.for_argument(
+            "delta", f"{delta:g}", "the ledger has a δ of its own; leave one of them out."
+        )
     return Shares.of_ledger(ledger.read(), releases)
 
 
 def _in_a_segment(users: float, segments: int) -> float:
     """How many users an average segment has; what is wrong is said of what was given."""
-    whole_number("segments", segments, 1, MOST_SEGMENTS, "how many segments share the budget")
+    check_int("segments", segments, 1, MOST_SEGMENTS, "how many segments share the budget")
     if segments > 1 and users / segments < RANGES["users"][0] <= users:
-        raise UsageError(
-            f"segments={segments}: a segment would have {users / segments:.3g} users; give at most"
-            f" {users / RANGES['users'][0]:.0f} segments of 100 users."
+        raise UsageError.for_argument(
+            "segments",
+            segments,
+            f"a segment would have {users / segments:.3g} users; give at most "
+            f"{users / RANGES['users'][0]:.0f} segments of 100 users.",
         )
     return users / segments
 

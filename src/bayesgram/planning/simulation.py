@@ -71,7 +71,9 @@ class Assumed:
         for name, (low, high) in RANGES.items():
             value = getattr(self, name)
             if not (math.isfinite(value) and low <= value <= high):
-                raise UsageError(f"{name}={value:g}: give a number from {low:g} to {high:g}.")
+                raise UsageError.for_argument(
+                    name, f"{value:g}", f"give a number from {low:g} to {high:g}."
+                )
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,9 @@ class PlanRequest:
 
     def __post_init__(self) -> None:
         if self.budget.delta == 0:
-            raise UsageError("delta=0: the mechanism needs a delta above 0, such as 1e-7.")
+            raise UsageError.for_argument(
+                "delta", "0", "the mechanism needs a delta above 0, such as 1e-7."
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,15 +258,19 @@ class Planner:
     def check_size(self, size: int) -> None:
         """Refuse what can't be simulated."""
         if not self.smallest <= size <= self.largest:
-            raise UsageError(
-                f"size={size}: give a number of n-grams from {self.smallest:,} to {self.largest:,}."
+            raise UsageError.for_argument(
+                "size",
+                size,
+                f"give a number of n-grams from {self.smallest:,} to {self.largest:,}.",
             )
 
     def expect(self, request: PlanRequest, draw: int) -> Expected:
         """One simulated release; a draw is the same people whatever the budget, so that budgets can be compared."""
         self.check_size(request.size)
         if not 0 <= draw < MOST_DRAWS:
-            raise UsageError(f"draw={draw}: give a number from 0 to {MOST_DRAWS - 1}.")
+            raise UsageError.for_argument(
+                "draw", draw, f"give a number from 0 to {MOST_DRAWS - 1}."
+            )
         noise = self.noise(request.budget, request.size)
         seed = int.from_bytes(
             hashlib.sha256(f"{request.assumed} {request.size} {draw}".encode()).digest()[:8]

@@ -85,8 +85,8 @@ class Spend:
     ) -> "Spend":
         """One discrete Gaussian measurement of noise multiplier σ; 1/σ² rounded up."""
         if not 0 < multiplier < math.inf:
-            raise UsageError(
-                f"multiplier={multiplier}: a noise multiplier is a finite number above 0."
+            raise UsageError.for_argument(
+                "multiplier", multiplier, "a noise multiplier is a finite number above 0."
             )
         return cls(_up(1 / Fraction(multiplier) ** 2), 0.0, total_variation, failure)
 

@@ -35,14 +35,18 @@ class Budget:
     def __post_init__(self) -> None:
         check_fields(self)
         if not (math.isfinite(self.epsilon) and MIN_EPSILON <= self.epsilon <= MAX_EPSILON):
-            raise UsageError(
-                f"epsilon={self.epsilon}: give a number from {MIN_EPSILON:g} to {MAX_EPSILON:g};"
-                " 0.1 is strong, 1 is usual, more than 10 protects nobody."
+            raise UsageError.for_argument(
+                "epsilon",
+                self.epsilon,
+                f"give a number from {MIN_EPSILON:g} to {MAX_EPSILON:g}; 0.1 is strong, 1 "
+                "is usual, more than 10 protects nobody.",
             )
         if not (math.isfinite(self.delta) and (self.delta == 0 or MIN_DELTA <= self.delta < 1)):
-            raise UsageError(
-                f"delta={self.delta}: give 0, or a number from {MIN_DELTA:g} to below 1; far below 1/(number of users),"
-                " 1e-7 is usual."
+            raise UsageError.for_argument(
+                "delta",
+                self.delta,
+                f"give 0, or a number from {MIN_DELTA:g} to below 1; far below 1/(number of "
+                "users), 1e-7 is usual.",
             )
 
         for name in ("epsilon", "delta"):
@@ -55,8 +59,8 @@ class Budget:
     def split(self, *shares: Fraction) -> tuple["Budget", ...]:
         """Parts that compose to the whole: the shares add up to 1, exactly."""
         if sum(shares) != 1 or min(shares) <= 0:
-            raise UsageError(
-                f"shares={', '.join(map(str, shares))}: must be positive and add up to 1."
+            raise UsageError.for_argument(
+                "shares", ", ".join(map(str, shares)), "must be positive and add up to 1."
             )
         epsilon, delta = _exactly(self.epsilon), _exactly(self.delta)
         return tuple(

@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import DISCRETENESS, ROUNDING, Spend, fits, largest_slack
 from bayesgram.privacy.budget import Budget
 
@@ -62,14 +62,23 @@ def _verified(noise: GaussianNoise, budget: Budget, coordinates: int) -> Gaussia
     """The noise, if our own curve says that it is enough: nothing is drawn otherwise."""
     if noise.slack > largest_slack(budget.epsilon, budget.delta) * (1 - 2 * ROUNDING):
         room = int(coordinates * largest_slack(budget.epsilon, budget.delta) / noise.slack)
-        raise UsageError(
-            f"coordinates={coordinates:,}: too many for discrete noise at epsilon={budget.epsilon:g},"
-            f" delta={budget.delta:g}, which has room for {room:,}; use a smaller vocabulary, fewer segments, or a"
-            " smaller epsilon."
+        raise UsageError.for_argument(
+            "coordinates",
+            f"{coordinates:,}",
+            "too many for discrete noise at ",
+            Argument("epsilon", f"{budget.epsilon:g}"),
+            ", ",
+            Argument("delta", f"{budget.delta:g}"),
+            f", which has room for {room:,}; use a smaller vocabulary, fewer segments, or "
+            "a smaller epsilon.",
         )
     if not fits([noise.spend], budget):
         raise BayesgramError(
-            f"the noise multiplier {noise.multiplier!r} found for epsilon={budget.epsilon:g}, delta={budget.delta:g}"
-            " fails our own check, so nothing was released. Please report it, with the version of dp-accounting."
+            f"the noise multiplier {noise.multiplier!r} found for ",
+            Argument("epsilon", f"{budget.epsilon:g}"),
+            ", ",
+            Argument("delta", f"{budget.delta:g}"),
+            " fails our own check, so nothing was released. Please report it, with the "
+            "version of dp-accounting.",
         )
     return noise

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from bayesgram.arguments import checked
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.privacy.accounting import (
     ASIDE,
     Allowance,
@@ -70,10 +70,14 @@ def refusal_of_unit(contents: Contents, unit: str) -> UsageError | None:
     """(ε, δ) for one unit and for another don't add up."""
     if contents.unit is None or is_same(unit, contents.unit):
         return None
-    return UsageError(
-        f"unit={unit!r}: the ledger of population {contents.population!r} counts in another unit, {contents.unit!r}:"
-        f' give unit="{contents.unit}" if that is what one user id of these data stands for, or use another ledger.'
-        " Nothing was reserved."
+    return UsageError.for_argument(
+        "unit",
+        repr(unit),
+        f"the ledger of population {contents.population!r} counts in another unit, "
+        f"{contents.unit!r}: give ",
+        Argument("unit", f'"{contents.unit}"'),
+        " if that is what one user id of these data stands for, or use another ledger. "
+        "Nothing was reserved.",
     )
 
 
@@ -240,10 +244,14 @@ class Ledger:
             contents = self._current(connection)
             entry = next((entry for entry in contents.reservations if entry.number == number), None)
             if entry is None:
-                raise UsageError(f"number={number}: no reservation of {self.path} has this number.")
+                raise UsageError.for_argument(
+                    "number", number, f"no reservation of {self.path} has this number."
+                )
             if entry.published:
-                raise UsageError(
-                    f"number={number}: this reservation of {self.path} is marked as published already."
+                raise UsageError.for_argument(
+                    "number",
+                    number,
+                    f"this reservation of {self.path} is marked as published already.",
                 )
             _append(connection, contents, "published", number, Spend(), "{}")
 
@@ -264,9 +272,11 @@ def check_population(name: str) -> None:
     """A name is 1 to 200 printable characters, with no space around it."""
     if not (1 <= len(name) <= LONGEST_NAME and name.isprintable() and name == name.strip()):
         shown = ascii(name[:LONGEST_NAME])
-        raise UsageError(
-            f"population={shown}: a name has 1 to {LONGEST_NAME} printable characters and no space around it;"
-            " 'app users 2025' would do."
+        raise UsageError.for_argument(
+            "population",
+            shown,
+            f"a name has 1 to {LONGEST_NAME} printable characters and no space around it; "
+            "'app users 2025' would do.",
         )
 
 

@@ -101,9 +101,11 @@ class NoiseSource(ABC):
 def checked_scale(scale: float) -> float:
     """The scale, if noise of it hides anything."""
     if not 0 < scale < math.inf:
-        raise BayesgramError(
-            f"scale={scale}: noise of a finite scale above 0 is needed, or exact private data would come out;"
-            " nothing was released."
+        raise BayesgramError.for_argument(
+            "scale",
+            scale,
+            "noise of a finite scale above 0 is needed, or exact private data would come "
+            "out; nothing was released.",
         )
     return float(scale)
 

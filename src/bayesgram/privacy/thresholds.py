@@ -23,7 +23,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from bayesgram.arrays import Floats
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.privacy.accounting import (
     DISCRETENESS,
     ROUNDING,
@@ -153,16 +153,23 @@ def check_epsilon(budget: Budget) -> None:
         UsageError: If ε is not above 2δ.
     """
     if budget.epsilon <= 2 * budget.delta:
-        raise UsageError(
-            f"epsilon={budget.epsilon:g}: a discovery with delta={budget.delta:g} needs an epsilon above 2·delta ="
-            f" {2 * budget.delta:g}; give a larger epsilon or a smaller delta (1e-7 is usual)."
+        raise UsageError.for_argument(
+            "epsilon",
+            f"{budget.epsilon:g}",
+            "a discovery with ",
+            Argument("delta", f"{budget.delta:g}"),
+            f" needs an epsilon above 2·delta = {2 * budget.delta:g}; give a larger "
+            "epsilon or a smaller delta (1e-7 is usual).",
         )
 
 
 def _no_threshold(budget: Budget, most: int) -> UsageError:
-    return UsageError(
-        f"delta={budget.delta:g}: leaves no threshold for {most} candidates a user at epsilon={budget.epsilon:g};"
-        " give a larger epsilon, delta or ledger."
+    return UsageError.for_argument(
+        "delta",
+        f"{budget.delta:g}",
+        f"leaves no threshold for {most} candidates a user at ",
+        Argument("epsilon", f"{budget.epsilon:g}"),
+        "; give a larger epsilon, delta or ledger.",
     )
 
 

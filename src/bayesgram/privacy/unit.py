@@ -27,9 +27,11 @@ def check_unit(unit: str) -> str:
     """The words, if a card can show them: 1 to 200 printable characters, with no space around them."""
     if not (1 <= len(unit) <= LONGEST and unit.isprintable() and unit == unit.strip()):
         shown = ascii(unit[:LONGEST])
-        raise UsageError(
-            f'unit={shown}: say in 1 to {LONGEST} printable characters what one unit is; "a user\'s week" or'
-            ' "a post" would do.'
+        raise UsageError.for_argument(
+            "unit",
+            shown,
+            f"say in 1 to {LONGEST} printable characters what one unit is; \"a user's "
+            'week" or "a post" would do.',
         )
     return unit
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from bayesgram.arrays import Bools, Floats, Hashes, Ids, Integers
-from bayesgram.errors import UsageError, whole_number
+from bayesgram.errors import UsageError, check_int
 from bayesgram.kernels import inlined, kernel, longest_row, mix
 from bayesgram.private.counts import (
     MAX_COUNT,
@@ -44,9 +44,11 @@ UNITS = 1 << 30  # B: the clip norm in fixed point; squares still fit in 64 bits
 def check_clip_norm(value: float) -> float:
     """Λ, if it is one."""
     if not (math.isfinite(value) and 1e-6 <= value <= 1e9):
-        raise UsageError(
-            f"clip_norm={value}: give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one if it is"
-            " left out."
+        raise UsageError.for_argument(
+            "clip_norm",
+            value,
+            "give a public number from 1e-6 to 1e9; 4 is usual, and posterior chooses one "
+            "if it is left out.",
         )
     return float(value)
 
@@ -422,12 +424,12 @@ def mix_all(values: Hashes, key: np.uint64) -> Hashes:
 
 def check_max_count(value: int) -> int:
     """C, if it is one."""
-    return whole_number("max_count", value, 1, MAX_COUNT, "C, the most of one n-gram from a user,")
+    return check_int("max_count", value, 1, MAX_COUNT, "C, the most of one n-gram from a user,")
 
 
 def check_max_total(value: int) -> int:
     """W, if it is one."""
-    return whole_number("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
+    return check_int("max_total", value, 1, MAX_TOTAL, "W, the most occurrences from a user,")
 
 
 @overload

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from bayesgram.arguments import checked
 from bayesgram.arrays import Hashes, Ids, Integers
 from bayesgram.cores import CORES, parallel_map
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io import Records, read_records
 from bayesgram.io.segments import Segments
 from bayesgram.kernels import copy_part, inlined, kernel
@@ -353,12 +353,14 @@ def check_size(segments: Segments, vocabulary: Vocabulary) -> None:
         )
 
 
-def require_in_memory(counts: PrivateCounts, what: str) -> UserCounts:
+def require_in_memory(counts: PrivateCounts, what: str | Argument) -> UserCounts:
     """The counts, where they are in this process's memory; what needs more than sums over users asks for that."""
     if not isinstance(counts, UserCounts):
         raise UsageError(
-            f"{what}: looks at single users, which only the local engine can, in memory; leave engine=spark out, or"
-            " read the counts with load_counts()."
+            what,
+            ": looks at single users, which only the local engine can, in memory; leave ",
+            Argument("engine", "spark"),
+            " out, or read the counts with load_counts().",
         )
     return counts
 
@@ -423,11 +425,15 @@ def segments_asked(by: str | None, names: Sequence[str] | None, *, other: bool) 
     if by is not None and names is not None:
         return Segments.of(by, names, other=other)
     if by is not None:
-        raise UsageError(
-            f"by={by!r}: name the `segments` too, such as de and fr: the list is public, not read from rows."
+        raise UsageError.for_argument(
+            "by",
+            repr(by),
+            "name the ",
+            Argument("segments"),
+            " too, such as de and fr: the list is public, not read from rows.",
         )
     if names is not None or other:
-        raise UsageError("segments: name the column that holds them too: say `by`.")
+        raise UsageError("segments: name the column that holds them too: say ", Argument("by"), ".")
     return None
 
 

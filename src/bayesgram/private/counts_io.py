@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import checked
 from bayesgram.arrays import Ids
 from bayesgram.cores import read_ahead
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
 from bayesgram.io.records import as_bytes
@@ -230,8 +230,11 @@ def find_counts(path: str | Path, vocabulary_size: int | None = None) -> CountsA
     segments = segments_of(path)
     if segments is not None:
         raise UsageError(
-            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, engine=local) and"
-            " `bayesgram evaluate` take; for all else count again without `by`."
+            f"{path}: counts by {segments.by!r}, which `bayesgram release` (by posterior, ",
+            Argument("engine", "local"),
+            ") and `bayesgram evaluate` take; for all else count again without ",
+            Argument("by"),
+            ".",
         )
     return _found(path, vocabulary_size)
 

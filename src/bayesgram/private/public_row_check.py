@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from bayesgram.arrays import Bools, Hashes, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io import Records
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.text.row_hashes import RowSample
@@ -150,9 +150,11 @@ class PublicRowShare:
             logger.warning("warning: %s", self.message)
             return
         raise UsageError(
-            f"{self.message} Nothing was written. Make the vocabulary from other text with"
-            " `bayesgram vocab`; if these rows were public before they were written here (quotes,"
-            " forwarded news), go on with allow_public=True."
+            f"{self.message} Nothing was written. Make the vocabulary from other text "
+            "with `bayesgram vocab`; if these rows were public before they were written "
+            "here (quotes, forwarded news), go on with ",
+            Argument("allow_public", "True"),
+            ".",
         )
 
 

@@ -51,8 +51,10 @@ def by_name(inputs: Any) -> dict[str, Any]:  # noqa: ANN401 - paths or tables, s
     if not isinstance(inputs, Mapping):
         return {"": inputs}
     if not inputs:
-        raise UsageError(
-            "inputs={}: nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}."
+        raise UsageError.for_argument(
+            "inputs",
+            "{}",
+            "nothing to read. Name at least one source, such as {'wiki': 'wiki/*.parquet'}.",
         )
     if not all(isinstance(name, str) for name in inputs):
         raise UsageError(f"inputs: the names of sources must be text; {NAMES}.")

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
 from bayesgram.io import Records, read_records
 from bayesgram.io.atomic import check_writable, scratch_folder, write_folder_atomically
 from bayesgram.io.formats import check_format, read_json
@@ -108,8 +108,10 @@ class PublicModel:
 
     def __getitem__(self, source: str) -> LanguageModel:
         if source not in self.models:
-            raise UsageError(
-                f"source={source!r}: this public model has {', '.join(self.source_names)}; name one."
+            raise UsageError.for_argument(
+                "source",
+                repr(source),
+                f"this public model has {', '.join(self.source_names)}; name one.",
             )
         return self.models[source]
 
@@ -300,26 +302,32 @@ def is_public_model(path: Path) -> bool:
 
 def check_place(path: str | Path, *, force: bool, inputs: Iterable[str | Path] = ()) -> None:
     """Refuse a place where a public model may not be written; `inputs` must not be lost under it."""
-    target = check_writable(path, force=force, contents=CONTENTS, inputs=inputs, option="`model`")
+    target = check_writable(
+        path, force=force, contents=CONTENTS, inputs=inputs, option=Argument("model")
+    )
     for folder in (target / name for name in FOLDERS):
         if folder.exists() and (
             not folder.is_dir() or {entry.name for entry in folder.iterdir()} - set(files.REPLACED)
         ):
             raise UsageError(
-                f"{path}: holds files that are not ours, so it is not replaced; choose another `model`."
+                f"{path}: holds files that are not ours, so it is not replaced; choose another ",
+                Argument("model"),
+                ".",
             )
 
 
 def check_order(order: int) -> int:
     """The order of a model, if it is one."""
-    return whole_number("model_order", order, 2, MAX_ORDER, "the order of a public model")
+    return check_int("model_order", order, 2, MAX_ORDER, "the order of a public model")
 
 
 def check_size(size: int | None, words: int) -> None:
     """Refuse a size that leaves no room for the words."""
     if size is not None and size <= words:
-        raise UsageError(
-            f"model_size={size}: the model keeps all of its {words:,} words; give {words + 1:,} or more n-grams."
+        raise UsageError.for_argument(
+            "model_size",
+            size,
+            f"the model keeps all of its {words:,} words; give {words + 1:,} or more n-grams.",
         )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.io.atomic import write_file_atomically
 from bayesgram.io.formats import check_format, read_whole
 from bayesgram.text.row_hashes import ALL, RowSample, long_row, new_salt
@@ -54,7 +54,9 @@ def check_rows_place(vocabulary: str | Path) -> None:
     path = rows_path(vocabulary)
     if path.exists() and _read_table(path) is None:
         raise UsageError(
-            f"{path}: is no file of public rows, and would be replaced by one; choose another `path`."
+            f"{path}: is no file of public rows, and would be replaced by one; choose another ",
+            Argument("path"),
+            ".",
         )
 
 

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bayesgram.arrays import Floats, Integers
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io import RecordReader, Records
 from bayesgram.lm.language_model import LanguageModel, joint_probabilities
 from bayesgram.public import vocabulary_io
@@ -105,8 +105,10 @@ def text_of(sources: Mapping[str, Opened]) -> dict[str, Iterable[Records]]:
     for name, source in sources.items():
         if isinstance(source, Listed):
             raise UsageError(
-                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted before, and a public model is"
-                " made of text; give its text, or leave `model` out."
+                f"source {name or UNNAMED!r}: {source.path} has n-grams that were counted "
+                "before, and a public model is made of text; give its text, or leave ",
+                Argument("model"),
+                " out.",
             )
     return {name: source for name, source in sources.items() if not isinstance(source, Listed)}
 
@@ -218,8 +220,14 @@ def _check_cut(path: Path, stated: Tokenizer, tokenizer: Tokenizer) -> None:
     """Refuse a source whose tokens are others."""
     if stated != tokenizer:
         raise UsageError(
-            f"{path}: was made with the tokenizer {stated.name!r}, and this vocabulary is made with {tokenizer.name!r};"
-            " sources must be cut alike: change `tokenizer`, `lowercase` and `boundaries`, or leave it out."
+            f"{path}: was made with the tokenizer {stated.name!r}, and this vocabulary "
+            f"is made with {tokenizer.name!r}; sources must be cut alike: change ",
+            Argument("tokenizer"),
+            ", ",
+            Argument("lowercase"),
+            " and ",
+            Argument("boundaries"),
+            ", or leave it out.",
         )
 
 

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Ids, Integers
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import Argument, BayesgramError
 from bayesgram.text.ngram_tables import (
     SortedWindows,
     WindowIndex,
@@ -315,7 +315,9 @@ class TopK:
 def nothing_of(order: int) -> BayesgramError:
     """That there is nothing to choose from."""
     return BayesgramError(
-        f"the public text has no n-gram of order {order}: give more text, or a smaller `order`."
+        f"the public text has no n-gram of order {order}: give more text, or a smaller ",
+        Argument("order"),
+        ".",
     )
 
 

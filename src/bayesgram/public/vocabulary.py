@@ -121,12 +121,16 @@ def sizes_by_order(order: int | Sequence[int], size: int | Sequence[int]) -> dic
     if isinstance(size, Integral):
         sizes *= len(orders)
     if len(sizes) != len(orders):
-        raise UsageError(
-            f"size={','.join(map(str, sizes))}: {len(sizes)} sizes for {len(orders)} orders; give one, or one for each."
+        raise UsageError.for_argument(
+            "size",
+            ",".join(map(str, sizes)),
+            f"{len(sizes)} sizes for {len(orders)} orders; give one, or one for each.",
         )
     for each in sizes:
         if not 1 <= each <= MAX_SIZE:
-            raise UsageError(f"size={each}: a vocabulary has 1 to {MAX_SIZE:,} n-grams.")
+            raise UsageError.for_argument(
+                "size", each, f"a vocabulary has 1 to {MAX_SIZE:,} n-grams."
+            )
     return dict(zip(orders, sizes, strict=True))
 
 
@@ -288,7 +292,9 @@ class Vocabulary(Tabular):
                 "the public counts must be 0 or more and add up to less than 2^53; divide them all."
             )
         if vocabulary_io.longest("vocabulary", self.ngrams) != self.order:
-            raise UsageError(f"order={self.order}: the n-grams have another number of tokens.")
+            raise UsageError.for_argument(
+                "order", self.order, "the n-grams have another number of tokens."
+            )
         if self.sources:
             check_names(self.source_names)
             if not np.array_equal(self.counts, _mixed(self.ngrams, self.sources)):

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from bayesgram.arrays import Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import UsageError, unreadable
+from bayesgram.errors import Argument, UsageError, unreadable
 from bayesgram.io.formats import check_format, read_whole
 from bayesgram.public.mixture import check_names
 from bayesgram.text.ngrams import END, START, check_order, ngram_orders
@@ -102,8 +102,14 @@ def ngrams_of(
         )
     if tokenizer and stated and tokenizer != stated:
         raise UsageError(
-            f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not {tokenizer.name!r};"
-            f" {'give its file' if stated.digest else 'leave `tokenizer` and `lowercase` out'}."
+            f"{path}: this vocabulary was made with the tokenizer {stated.name!r}, not"
+            f" {tokenizer.name!r}; ",
+            *(
+                ["give its file"]
+                if stated.digest
+                else ["leave ", Argument("tokenizer"), " and ", Argument("lowercase"), " out"]
+            ),
+            ".",
         )
     if not (
         pa.types.is_string(column.type) or pa.types.is_large_string(column.type)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io.segments import ALL, Segments
 from bayesgram.releases.chain import Chain, first_link
 from bayesgram.releases.measurements import NGRAM, Measurements
@@ -108,8 +108,10 @@ class PreviousSegments:
         """Refuse what segments can't follow."""
         if self.segments.by != segments.by:
             raise UsageError(
-                f"{self.name}: is by {self.segments.by!r}, the counts are by {segments.by!r}; give a release by the"
-                " same column, or leave `previous` out."
+                f"{self.name}: is by {self.segments.by!r}, the counts are by "
+                f"{segments.by!r}; give a release by the same column, or leave ",
+                Argument("previous"),
+                " out.",
             )
         answers = self.release.card.answers
         for name in self.names:

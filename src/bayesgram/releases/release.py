@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bools, Floats, Integers
 from bayesgram.choices import TokenizerKind
-from bayesgram.errors import BayesgramError, UsageError, whole_number
+from bayesgram.errors import BayesgramError, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
 from bayesgram.io.formats import NOT_AGAIN, check_format, damage_named, read_json, read_whole
 from bayesgram.io.segments import ALL
@@ -126,8 +126,8 @@ class Release(Tabular):
         orders = self.orders
         rows = np.flatnonzero(orders == (orders.max() if order is None else order))
         if not rows.size:
-            raise UsageError(f"order={order}: the release has {self.card.counted}.")
-        whole_number("k", k, 1, 10**9, "the number of n-grams")
+            raise UsageError.for_argument("order", order, f"the release has {self.card.counted}.")
+        check_int("k", k, 1, 10**9, "the number of n-grams")
         best = rows[np.argsort(-self.probabilities[rows], kind="stable")[:k]]
         return [self._estimate(int(row)) for row in best]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from bayesgram.errors import UsageError
+from bayesgram.errors import Argument, UsageError
 from bayesgram.io import nothing_read
 from bayesgram.io.records import Columns
 from bayesgram.private.candidates import Bound, CandidateLists, Candidates, in_order
@@ -82,7 +82,13 @@ def check_rounds(rounds: int) -> None:
 
 
 def _only_one_round() -> UsageError:
-    return UsageError("on Spark users are asked in one round; say rounds=1, or use engine=local.")
+    return UsageError(
+        "on Spark users are asked in one round; say ",
+        Argument("rounds", "1"),
+        ", or use ",
+        Argument("engine", "local"),
+        ".",
+    )
 
 
 def _by_user(texts: Sequence[Texts]) -> "DataFrame":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from bayesgram.errors import BayesgramError
+from bayesgram.errors import Argument, BayesgramError
 from bayesgram.io import BadRows, Source, find_sources
 from bayesgram.io.inputs import refuse_own_tables
 from bayesgram.io.records import Columns
@@ -69,8 +69,10 @@ def bad_rows(notes: "DataFrame", *, skip: bool) -> tuple[BadRows, int]:
     rows_read = bad.by_reason.pop(tasks.READ, 0)
     if bad.by_reason and not skip:
         raise BayesgramError(
-            f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or count and skip such rows with"
-            " skip_bad_rows=True."
+            f"a row or more can't be used: {', '.join(bad.by_reason)}. Mend them, or "
+            "count and skip such rows with ",
+            Argument("skip_bad_rows", "True"),
+            ".",
         )
     return bad, rows_read
 

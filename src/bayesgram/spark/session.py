@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -138,14 +138,16 @@ def session(master: str | None = None, **settings: str) -> "Iterator[SparkSessio
         builder = builder.config(name, value)
     with java_home():  # as long as the session lives: a local cluster starts its executors later
         started = builder.master(master) if master else builder
-        spark = explained(started.getOrCreate, f"master={master}: " if master else "")
+        spark = explained(
+            started.getOrCreate, *((Argument("master", master), ": ") if master else ())
+        )
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def explained(work: Callable[[], Result], place: str = "") -> Result:
+def explained(work: Callable[[], Result], *place: str | Argument) -> Result:
     """Do the work, and let no error of Spark through; errors that this package raised in a task come out as they are.
 
     The new error is raised after the old one is gone, so that it carries no context to show.
@@ -156,7 +158,7 @@ def explained(work: Callable[[], Result], place: str = "") -> Result:
     except BayesgramError:
         raise
     except Exception as error:  # noqa: BLE001 - Spark, Py4J and pandas have many kinds
-        problem = _in_our_words(error, place)
+        problem = _in_our_words(error, *place)
     raise problem
 
 
@@ -168,14 +170,15 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
-def _in_our_words(error: Exception, place: str) -> BayesgramError:
+def _in_our_words(error: Exception, *place: str | Argument) -> BayesgramError:
     found = re.findall(r"bayesgram\.errors\.(BayesgramError|UsageError): (.*)", str(error))
     if found:
         kind, message = found[-1]
         return {"BayesgramError": BayesgramError, "UsageError": UsageError}[kind](message)
     return BayesgramError(
-        f"{place}Spark could not do it ({type(error).__name__}). Check master, paths and memory; Spark's own log says"
-        " more, and may quote private data."
+        *place,
+        f"Spark could not do it ({type(error).__name__}). Check master, paths and memory; Spark's own log says"
+        " more, and may quote private data.",
     )
 
 
@@ -183,7 +186,11 @@ def _pyspark() -> Any:  # noqa: ANN401 - the class SparkSession
     try:
         from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
     except ImportError:
-        raise UsageError(
-            "engine=spark: pyspark is not installed; pip install 'bayesgram[spark]', or use engine=local."
+        raise UsageError.for_argument(
+            "engine",
+            "spark",
+            "pyspark is not installed; pip install 'bayesgram[spark]', or use ",
+            Argument("engine", "local"),
+            ".",
         ) from None
     return SparkSession

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from bayesgram.arrays import Floats, Hashes, Ids, Integers
 from bayesgram.cores import parallel_map
-from bayesgram.errors import whole_number
+from bayesgram.errors import check_int
 from bayesgram.kernels import kernel
 from bayesgram.private.counts import UserCounts
 from bayesgram.public.vocabulary import Vocabulary
@@ -71,8 +71,8 @@ class Crowd:
     pool: int = 128  # library messages of a persona on a topic
 
     def __post_init__(self) -> None:
-        whole_number("users", self.users, 1, 10_000_000, "the number of made-up users")
-        whole_number("size", self.size, 2, 200_000, "the number of n-grams in the vocabulary")
+        check_int("users", self.users, 1, 10_000_000, "the number of made-up users")
+        check_int("size", self.size, 2, 200_000, "the number of n-grams in the vocabulary")
 
     @cached_property
     def vocabulary(self) -> Vocabulary:

@@ -201,7 +201,7 @@ def write_messages(
     """Write the messages to path/part-0.parquet, ...; a user's rows are spread over all of the files."""
     _check("files", files, 1, 1_000)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"path={path}: exists already; give a new or empty folder")
+        raise UsageError.for_argument("path", path, "exists already; give a new or empty folder")
     path.mkdir(parents=True, exist_ok=True)
     paths = [path / f"part-{i}.parquet" for i in range(files)]
     schema = pa.schema(
@@ -241,7 +241,7 @@ def write_public_chat(
 
 def _write_lines(path: Path, batches: Iterator[pa.RecordBatch], progress: Progress | None) -> None:
     if path.exists():
-        raise UsageError(f"path={path}: exists already; give a new name or remove it")
+        raise UsageError.for_argument("path", path, "exists already; give a new name or remove it")
     done = 0
     with (
         path.open("wb") as raw,
@@ -386,4 +386,6 @@ def user_names(keys: Keys) -> pa.StringArray:
 
 def _check(name: str, value: object, low: int, high: int) -> None:
     if not isinstance(value, int) or not low <= value <= high:
-        raise UsageError(f"{name}={value!r}: needs a whole number from {low:,} to {high:,}.")
+        raise UsageError.for_argument(
+            name, repr(value), f"needs a whole number from {low:,} to {high:,}."
+        )

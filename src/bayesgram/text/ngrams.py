@@ -48,7 +48,7 @@ START, END = "<s>", "</s>"
 def check_order(order: int, *, name: str = "order") -> int:
     """The order, if it is one; `name` is what the argument is called."""
     if not 1 <= order <= MAX_ORDER:
-        raise UsageError(f"{name}={order}: an n-gram has 1 to {MAX_ORDER} tokens.")
+        raise UsageError.for_argument(name, order, f"an n-gram has 1 to {MAX_ORDER} tokens.")
     return order
 
 

@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 
 from bayesgram.arrays import Bytes, Ids, Integers
 from bayesgram.choices import FILE_PREFIX, NAMED, TokenizerKind
-from bayesgram.errors import BayesgramError, UsageError, unreadable
+from bayesgram.errors import Argument, BayesgramError, UsageError, unreadable
 from bayesgram.text.scanners import (
     LINE_BREAKS,
     Scanned,
@@ -81,8 +81,8 @@ def read_definition(path: str | Path) -> tuple[str, str]:
     try:
         content = Path(path).read_bytes()
     except FileNotFoundError:
-        raise UsageError(
-            f"tokenizer=file:{path}: no such file; give the path of a tokenizer.json."
+        raise UsageError.for_argument(
+            "tokenizer", f"file:{path}", "no such file; give the path of a tokenizer.json."
         ) from None
     except OSError as error:
         raise unreadable(path, error) from None
@@ -92,9 +92,11 @@ def read_definition(path: str | Path) -> tuple[str, str]:
     except UsageError:
         raise
     except Exception:  # noqa: BLE001 - the library raises nothing narrower
-        raise UsageError(
-            f"tokenizer=file:{path}: not a tokenizer.json that the library tokenizers reads; save it again with"
-            " `tokenizer.save(path)`, or update the library."
+        raise UsageError.for_argument(
+            "tokenizer",
+            f"file:{path}",
+            "not a tokenizer.json that the library tokenizers reads; save it again with "
+            "`tokenizer.save(path)`, or update the library.",
         ) from None
     return definition, hashlib.sha256(content).hexdigest()
 
@@ -171,8 +173,10 @@ def _library() -> Any:  # noqa: ANN401 - a module
     try:
         import tokenizers  # noqa: PLC0415 - an extra
     except ImportError:
-        raise UsageError(
-            "tokenizer=file: the package tokenizers is not installed; pip install 'bayesgram[tokenizers]'."
+        raise UsageError.for_argument(
+            "tokenizer",
+            "file",
+            "the package tokenizers is not installed; pip install 'bayesgram[tokenizers]'.",
         ) from None
     return tokenizers
 
@@ -218,13 +222,19 @@ class Tokenizer:
         if self.kind not in set(TokenizerKind) or (self.kind == TokenizerKind.FILE) != bool(
             self.digest
         ):
-            raise UsageError(
-                f"tokenizer={self.kind!r}: choose one of {', '.join(NAMED)}; or {FILE_PREFIX}PATH, a tokenizer.json."
+            raise UsageError.for_argument(
+                "tokenizer",
+                repr(self.kind),
+                f"choose one of {', '.join(NAMED)}; or {FILE_PREFIX}PATH, a tokenizer.json.",
             )
         object.__setattr__(self, "kind", TokenizerKind(self.kind))
         if self.kind is TokenizerKind.FILE and self.lowercase:
-            raise UsageError(
-                "tokenizer=file: the file itself says whether case matters; leave `lowercase` out."
+            raise UsageError.for_argument(
+                "tokenizer",
+                "file",
+                "the file itself says whether case matters; leave ",
+                Argument("lowercase"),
+                " out.",
             )
         if self.lowercase is None:
             object.__setattr__(
@@ -260,8 +270,10 @@ class Tokenizer:
         kind, _, case = name.removesuffix(BOUNDARIES).partition(", ")
         cases = {"": None, "lower case": True, "case kept": False}
         if kind not in set(NAMED) or case not in cases:
-            raise UsageError(
-                f"tokenizer={name!r}: not known to this bayesgram. Use a newer one, or make the vocabulary again."
+            raise UsageError.for_argument(
+                "tokenizer",
+                repr(name),
+                "not known to this bayesgram. Use a newer one, or make the vocabulary again.",
             )
         return cls(kind, cases[case], name.endswith(BOUNDARIES))  # type: ignore[arg-type]
 
@@ -328,8 +340,9 @@ class Tokenizer:
     def _pieces(self) -> Pieces:
         if not self.definition:
             raise UsageError(
-                f"text is cut by a tokenizer.json here (SHA-256 {self.digest[:12]}…): say"
-                f" tokenizer={FILE_PREFIX}PATH, or Tokenizer.from_file(path)."
+                f"text is cut by a tokenizer.json here (SHA-256 {self.digest[:12]}…): say ",
+                Argument("tokenizer", str(FILE_PREFIX)),
+                "PATH, or Tokenizer.from_file(path).",
             )
         return pieces_of(self.definition)
 

@@ -181,7 +181,9 @@ def _add_releases(app: FastAPI, catalogue: Catalogue) -> None:
 
 def _item(catalogue: Catalogue, release: int) -> Item:
     if not 0 <= release < len(catalogue.items):
-        raise UsageError(f"release={release}: give a number from 0 to {len(catalogue.items) - 1}.")
+        raise UsageError.for_argument(
+            "release", release, f"give a number from 0 to {len(catalogue.items) - 1}."
+        )
     return catalogue.items[release]
 
 
@@ -195,14 +197,16 @@ def _table(item: Item, wanted: TableRequest) -> OrderTable:
     """The n-grams that are asked for, if they can be sorted so."""
     order, sort = wanted.order or max(item.tables), wanted.sort
     if order not in item.tables:
-        raise UsageError(
-            f"order={order}: this release has the orders {', '.join(map(str, sorted(item.tables)))}."
+        raise UsageError.for_argument(
+            "order",
+            order,
+            f"this release has the orders {', '.join(map(str, sorted(item.tables)))}.",
         )
     if sort not in item.tables[order].orderings:
         reason = UNSORTED.get(
             sort, "needs public text; start the page with `bayesgram serve … --vocab`."
         )
-        raise UsageError(f"sort={sort}: {reason}")
+        raise UsageError.for_argument("sort", sort, f"{reason}")
     return item.tables[order]
 
 

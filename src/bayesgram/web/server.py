@@ -11,7 +11,7 @@ from errno import EACCES, EADDRINUSE, EADDRNOTAVAIL
 
 import uvicorn
 
-from bayesgram.errors import BayesgramError, UsageError
+from bayesgram.errors import Argument, BayesgramError, UsageError
 from bayesgram.web.guard import LOOPBACK_NAMES, AccessPolicy, Guard
 
 MOST_CONNECTIONS = 512
@@ -72,15 +72,17 @@ def _bracketed(host: str) -> str:
 
 def _listen(host: str, port: int) -> socket.socket:
     if not 0 <= port <= 65535:
-        raise UsageError(f"port={port}: give a number from 1 to 65535, or 0 for any free one.")
+        raise UsageError.for_argument(
+            "port", port, "give a number from 1 to 65535, or 0 for any free one."
+        )
     try:
         family, _, _, _, where = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
         return socket.create_server(where[:2], family=family, backlog=256)
     except (socket.gaierror, UnicodeError):
-        raise UsageError(
-            f"host={host!r}: no such address; give 127.0.0.1, or an address of this machine."
+        raise UsageError.for_argument(
+            "host", repr(host), "no such address; give 127.0.0.1, or an address of this machine."
         ) from None
     except OSError as error:
         raise _why(error, host, port) from None
@@ -88,16 +90,24 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _why(error: OSError, host: str, port: int) -> BayesgramError:
     if error.errno == EADDRINUSE:
-        return BayesgramError(
-            f"port={port}: something else uses it; give another `port`, or 0 for any free one."
+        return BayesgramError.for_argument(
+            "port",
+            port,
+            "something else uses it; give another ",
+            Argument("port"),
+            ", or 0 for any free one.",
         )
     if error.errno == EACCES:
-        return UsageError(f"port={port}: not allowed; give a `port` from 1024 to 65535.")
-    if error.errno == EADDRNOTAVAIL:
-        return UsageError(
-            f"host={host!r}: not an address of this machine; give 127.0.0.1, or one of its own."
+        return UsageError.for_argument(
+            "port", port, "not allowed; give a ", Argument("port"), " from 1024 to 65535."
         )
-    return BayesgramError(f"host={host!r}, port={port}: {error.strerror}.")
+    if error.errno == EADDRNOTAVAIL:
+        return UsageError.for_argument(
+            "host", repr(host), "not an address of this machine; give 127.0.0.1, or one of its own."
+        )
+    return BayesgramError(
+        Argument("host", repr(host)), ", ", Argument("port", str(port)), f": {error.strerror}."
+    )
 
 
 def run(guard: Guard, address: Address, *, ready: Callable[[], None]) -> None:
