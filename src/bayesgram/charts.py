@@ -22,6 +22,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 from unicodedata import east_asian_width
@@ -109,7 +110,7 @@ FONT_SIZE = 12.0
 # more room than it needs, never less.
 LETTER_WIDTHS = {
     **dict.fromkeys("iljI.,:;'|!()[] ’‘", 0.36),
-    **dict.fromkeys("ftr-–“”\"", 0.46),
+    **dict.fromkeys('ftr-–“”"', 0.46),
     **dict.fromkeys("mwMW%@", 0.96),
 }
 USUAL_LETTER, CAPITAL, WIDE_LETTER = 0.62, 0.72, 1.05
@@ -162,8 +163,8 @@ def _element(tag: str, *children: Markup | str, **attributes: str | float | None
         child if isinstance(child, Markup) else printable(child) for child in children
     )
     if not children:
-        return Markup("<{}{}/>").format(Markup(tag), parts)
-    return Markup("<{}{}>{}</{}>").format(Markup(tag), parts, content, Markup(tag))
+        return Markup("<{}{}/>").format(tag, parts)
+    return Markup("<{}{}>{}</{}>").format(tag, parts, content, tag)
 
 
 Anchor = Literal["start", "middle", "end"]
@@ -173,15 +174,11 @@ def _text(
     x: float, y: float, text: str, anchor: Anchor = "start", style: str = "", tooltip: str = ""
 ) -> Markup:
     title = [_element("title", tooltip)] if tooltip else []
-    return _element(
-        "text", text, *title, x=float(x), y=float(y), text_anchor=anchor, class_=style
-    )
+    return _element("text", text, *title, x=float(x), y=float(y), text_anchor=anchor, class_=style)
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, style: str) -> Markup:
-    return _element(
-        "line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=style
-    )
+    return _element("line", x1=float(x1), y1=float(y1), x2=float(x2), y2=float(y2), class_=style)
 
 
 Point = tuple[float, float]
@@ -343,9 +340,7 @@ def add_title(drawing: Drawing, title: str, notes: Sequence[str] = ()) -> Drawin
         content += _text(0, y, line, style=style)
     y += 16
     content += _element("g", drawing.content, transform=f"translate(0 {y:.0f})")
-    return replace(
-        drawing, width=width, height=drawing.height + y, content=content, label=title
-    )
+    return replace(drawing, width=width, height=drawing.height + y, content=content, label=title)
 
 
 def _wrap(text: str, width: float, size: float = FONT_SIZE) -> list[str]:
@@ -801,9 +796,7 @@ class _Plane:
 
     def points(self, series: Series) -> list[Point]:
         """Where points are; a height outside the axis stays outside, to be cut off."""
-        return [
-            (self.x(x), self._open_y(y)) for x, y in zip(series.x, series.y, strict=True)
-        ]
+        return [(self.x(x), self._open_y(y)) for x, y in zip(series.x, series.y, strict=True)]
 
     def _open_y(self, value: float) -> float:
         if value == math.inf:
@@ -1021,7 +1014,7 @@ def _excess(series: Series, axis: Axis) -> float:
 def _cut_line(points: Sequence[Point], top: float, bottom: float) -> list[list[Point]]:
     """The pieces of a line between two heights."""
     pieces: list[list[Point]] = [[]]
-    for start, end in zip(points, points[1:], strict=False):
+    for start, end in pairwise(points):
         inside = _cut_segment(start, end, top, bottom)
         if inside is None:
             continue
@@ -1033,9 +1026,7 @@ def _cut_line(points: Sequence[Point], top: float, bottom: float) -> list[list[P
     return pieces
 
 
-def _cut_segment(
-    start: Point, end: Point, top: float, bottom: float
-) -> tuple[Point, Point] | None:
+def _cut_segment(start: Point, end: Point, top: float, bottom: float) -> tuple[Point, Point] | None:
     cut = _cut_polygon([start, end], top, bottom)
     return (cut[0], cut[1]) if len(cut) >= 2 else None
 
@@ -1082,10 +1073,9 @@ class Row:
     value: float | None = None  # a dot
     colour: str = DATA  # of the dot
     before: float | None = None  # an open dot, with a line to the value
-    before_text: str = ""  # beside the open dot
     interval: tuple[float, float] | None = None
     bars: tuple[Bar, ...] = ()
-    text: str = ""  # beside the dot
+    text: str = ""  # right of dots and interval
     description: str = ""  # what the row says of itself
 
     @property
@@ -1183,7 +1173,9 @@ class _Column:
             y = first + index * (BAR_HEIGHT + 3)
             length = self.x(bar.value) - self.first
             style = "ring" if bar.is_hollow else "bar"
-            parts.append(_rect(self.first, y, max(length, 0.0), BAR_HEIGHT, f"{style} {bar.colour}"))
+            parts.append(
+                _rect(self.first, y, max(length, 0.0), BAR_HEIGHT, f"{style} {bar.colour}")
+            )
             if bar.text and row.interval is None:
                 parts.append(_text(self.first + length + 6, y + 11, bar.text, style="dim"))
         return parts
@@ -1193,33 +1185,31 @@ class _Column:
         if row.before is not None and row.value is not None:
             parts.append(_line(self.x(row.before), y, self.x(row.value), y, "link"))
         if row.interval is not None:
-            parts += self._draw_interval(row, y)
+            parts += self._draw_interval(row, *row.interval, y)
         if row.before is not None:
             parts += self._draw_value(row.before, y, "public", "public")
-            if row.before_text:
-                x = self.x(row.before) + 9
-                parts.append(_text(x, y + 4, row.before_text, style="dim halo"))
         if row.value is not None:
             parts += self._draw_value(row.value, y, f"dot {row.colour}", "value")
         if row.text and row.value is not None:
-            parts.append(_text(self.x(row.value) + 10, y + 4, row.text, style="halo"))
+            values = [row.value, row.before or row.value, *(row.interval or ())]
+            parts.append(_text(max(map(self.x, values)) + 10, y + 4, row.text, style="halo"))
         return parts
 
     def _draw_value(self, value: float, y: float, style: str, name: str) -> list[Markup]:
         """A dot, or an arrow for what has no place on the axis: 0, or what is beyond its end."""
         x = self.x(value)
         if value == math.inf or value > self.axis.high:
-            return [_dot(x, y, style), _arrow(x + 12, y, "right")] if not self.axis.beyond else [
-                _dot(x, y, style, f"{name}: beyond the axis")
-            ]
+            return (
+                [_dot(x, y, style), _arrow(x + 12, y, "right")]
+                if not self.axis.beyond
+                else [_dot(x, y, style, f"{name}: beyond the axis")]
+            )
         if self.axis.is_log and value <= 0:
             return [_arrow(self.first, y, "left")]
         return [_dot(x, y, style)]
 
-    def _draw_interval(self, row: Row, y: float) -> list[Markup]:
+    def _draw_interval(self, row: Row, low: float, high: float, y: float) -> list[Markup]:
         """A line with a cap at each end, or with an arrow where it goes on."""
-        assert row.interval is not None
-        low, high = row.interval
         start = self.x(low)
         end = self.x(high)
         parts = []

@@ -11,7 +11,7 @@ from bayesgram.privacy.ledger import Ledger
 from bayesgram.private.counts_io import save_counts
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import Release
-from bayesgram.reports.report import page
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.panels import full
@@ -60,7 +60,7 @@ def test_weeks_follow_one_another_and_every_page_says_so(work):
     assert sentence.startswith(
         "follows 2 releases, the last of them week-2. Not a promise: the 3 releases have spent"
     )
-    assert sentence in page([view])
+    assert sentence in render_report([view])
     assert full(view)["chain"] == told["card"]["follows"] == sentence
     again = json.loads(
         commands.check_output(

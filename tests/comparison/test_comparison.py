@@ -19,7 +19,7 @@ from bayesgram.comparison.comparison import (
     save_comparison,
 )
 from bayesgram.errors import BayesgramError, UsageError
-from bayesgram.reports.pictures import draw_changes
+from bayesgram.reports.figures import draw_changes
 from helpers import reference_paper
 
 SIZE, PHRASE, FALLEN = 400, 50, 60

@@ -26,7 +26,7 @@ from bayesgram.private.counts_on_disk import open_counts
 from bayesgram.public.public_rows import rows_path
 from bayesgram.public.vocabulary import Vocabulary
 from bayesgram.releases.release import CARD, DISTRIBUTION, Release
-from bayesgram.reports.report import PrivatePart, page
+from bayesgram.reports.report import PrivatePart, render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.panels import full
@@ -374,7 +374,7 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
     view = ReleaseView("x", release)
     full(view)
     if thoroughly:
-        page([view])
+        render_report([view])
         model = LanguageModel.from_release(release)
         must(model.score("thank you very much") <= 0, "a probability above 1")
 
@@ -451,7 +451,7 @@ def check_audit(data: bytes, folder: Path) -> None:
         "an audit that says nothing",
     )
     if zlib.crc32(data) % 20 == 0:
-        page([release_view()], PrivatePart("private", [], [found]))
+        render_report([release_view()], PrivatePart("private", [], [found]))
 
 
 @cache

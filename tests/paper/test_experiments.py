@@ -10,13 +10,12 @@ import polars as pl
 import pytest
 
 from bayesgram.audit.evaluation import DISCLOSURE
-from bayesgram.charts import spread_out
+from bayesgram.charts import log_ticks, spread_out
 from bayesgram.cli.paper import Name, reproduce
 from bayesgram.errors import UsageError
 from bayesgram.paper.experiment import Check, Finding, Run
 from bayesgram.paper.figure_1 import FIGURE_1
 from bayesgram.paper.harness import Data, Method, Row
-from bayesgram.paper.line_charts import log_ticks
 from bayesgram.paper.results_page import CONTENTS, EXPERIMENTS, make
 from bayesgram.paper.table_1 import PAPER
 from helpers.commands import bayesgram

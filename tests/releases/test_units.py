@@ -14,8 +14,8 @@ from bayesgram.privacy.budget import Budget, Guarantee
 from bayesgram.privacy.ledger import Ledger
 from bayesgram.privacy.unit import THESE_DATA
 from bayesgram.releases.previous import Previous
-from bayesgram.reports.explanation import verdict, what_epsilon_means
-from bayesgram.reports.report import page
+from bayesgram.reports.explanation import explain_epsilon, verdict
+from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.web.panels import full
 from helpers import commands, web_catalogue
@@ -49,13 +49,13 @@ def statements(release):
     shown = full(view)
     yield from (line for _, line in card.told)
     yield from (str(value) for value in card.to_json().values() if isinstance(value, str))
-    yield from what_epsilon_means(card)
+    yield from explain_epsilon(card)
     yield from card.warnings
     yield verdict([("out", card)])
     yield from (str(value) for value in shown.values() if isinstance(value, str))
     yield from [*shown["meaning"], *shown["warnings"]]
     yield str(LanguageModel.from_release(release).about)
-    yield re.sub(r"<[^>]+>", " ", page([view], day=date(2026, 6, 1)))
+    yield re.sub(r"<[^>]+>", " ", render_report([view], day=date(2026, 6, 1)))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
     if unit is not None:
         assert f"for {unit} (PROVED)" in card.claim
         assert f"one unit ({unit})" in verdict([("out", card)])
-        assert all(f"one unit ({unit})" in sentence for sentence in what_epsilon_means(card))
+        assert all(f"one unit ({unit})" in sentence for sentence in explain_epsilon(card))
     if ledger is not None:
         assert "ε = 2, δ = 1e-06 (PROVED)" in said["Chain"]
     else:
@@ -90,7 +90,7 @@ def test_guarantee_chain_and_verdict_name_the_unit(unit, ledger):
 def test_a_person_is_spoken_to_as_one():
     card = release_of(None).card
     assert card.claim == "ε = 1, δ = 1e-07 (PROVED)"
-    assert "your text is in the data" in " ".join(what_epsilon_means(card))
+    assert "your text is in the data" in " ".join(explain_epsilon(card))
     assert "odds about one user" in verdict([("out", card)])
 
 

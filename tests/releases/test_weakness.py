@@ -113,13 +113,18 @@ def test_the_number_of_people_is_that_of_the_mechanism_that_shows_each_with_chan
 
 
 def test_the_how_to_draws_the_same_lines():
-    page = HOW_TO.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?:ε|δ) \| from ([\d.e-]+) \| from ([\d.e-]+) \|", page, re.MULTILINE)
+    render_report = HOW_TO.read_text(encoding="utf-8")
+    rows = re.findall(
+        r"^\| (?:ε|δ) \| from ([\d.e-]+) \| from ([\d.e-]+) \|", render_report, re.MULTILINE
+    )
     lines = [tuple(map(float, row)) for row in rows]
     assert lines == [(WEAK_EPSILON, WORTHLESS_EPSILON), (WEAK_DELTA, WORTHLESS_DELTA)]
-    assert f"| above {SHARE}/n |" in page
+    assert f"| above {SHARE}/n |" in render_report
     shown = str(card_of(epsilon=100.0, delta=0.5)).splitlines()
-    assert "\n".join(line for line in shown if line.startswith(("Claims:", "Warning:"))) in page
+    assert (
+        "\n".join(line for line in shown if line.startswith(("Claims:", "Warning:")))
+        in render_report
+    )
 
 
 # On cards

@@ -6,12 +6,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
 
 from bayesgram.paper.k_anonymity import KAnonymity
 from bayesgram.releases.intervals import known_within
 from bayesgram.releases.release import Release
-from bayesgram.reports.drawings import LogAxis, Mark, marks_drawing
-from bayesgram.reports.report import PrivatePart, Score, page
+from bayesgram.reports.report import PrivatePart, Score, render_report
 from bayesgram.reports.views import largest_changes
 from helpers.report_data import WARNING, ParsedPage, make_private_part, make_release, make_view
 
@@ -32,7 +32,7 @@ def test_an_infinite_kl_is_drawn_as_such():
     assert len(heights) == 7
     assert (
         "At ∞ are releases that rule out something people wrote."
-        in ParsedPage(page([make_view()], part)).text
+        in ParsedPage(render_report([make_view()], part)).text
     )
 
 
@@ -66,13 +66,13 @@ def test_what_has_no_epsilon_is_drawn_beside_the_axis_and_names_cover_nothing():
         assert apart, (one, other)
     dots = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', drawn)
     assert len(set(dots)) == 8
-    shown = ParsedPage(page([make_view()], part)).text
+    shown = ParsedPage(render_report([make_view()], part)).text
     assert "“No ε”: what claims none." in shown
     perfect = PrivatePart(
         WARNING, [*scores, Score("all of it", "made", "NONE", None, None, 3, 0.0)]
     )
     assert "Not drawn, as its KL is 0: all of it" in " ".join(
-        ParsedPage(page([make_view()], perfect)).text.split()
+        ParsedPage(render_report([make_view()], perfect)).text.split()
     )
 
 
@@ -87,7 +87,7 @@ def test_an_interval_that_leaves_the_axis_and_a_zero_are_arrows():
 
 def test_colours_of_labels_are_for_labels_alone():
     shown = make_view(KAnonymity(5))
-    assert 'class="good"' not in page([shown])
+    assert 'class="good"' not in render_report([shown])
     assert 'class="full"' in str(shown.orders[0].moved_drawing)
     assert 'class="mute"' in str(shown.orders[0].frequent_drawing)
     assert 'class="good"' in str(make_view().orders[0].frequent_drawing)

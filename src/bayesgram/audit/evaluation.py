@@ -42,7 +42,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import mean
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -50,8 +50,21 @@ from numpy.typing import NDArray
 
 from bayesgram.arguments import checked
 from bayesgram.arrays import Bytes, Floats, Ids, Integers
-from bayesgram.charts import LINES, spread_out
-from bayesgram.errors import Argument, BayesgramError, UsageError
+from bayesgram.charts import (
+    SERIES,
+    Axis,
+    Drawing,
+    Key,
+    Reference,
+    Series,
+    add_title,
+    legend,
+    linear_ticks,
+    plot_xy,
+    side_by_side,
+    stack,
+)
+from bayesgram.errors import BayesgramError, UsageError
 from bayesgram.io import read_records
 from bayesgram.io.segments import ALL
 from bayesgram.lm.language_model import LanguageModel
@@ -531,10 +544,9 @@ def _epsilon(judged: EvaluatedModel) -> float:
     return judged.claim.epsilon or 0.0
 
 
-WIDTH, HEIGHT = 270, 280
-LABEL = 13  # the height of one, in pixels
-ROOM = 0.3  # of the axis, left of the smallest ε: for the names of models without one
-GREY = "#6d737c"
+PANEL_WIDTH = 330.0  # pixels
+PANEL_HEIGHT = 280.0
+NAMES_ROOM = 0.3  # of the axis, left of the smallest ε: for the names of models without one
 
 
 @dataclass(frozen=True)
@@ -551,19 +563,25 @@ class Measure:
         found = judged.quality if self.text is None else judged.quality.by_text[self.text]
         return float(getattr(found, self.field))
 
-    def scaled(self, value: float) -> float:
-        """A value as its axis has it."""
-        return math.log(value) if self.log else value
-
-    def unscaled(self, place: float) -> float:
-        """The value at a place of its axis."""
-        return math.exp(place) if self.log else place
-
-    def domain(self, judged: Sequence[EvaluatedModel]) -> list[float]:
+    def axis(self, judged: Sequence[EvaluatedModel]) -> Axis:
         """A little more than the values need, and room for a name above the highest."""
-        scaled = [self.scaled(self.of(each)) for each in judged]
+        values = [self.of(model) for model in judged]
+        scaled = [math.log(value) for value in values] if self.log else values
         margin = max(max(scaled) - min(scaled), 0.02 if self.log else 0.002) * 0.08
-        return [self.unscaled(end) for end in (min(scaled) - margin, max(scaled) + 1.6 * margin)]
+        low = min(scaled) - margin
+        high = max(scaled) + 1.6 * margin
+        if not self.log:
+            ticks = linear_ticks(low, high)
+            return Axis.linear(low, high, self.title, ticks=ticks, format_tick=_format_share)
+        axis = Axis.log([math.exp(low), math.exp(high)], self.title, margin=1)
+        if len(axis.ticks) > 2:
+            return axis
+        ticks = linear_ticks(axis.low, axis.high)
+        return Axis.log([math.exp(low), math.exp(high)], self.title, margin=1, ticks=ticks)
+
+
+def _format_share(share: float) -> str:
+    return f"{100 * share:.3g}%"
 
 
 MEASURES = (
@@ -573,52 +591,30 @@ MEASURES = (
 )
 
 
-def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Any:  # noqa: ANN401 - Altair's charts share no base
-    """Three panels side by side; of several texts, a row for each."""
-    import altair as alt  # noqa: PLC0415 - 0.5 s
-
+def over_epsilon(judged: Sequence[EvaluatedModel], *, same_words: bool) -> Drawing:
+    """Draw three panels side by side; of several texts, a row for each."""
     found = families(judged)
     if not found:
         raise UsageError(
-            Argument("plot"),
-            ": none of these models says an ε; give a release, or a model folder made of one.",
+            "`plot`: none of these models says an ε; give a release, or a model folder made of one."
         )
     notes = [
         _of_words(judged, same_words=same_words),
         _key(judged),
         f"{DISCLOSURE[:1].upper()}{DISCLOSURE[1:]}.",
     ]
-    texts = [part.name for part in judged[0].quality.by_text]
-    drawn = [
-        _row(judged, found, [replace(measure, text=at) for measure in MEASURES], name)
-        for at, name in enumerate(texts)
+    rows = []
+    for at, part in enumerate(judged[0].quality.by_text):
+        measures = [replace(measure, text=at) for measure in MEASURES]
+        row = side_by_side([_panel(measure, judged, found) for measure in measures])
+        rows.append(add_title(row, part.name) if part.name else row)
+    panels = stack(rows, 28)
+    keys = [
+        Key(family.label, SERIES[at % len(SERIES)], _look(family))
+        for at, family in enumerate(found)
     ]
-    subtitle = [note for note in notes if note]
-    title = alt.Title(
-        "Language models on held-out text",
-        subtitle=subtitle,
-        anchor="start",
-        offset=12,
-        subtitleColor="#555",
-    )
-    return (
-        alt.vconcat(*drawn, spacing=28, title=title)
-        .configure_view(stroke=None)
-        .configure_axis(titleFontWeight="normal")
-        .configure_legend(orient="bottom", direction="vertical", labelLimit=420, title=None)
-    )
-
-
-def _row(
-    judged: Sequence[EvaluatedModel],
-    found: Sequence[Family],
-    measures: Sequence[Measure],
-    name: str,
-) -> Any:  # noqa: ANN401
-    import altair as alt  # noqa: PLC0415
-
-    panels = alt.hconcat(*(_panel(measure, judged, found) for measure in measures), spacing=28)
-    return panels.properties(title=alt.Title(name, anchor="start", fontSize=12)) if name else panels
+    drawing = stack([panels, legend(keys, panels.width)])
+    return add_title(drawing, "Language models on held-out text", notes)
 
 
 def _of_words(judged: Sequence[EvaluatedModel], *, same_words: bool) -> str:
@@ -645,112 +641,54 @@ def _key(judged: Sequence[EvaluatedModel]) -> str:
     return " ".join(meaning for meaning, there in meanings.items() if there)
 
 
-def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[Family]) -> Any:  # noqa: ANN401
-    import altair as alt  # noqa: PLC0415
+def _look(family: Family) -> Literal["line", "dashed"]:
+    return "line" if family.guarantee == "PROVED" else "dashed"
 
-    domain = measure.domain(judged)
-    scale = alt.Scale(type="log" if measure.log else "linear", domain=domain, nice=False)
-    ticks = alt.Axis(format="~g" if measure.log else ".3~p", tickCount=6, gridOpacity=0.5)
-    y = alt.Y("value:Q", title=measure.title, scale=scale, axis=ticks)
-    epsilons = sorted(
-        {each.claim.epsilon for family in found for each in family.members if each.claim.epsilon}
+
+def _panel(measure: Measure, judged: Sequence[EvaluatedModel], found: Sequence[Family]) -> Drawing:
+    """One measure over ε; models without ε are dotted lines across, named at their left ends."""
+    epsilons = sorted({_epsilon(model) for family in found for model in family.members})
+    low, high = math.log(epsilons[0]), math.log(epsilons[-1])
+    span = max(high - low, 1.0)
+    ends = [math.exp(low - NAMES_ROOM * span), math.exp(high + 0.06 * span)]
+    series: list[Series] = []
+    for at, family in enumerate(found):
+        colour = SERIES[at % len(SERIES)]
+        series.append(_mean_line(measure, family, colour))
+        for has_grade in (False, True):
+            members = [model for model in family.members if bool(model.claim.grade) == has_grade]
+            values = [measure.of(model) for model in members]
+            series.append(
+                Series(
+                    [_epsilon(model) for model in members],
+                    values,
+                    colour=colour,
+                    look="none",
+                    dots="ring" if has_grade else "dot",
+                    descriptions=[
+                        f"{model.name}: {value:.4g}"
+                        for model, value in zip(members, values, strict=True)
+                    ],
+                )
+            )
+    without = [model for model in judged if model.claim.epsilon is None]
+    return plot_xy(
+        series,
+        Axis.log(ends, "ε", margin=1, ticks=epsilons),
+        measure.axis(judged),
+        label=measure.title,
+        width=PANEL_WIDTH,
+        height=PANEL_HEIGHT,
+        references=[
+            Reference(measure.of(model), model.name, "start", "dotted") for model in without
+        ],
     )
-    ends = _ends(epsilons)
-    x = alt.X(
-        "epsilon:Q",
-        title="ε",
-        scale=alt.Scale(type="log", domain=ends, nice=False),
-        axis=alt.Axis(values=epsilons, format="~g", labelOverlap="greedy", grid=False),
-    )
-    colours = [LINES[at % len(LINES)] for at in range(len(found))]
-    colour = alt.Color(
-        "line:N", scale=alt.Scale(domain=[family.label for family in found], range=colours)
-    )
-    lines, dots = (
-        alt.Chart(alt.InlineData(values=values)).encode(x=x, y=y, color=colour)
-        for values in (_means(measure, found), _points(measure, found))
-    )
-    rules, names = _across(measure, judged, domain, ends[0], y)
-    layers = [
-        *rules,
-        lines.transform_filter("datum.proved").mark_line(strokeWidth=2),
-        lines.transform_filter("!datum.proved").mark_line(strokeWidth=2, strokeDash=[5, 3]),
-        dots.transform_filter("!datum.graded").mark_point(filled=True, size=46, opacity=1),
-        dots.transform_filter("datum.graded").mark_point(
-            size=46, fill="white", strokeWidth=2, opacity=1
-        ),
-        *names,  # last, so that no line runs through them
-    ]
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT)
 
 
-def _across(
-    measure: Measure,
-    judged: Sequence[EvaluatedModel],
-    domain: Sequence[float],
-    left: float,
-    y: Any,  # noqa: ANN401
-) -> tuple[list[Any], list[Any]]:
-    """Models without ε: a dotted line each, and the name above its left end, moved where two would overlap."""
-    import altair as alt  # noqa: PLC0415
-
-    without = sorted((each for each in judged if each.claim.epsilon is None), key=measure.of)
-    low, high = map(measure.scaled, domain)
-    heights = [(measure.scaled(measure.of(each)) - low) / (high - low) * HEIGHT for each in without]
-    places = spread_out([height + LABEL * 0.6 for height in heights], LABEL, HEIGHT)
-    named = [
-        {
-            "text": each.name,
-            "value": measure.unscaled(low + place / HEIGHT * (high - low)),
-            "epsilon": left,
-        }
-        for each, place in zip(without, places, strict=True)
-    ]
-    if not without:
-        return [], []
-    values = [{"value": measure.of(each)} for each in without]
-    rules = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_rule(strokeDash=[2, 3], color=GREY)
-        .encode(y=y)
-    )
-    names = alt.Chart(alt.InlineData(values=named)).encode(x="epsilon:Q", y=y, text="text:N")
-    how: dict[str, Any] = {"align": "left", "dx": 3, "fontSize": 10.5}
-    behind = names.mark_text(**how, color="white", stroke="white", strokeWidth=4)
-    return [rules], [behind, names.mark_text(**how, color=GREY)]
-
-
-def _points(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:
-    """Every model."""
-    return [
-        {
-            "line": family.label,
-            "epsilon": each.claim.epsilon,
-            "value": measure.of(each),
-            "graded": bool(each.claim.grade),
-        }
-        for family in found
-        for each in family.members
-    ]
-
-
-def _means(measure: Measure, found: Sequence[Family]) -> list[dict[str, Any]]:
+def _mean_line(measure: Measure, family: Family, colour: str) -> Series:
     """What a line goes through: of several models of one family and ε, the mean."""
-    values = []
-    for family in found:
-        proved = family.guarantee == "PROVED"
-        for epsilon in dict.fromkeys(each.claim.epsilon for each in family.members):
-            value = mean(
-                measure.of(each) for each in family.members if each.claim.epsilon == epsilon
-            )
-            values.append(
-                {"line": family.label, "epsilon": epsilon, "value": value, "proved": proved}
-            )
-    return values
-
-
-def _ends(epsilons: Sequence[float]) -> list[float]:
-    """The ends of the axis of ε: room at the left for names, a little at the right."""
-    low, high = math.log(min(epsilons)), math.log(max(epsilons))
-    width = max(high - low, 1.0)
-    return [math.exp(low - ROOM * width), math.exp(high + 0.06 * width)]
+    values: dict[float, list[float]] = {}
+    for model in family.members:
+        values.setdefault(_epsilon(model), []).append(measure.of(model))
+    means = [mean(group) for group in values.values()]
+    return Series(list(values), means, family.label, colour, _look(family), dots="none")

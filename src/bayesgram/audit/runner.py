@@ -13,8 +13,9 @@ In:  private counts and releases; audit folders.   Out: what `released.report` d
 import json
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from bayesgram.arrays import Floats
 from bayesgram.audit import black_box, exposure, leaks, likelihood_ratio, membership, one_run
 from bayesgram.audit.evaluation import kl_divergence, totals_for
 from bayesgram.audit.findings import Audit, Curve, Finding, Target, check_confidence, claim_of
-from bayesgram.charts import COLOURS
+from bayesgram.charts import Drawing, Series, add_title, printable
 from bayesgram.charts import save as save_chart
 from bayesgram.choices import Attack
 from bayesgram.errors import Argument, BayesgramError, UsageError, check_int
@@ -32,13 +33,12 @@ from bayesgram.mechanisms.base import Mechanism
 from bayesgram.privacy.budget import MAX_EPSILON, Budget
 from bayesgram.private.counts import PrivateCounts, SegmentedCounts
 from bayesgram.releases.release import Release
-from bayesgram.reports.drawings import Trace
-from bayesgram.reports.report import Attacks, Score
-from bayesgram.reports.views import printable
+from bayesgram.reports.figures import draw_trade_off
+from bayesgram.reports.report import AuditSummary, Score
 from bayesgram.text.ngrams import distinct_orders
 
 CLAIM, IDEAL = "the claim: nothing may lie below", "Gaussian noise made for the claim"
-ATTACKS = ["#b3475b", "#2a62b8"]  # none of those that say what an ε is worth
+ATTACK_COLOURS = ("red", "blue")  # none of those that say what an ε is worth
 
 
 def allowed_misses(alarms: Floats, epsilon: float, delta: float) -> Floats:
@@ -63,64 +63,36 @@ def ideal(epsilon: float, delta: float) -> Curve:
     return Curve.gaussian(1 / get_sigma_gaussian(epsilon, delta))
 
 
-def trade_off(audit: Audit) -> Any:  # noqa: ANN401 - an Altair chart
-    """False alarms against misses: the diagonal is blind guessing, the corner at 0 knows everything."""
-    import altair as alt  # noqa: PLC0415 - 0.5 s
-
-    lines = _lines(audit)
-    colours = [*ATTACKS[: len(audit.drawn)], "#333333", COLOURS["PROVED"]]
-    legend = alt.Legend(orient="bottom", direction="vertical", labelLimit=420)
-    colour = alt.Color(
-        "line:N", title=None, scale=alt.Scale(domain=list(lines), range=colours), legend=legend
-    )
-    base = alt.Chart(alt.InlineData(values=_points(lines))).encode(
-        x=alt.X(
-            "alarms:Q",
-            title="false alarms: says “in” of a user who is not",
-            scale=alt.Scale(domain=[0, 1]),
-        ),
-        y=alt.Y(
-            "misses:Q",
-            title="misses: says “out” of a user who is in",
-            scale=alt.Scale(domain=[0, 1]),
-        ),
-    )
-    forbidden = base.transform_filter(alt.datum.line == CLAIM).mark_area(
-        color="#b3475b", opacity=0.08
-    )
-    drawn = base.encode(
-        color=colour, order="at:Q"
-    )  # no order for the area: it would be cut into pieces
-    solid = drawn.transform_filter(alt.datum.line != IDEAL).mark_line(strokeWidth=2, clip=True)
-    dashed = drawn.transform_filter(alt.datum.line == IDEAL).mark_line(
-        strokeWidth=2, strokeDash=[5, 4]
-    )
-    title = alt.Title(
-        "What an attacker gets, and what the claim allows", subtitle=[audit.mechanism, audit.line]
-    )
-    return (
-        (forbidden + solid + dashed)
-        .properties(width=520, height=400, title=title)
-        .configure_view(stroke=None)
-    )
-
-
-def _lines(audit: Audit) -> dict[str, Curve]:
-    epsilon, delta = audit.epsilon or 0.0, audit.delta or 0.0
-    alarms = np.linspace(0, 1, 201)
-    lines = {
-        f"{found.attack}, {found.neighbour}": found.curve for found in audit.drawn if found.curve
-    }
-    lines[CLAIM] = Curve(alarms.tolist(), allowed_misses(alarms, epsilon, delta).tolist())
-    return lines | ({IDEAL: ideal(epsilon, delta)} if delta else {})
-
-
-def _points(lines: dict[str, Curve]) -> list[dict[str, Any]]:
-    return [
-        {"line": name, "alarms": x, "misses": y, "at": at}
-        for name, curve in lines.items()
-        for at, (x, y) in enumerate(zip(curve.false_alarms, curve.misses, strict=True))
+def trade_off(audit: Audit) -> Drawing:
+    """Draw false alarms against misses: the diagonal is blind guessing, the corner at 0 knows everything."""
+    epsilon = audit.epsilon or 0.0
+    delta = audit.delta or 0.0
+    attacks = [finding for finding in audit.drawn if finding.curve]
+    curves = [
+        _series(f"{finding.attack}, {finding.neighbour}", finding.curve, colour)
+        for finding, colour in zip(attacks, ATTACK_COLOURS, strict=False)
+        if finding.curve
     ]
+    claim = _claimed_limit(epsilon, delta)
+    curves.append(claim)
+    if delta:
+        curves.append(_series(IDEAL, ideal(epsilon, delta), "PROVED", "dashed"))
+    drawing = draw_trade_off(curves, forbidden=replace(claim, colour="red"))
+    title = "What an attacker gets, and what the claim allows"
+    return add_title(drawing, title, [audit.mechanism, audit.line])
+
+
+def _series(
+    name: str, curve: Curve, colour: str, look: Literal["line", "dashed"] = "line"
+) -> Series:
+    return Series(curve.false_alarms, curve.misses, name, colour, look, dots="none")
+
+
+def _claimed_limit(epsilon: float, delta: float) -> Series:
+    """The edge of what a claim allows."""
+    alarms = np.linspace(0, 1, 201)
+    misses = allowed_misses(alarms, epsilon, delta)
+    return Series(alarms.tolist(), misses.tolist(), CLAIM, "ink", dots="none")
 
 
 FORMAT = 1
@@ -220,7 +192,6 @@ def save(found: Audit, path: Path, *, force: bool = False) -> None:
             save_chart(trade_off(found), folder / "trade-off")
 
 
-SUMMARY_COLOURS = ("bad", "half")
 FINDING = ("attack", "neighbour", "caught", "sentence")
 
 
@@ -268,7 +239,7 @@ def _finite(value: float) -> float | None:
     return value if value < float("inf") else None
 
 
-def load_attacks(path: Path) -> Attacks:
+def load_attacks(path: Path) -> AuditSummary:
     """What an audit folder says."""
     file = path / CONTENTS[0]
     if not file.is_file():
@@ -280,7 +251,7 @@ def load_attacks(path: Path) -> Attacks:
         check_format(
             path, "an audit", document.get("format", 1), FORMAT
         )  # version 0.1 wrote no number
-        return Attacks(
+        return AuditSummary(
             name=printable(str(path)),
             mechanism=str(document["mechanism"]),
             guarantee=str(document["guarantee"]),
@@ -289,7 +260,7 @@ def load_attacks(path: Path) -> Attacks:
             verdict=str(document["verdict"]),
             caught=bool(document["caught"]),
             findings=[{name: item[name] for name in FINDING} for item in document["findings"]],
-            traces=_traces(document),
+            curves=_saved_curves(document),
         )
     except UsageError:
         raise
@@ -306,23 +277,22 @@ def _claimed(value: object, most: float) -> float | None:
     return float(value)
 
 
-def _trace(name: str, curve: dict[str, Any], colour: str) -> Trace:
+def _saved_curve(name: str, curve: dict[str, Any], colour: str) -> Series:
     """A curve of pairs of rates."""
     alarms, misses = (list(map(float, curve[rate])) for rate in ("false_alarms", "misses"))
     if len(alarms) != len(misses) or not all(0 <= rate <= 1 for rate in alarms + misses):
         raise ValueError("not a trade-off")
-    return Trace(name, alarms, misses, colour)
+    return Series(alarms, misses, name, colour, dots="none")
 
 
-def _traces(document: dict[str, Any]) -> list[Trace]:
+def _saved_curves(document: dict[str, Any]) -> list[Series]:
     """The curves that the audit kept, and the edge of what its claim allows."""
-    curves = document["trade_offs"].items()
-    traces = [
-        _trace(name, curve, colour)
-        for (name, curve), colour in zip(curves, SUMMARY_COLOURS, strict=False)
+    saved = document["trade_offs"].items()
+    curves = [
+        _saved_curve(name, curve, colour)
+        for (name, curve), colour in zip(saved, ATTACK_COLOURS, strict=False)
     ]
-    if not traces or document["epsilon"] is None:
+    if not curves or document["epsilon"] is None:
         return []
-    alarms = np.linspace(0, 1, 201)
-    allowed = allowed_misses(alarms, float(document["epsilon"]), float(document["delta"]))
-    return [*traces, Trace(CLAIM, alarms.tolist(), allowed.tolist(), "ink")]
+    claim = _claimed_limit(float(document["epsilon"]), float(document["delta"]))
+    return [*curves, claim]

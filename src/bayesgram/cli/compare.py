@@ -70,7 +70,7 @@ def compare(
     if output is not None:
         save_comparison(found, output, force=force)
     if plot is not None:
-        from bayesgram.reports.pictures import draw_changes
+        from bayesgram.reports.figures import draw_changes
 
         evaluate.save_picture(lambda: draw_changes(found), plot, force=force)
     if json:

@@ -359,7 +359,7 @@ def _bar(found: "Discovery", weight: float) -> str:
 
 def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     """Write the picture; where nothing was found there is none."""
-    from bayesgram.reports import pictures
+    from bayesgram.reports import figures
 
     if not len(found):
         console.say(f"Nothing to draw: {plot} was not written.")
@@ -369,7 +369,9 @@ def _draw(found: "Discovery", plot: Path, *, force: bool) -> None:
     )
     told = f"{len(found):,} n-grams, {found.card.claim}, T = {found.level:.1f}"
     save_picture(
-        lambda: pictures.found(rows, found.level, found.deviation, subtitle=told), plot, force=force
+        lambda: figures.draw_discoveries(rows, found.level, found.deviation, subtitle=told),
+        plot,
+        force=force,
     )
 
 

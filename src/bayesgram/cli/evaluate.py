@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from bayesgram.audit.evaluation import EvaluatedModel, Part, Rows, TextQuality
+    from bayesgram.charts import Drawing
     from bayesgram.lm.language_model import LanguageModel
     from bayesgram.private.counts import PrivateCounts, SegmentedCounts
     from bayesgram.public.vocabulary import Vocabulary
@@ -139,13 +140,13 @@ def draw(judged: "Sequence[EvaluatedModel]", path: Path, *, same_words: bool, fo
     save_picture(lambda: over_epsilon(judged, same_words=same_words), path, force=force)
 
 
-def save_picture(draw: Callable[[], Any], path: Path, *, force: bool) -> None:
+def save_picture(draw: "Callable[[], Drawing]", path: Path, *, force: bool) -> None:
     """Write a chart as the name of its file says."""
     from bayesgram.io.atomic import write_file_atomically
 
     kind = path.suffix.lower()[1:]
     with console.step("Drawing"), write_file_atomically(path, force=force, option=PLOT) as target:
-        draw().save(target, format=kind, scale_factor=2 if kind == "png" else 1)
+        draw().write(target, kind)
 
 
 def show(judged: "Sequence[EvaluatedModel]", *, same_words: bool) -> None:

@@ -180,9 +180,9 @@ def _cells(row: "Row", made: "Plan") -> dict[str, str]:
 
 
 def _draw(made: "Plan", plot: Path, *, force: bool) -> None:
-    from bayesgram.reports import pictures
+    from bayesgram.reports import figures
 
-    save_picture(lambda: pictures.planned(made), plot, force=force)
+    save_picture(lambda: figures.draw_plan(made), plot, force=force)
 
 
 def _epsilons(text: str | None) -> list[float] | None:

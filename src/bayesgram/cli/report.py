@@ -86,7 +86,7 @@ def report(
     from bayesgram.releases.provenance import weakest_label
     from bayesgram.releases.release import Release
     from bayesgram.reports.explanation import CuratorStatements
-    from bayesgram.reports.report import page
+    from bayesgram.reports.report import render_report
     from bayesgram.reports.views import ReleaseView
 
     audits = audit or []
@@ -111,7 +111,9 @@ def report(
     ]
     told_of = [_discovery_view(name, discovery) for name, discovery in found]
     told = _changes(loaded) if changes else None
-    document = page(views, private, told_of, told, curator=CuratorStatements(population, period))
+    document = render_report(
+        views, private, told_of, told, curator=CuratorStatements(population, period)
+    )
     with write_file_atomically(output, force=force) as file:
         file.touch(mode=0o600 if private else 0o666)
         file.write_text(document, encoding="utf-8")

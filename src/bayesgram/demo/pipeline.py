@@ -48,7 +48,7 @@ from bayesgram.public.discovered_ngrams import Discovery
 from bayesgram.public.vocabulary import Vocabulary, public_distribution
 from bayesgram.releases.card import DETAIL, NormBin, norm_bins
 from bayesgram.releases.release import Release
-from bayesgram.reports import pictures
+from bayesgram.reports import figures
 from bayesgram.reports.views import ProbabilityChange, largest_changes
 from bayesgram.synthetic.grammar import unit
 from bayesgram.synthetic.population import (
@@ -238,20 +238,30 @@ def run(
         results = _compare(folder, population, counts, vocabulary, found, followed, step)
         with step("Drawing"):
             setting = f"{population.users:,} made-up users, {SIZE:,} trigrams, δ = {DELTA:g}"
-            charts.save(pictures.comparison(results.rows, subtitle=setting), folder / "comparison")
+            charts.save(
+                figures.draw_comparison(results.rows, subtitle=setting), folder / "comparison"
+            )
             shown = f"{SHOWN}, ε = {EPSILONS[-1]:g}; {setting}"
             charts.save(
-                pictures.moved(results.lifted, results.lowered, subtitle=shown), folder / "moved"
+                figures.draw_moved(
+                    [change.mark() for change in results.lifted],
+                    [change.mark() for change in results.lowered],
+                    subtitle=shown,
+                ),
+                folder / "moved",
             )
-            charts.save(pictures.norms(results.norms, subtitle=shown), folder / "norms")
+            charts.save(figures.draw_norms_file(results.norms, subtitle=shown), folder / "norms")
             charts.save(
-                pictures.sources(results.source_weights, subtitle=shown), folder / "sources"
+                figures.draw_sources_file(results.source_weights, subtitle=shown),
+                folder / "sources",
             )
             if found.ngrams:
                 told = f"{len(found.ngrams):,} n-grams, {found.claim}, T = {found.level:.1f}"
-                picture = pictures.found(found.ngrams, found.level, found.deviation, subtitle=told)
+                picture = figures.draw_discoveries(
+                    found.ngrams, found.level, found.deviation, subtitle=told
+                )
                 charts.save(picture, folder / "found")
-            charts.save(pictures.draw_changes(followed.weeks), folder / "weeks")
+            charts.save(figures.draw_changes(followed.weeks), folder / "weeks")
         _write_results(folder, results)
     return results
 

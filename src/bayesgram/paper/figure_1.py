@@ -1,8 +1,8 @@
 """Figure 1: KL against ε, every mechanism on all users."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from bayesgram.charts import Drawing
 from bayesgram.paper.experiment import (
     Check,
     Experiment,
@@ -13,7 +13,7 @@ from bayesgram.paper.experiment import (
     smaller_by,
 )
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
-from bayesgram.paper.line_charts import ORACLE, Axis, Panel, shown, titled
+from bayesgram.paper.line_charts import ORACLE, Panel, PanelAxis, shown, titled
 
 EPSILONS, QUICK = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), (0.1, 1.0, 10.0)
 METHODS = (*PUBLIC_AND_PRIVATE, Method.PAPER_RANGE, *LAPLACES)
@@ -26,10 +26,13 @@ def rows(run: Run) -> list[Row]:
         return run.bench(run.data).rows(run.grid(EPSILONS, QUICK), METHODS)
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """Lines over ε."""
     panel = Panel(
-        found, Axis("epsilon", "ε (log scale)"), "KL(p ‖ θ), log scale; lower is better", width=460
+        found,
+        PanelAxis("epsilon", "ε (log scale)"),
+        "KL(p ‖ θ), log scale; lower is better",
+        width=460,
     )
     return titled(panel.draw(), "KL against ε", setting, ORACLE)
 

@@ -1,8 +1,8 @@
 """Figure 2: KL against the number of users, at ε = 0.1. The truth is each subset's own distribution."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from bayesgram.charts import Drawing, format_thousands
 from bayesgram.paper.experiment import (
     Check,
     Experiment,
@@ -13,11 +13,19 @@ from bayesgram.paper.experiment import (
     smaller_by,
 )
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
-from bayesgram.paper.line_charts import ORACLE, Axis, Panel, log_domain, shown, side_by_side, titled
+from bayesgram.paper.line_charts import (
+    ORACLE,
+    Panel,
+    PanelAxis,
+    log_domain,
+    shown,
+    side_by_side,
+    titled,
+)
 
 EPSILON = 0.1
 SIZES = (300, 1_000, 3_000, 10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
-AXIS = Axis("users", "users (log scale)", "~s")
+AXIS = PanelAxis("users", "users (log scale)", format_thousands)
 
 
 def rows(run: Run) -> list[Row]:
@@ -30,7 +38,7 @@ def rows(run: Run) -> list[Row]:
     return found
 
 
-def panels(found: Sequence[Row], axis: Axis) -> Any:  # noqa: ANN401
+def panels(found: Sequence[Row], axis: PanelAxis) -> Drawing:
     """As in the paper: Bayesian and public on the left, Laplace on the right; here with the same vertical scale."""
     title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
     left = [row for row in found if row.method in PUBLIC_AND_PRIVATE]
@@ -40,7 +48,7 @@ def panels(found: Sequence[Row], axis: Axis) -> Any:  # noqa: ANN401
     )
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """Lines over the number of users."""
     return titled(
         panels(found, AXIS), f"KL against the number of users, ε = {EPSILON:g}", setting, ORACLE

@@ -1,15 +1,15 @@
 """Figure 3: KL against the size of the vocabulary, at ε = 0.1: the most frequent n-grams of public text."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from bayesgram.charts import Drawing, format_thousands
 from bayesgram.paper.experiment import Check, Experiment, Finding, Run, algorithm_2, along
 from bayesgram.paper.figure_2 import EPSILON, panels
 from bayesgram.paper.harness import LAPLACES, PUBLIC_AND_PRIVATE, Method, Row
-from bayesgram.paper.line_charts import ORACLE, Axis, shown, titled
+from bayesgram.paper.line_charts import ORACLE, PanelAxis, shown, titled
 
 SIZES = (100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
-AXIS = Axis("vocabulary_size", "n-grams in the vocabulary (log scale)", "~s")
+AXIS = PanelAxis("vocabulary_size", "n-grams in the vocabulary (log scale)", format_thousands)
 
 
 def rows(run: Run) -> list[Row]:
@@ -23,7 +23,7 @@ def rows(run: Run) -> list[Row]:
     return found
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """Lines over the size of the vocabulary."""
     return titled(
         panels(found, AXIS),

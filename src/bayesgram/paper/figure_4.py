@@ -4,8 +4,8 @@ The scales are multiples of the mean public count, so that they mean the same fo
 """
 
 from collections.abc import Sequence
-from typing import Any
 
+from bayesgram.charts import Drawing, format_number
 from bayesgram.paper.experiment import (
     Check,
     Experiment,
@@ -17,7 +17,7 @@ from bayesgram.paper.experiment import (
 )
 from bayesgram.paper.figure_2 import EPSILON
 from bayesgram.paper.harness import PUBLIC_AND_PRIVATE, Method, Row
-from bayesgram.paper.line_charts import ORACLE, Axis, Panel, shown, titled
+from bayesgram.paper.line_charts import ORACLE, Panel, PanelAxis, shown, titled
 
 SCALES, QUICK = (0.01, 0.1, 1.0, 10.0, 100.0), (0.01, 1.0, 100.0)  # of the mean public count
 METHODS = (
@@ -41,10 +41,10 @@ def rows(run: Run) -> list[Row]:
     return found
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """Lines over the noise."""
-    axis = Axis(
-        "public_noise", "scale of the Laplace noise on the public counts (log scale)", ",.2~f"
+    axis = PanelAxis(
+        "public_noise", "scale of the Laplace noise on the public counts (log scale)", format_number
     )
     panel = Panel(found, axis, "KL(p ‖ θ), log scale; lower is better", width=460)
     return titled(

@@ -1,8 +1,8 @@
 """Figure 5: k-anonymity against K beside KL against ε, on 100,000 users."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from bayesgram.charts import Drawing
 from bayesgram.paper.experiment import (
     Check,
     Experiment,
@@ -15,8 +15,8 @@ from bayesgram.paper.experiment import (
 from bayesgram.paper.harness import PUBLIC_AND_PRIVATE, Method, Row
 from bayesgram.paper.line_charts import (
     ORACLE,
-    Axis,
     Panel,
+    PanelAxis,
     log_domain,
     of_users,
     shown,
@@ -39,15 +39,15 @@ def rows(run: Run) -> list[Row]:
         return found + bench.rows(run.grid(EPSILONS, QUICK), PUBLIC_AND_PRIVATE)
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """K on the left, ε on the right, the same vertical scale."""
     title, domain = "KL(p || θ), log scale; lower is better", log_domain(found)
     left, right = (
         [row for row in found if (row.k is not None) == has_k] for has_k in (True, False)
     )
     charts = side_by_side(
-        Panel(left, Axis("k", "K (log scale)"), title, domain, width=270),
-        Panel(right, Axis("epsilon", "ε (log scale)"), title, domain, width=330),
+        Panel(left, PanelAxis("k", "K (log scale)"), title, domain, width=270),
+        Panel(right, PanelAxis("epsilon", "ε (log scale)"), title, domain, width=330),
     )
     return titled(
         charts, "k-anonymity beside differential privacy", of_users(setting, found[0].users), ORACLE

@@ -8,16 +8,16 @@ if the claimed ε is true (errata E13).
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
 from bayesgram.audit.membership import AsPrinted, NoisyCounts, win_rates
+from bayesgram.charts import Drawing, Series
 from bayesgram.mechanisms.base import Mechanism, Randomness
 from bayesgram.mechanisms.laplace import Laplace
 from bayesgram.mechanisms.posterior import Posterior
 from bayesgram.paper.algorithm_1 import Paper, paper_bounds
 from bayesgram.paper.experiment import Check, Experiment, Finding, Run, along
 from bayesgram.paper.harness import Data, Method, Row
-from bayesgram.paper.line_charts import Axis, Panel, of_users, titled
+from bayesgram.paper.line_charts import COLOURS, Panel, PanelAxis, of_users, titled
 from bayesgram.privacy.budget import Budget
 
 USERS = 1_200_000
@@ -73,30 +73,37 @@ def attacked(
         )
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """Win rates over ε, with the ceilings."""
-    import altair as alt  # noqa: PLC0415
-
+    by_method: dict[Method, list[Row]] = {}
+    for row in found:
+        if row.method != Method.AS_PRINTED:  # its ceiling is Corollary 1's
+            by_method.setdefault(row.method, []).append(row)
+    ceilings = [
+        Series(
+            [row.epsilon or 0.0 for row in rows],
+            [row.ceiling or 0.0 for row in rows],
+            colour=COLOURS[method],
+            look="dotted",
+            dots="none",
+        )
+        for method, rows in by_method.items()
+    ]
     panel = Panel(
         found,
-        Axis("epsilon", "ε (log scale)"),
+        PanelAxis("epsilon", "ε (log scale)"),
         "how often the attack wins",
         (0.4, 1.0),
         log=False,
         width=460,
+        extra=ceilings,
     )
-    values = [{"x": row.epsilon, "value": row.ceiling, "method": row.method.value} for row in found]
-    shown = [
-        value for value in values if value["method"] != Method.AS_PRINTED.value
-    ]  # the same as Corollary 1's
-    ceilings = alt.Chart(alt.InlineData(values=shown)).mark_line(strokeDash=[2, 3], strokeWidth=1.5)
-    ceilings = ceilings.encode(x="x:Q", y="value:Q", color="method:N")
     notes = (
         of_users(setting, found[0].users),
         "Band: 95% interval over pairs of outputs. Dotted: what no attack can pass if the claimed ε is true.",
     )
     return titled(
-        panel.draw() + ceilings,
+        panel.draw(),
         "Membership inference against ε: the user with the most counts",
         *notes,
     )

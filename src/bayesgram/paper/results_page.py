@@ -18,7 +18,7 @@ from bayesgram.audit.evaluation import DISCLOSURE
 from bayesgram.charts import save
 from bayesgram.errors import Argument, UsageError, check_int
 from bayesgram.io.atomic import write_folder_atomically
-from bayesgram.pages import head
+from bayesgram.pages import html_head
 from bayesgram.paper.experiment import Experiment, Finding, Run
 from bayesgram.paper.figure_1 import FIGURE_1
 from bayesgram.paper.figure_2 import FIGURE_2
@@ -56,7 +56,7 @@ def page(results: Sequence[Result], folder: Path, *, setting: str, seeds: int) -
     """The whole document; pictures are read from the folder."""
     title = "The paper's experiments, made again"
     parts = [
-        f"{head(title)}<body><h1>{title}</h1>",
+        f"{html_head(title)}<body><h1>{title}</h1>",
         f'<p class="dim">Ramadan, Withers, Orr (2021), with bayesgram {escape(VERSION)}. {escape(setting)}.</p>',
         f'<p class="warning"><b>Private.</b> The numbers on this page are {escape(DISCLOSURE)}.</p>',
         READING.format(seeds=seeds, s="s" if seeds > 1 else ""),
@@ -73,8 +73,8 @@ def _summary(results: Sequence[Result]) -> str:
         f"<td>{seconds(r.cost.seconds)}</td><td>{r.cost.peak_bytes / 2**30:.1f} GiB</td></tr>"
         for r in results
     ]
-    head = "<tr><th>experiment</th><th>finding</th><th>time</th><th>peak memory</th></tr>"
-    return f'<div class="scroll"><table>{head}{"".join(lines)}</table></div>'
+    heading = "<tr><th>experiment</th><th>finding</th><th>time</th><th>peak memory</th></tr>"
+    return f'<div class="scroll"><table>{heading}{"".join(lines)}</table></div>'
 
 
 def _section(result: Result, folder: Path) -> str:
@@ -128,7 +128,7 @@ def _medians(result: Result) -> str:
 
 def _table(axis: str, values: dict[tuple[str, str], float]) -> str:
     places = list(dict.fromkeys(place for _, place in values))
-    head = (
+    heading = (
         f"<tr><th>{axis.replace('_', ' ')}</th>"
         + "".join(f"<th>{place}</th>" for place in places)
         + "</tr>"
@@ -138,7 +138,7 @@ def _table(axis: str, values: dict[tuple[str, str], float]) -> str:
         + "".join(f"<td>{_cell(values.get((method, place)))}</td>" for place in places)
         for method in dict.fromkeys(method for method, _ in values)
     ]
-    return f'<div class="scroll"><table>{head}{"</tr>".join(lines)}</tr></table></div>'
+    return f'<div class="scroll"><table>{heading}{"</tr>".join(lines)}</tr></table></div>'
 
 
 def _cell(value: float | None) -> str:

@@ -7,8 +7,8 @@ sentences whose trigrams are all in the vocabulary, on other text: levels differ
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
+from bayesgram.charts import Drawing
 from bayesgram.paper.experiment import (
     Check,
     Experiment,
@@ -52,7 +52,7 @@ def rows(run: Run) -> list[Row]:
         ]
 
 
-def draw(found: Sequence[Row], setting: str) -> Any:  # noqa: ANN401
+def draw(found: Sequence[Row], setting: str) -> Drawing:
     """A dot for each row."""
     title = "perplexity of held-out trigrams (log scale; lower is better)"
     chart = dots(

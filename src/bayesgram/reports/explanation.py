@@ -26,15 +26,23 @@ from bayesgram.releases.provenance import DISCOVERY, unproved_sentence
 # --- What ε and δ mean ---
 
 NOT_COVERED = (
-    "What is true of people in general: that a phrase is common, anybody could learn if you had"
-    " never written a word.",
-    "One person with several ids. Each is protected by itself: k ids cost k times the ε, and at"
-    " least k times the δ.",
+    (
+        "What is true of people in general: that a phrase is common, anybody could learn if you had"
+        " never written a word."
+    ),
+    (
+        "One person with several ids. Each is protected by itself: k ids cost k times the ε, and at"
+        " least k times the δ."
+    ),
     "Other releases about the same people. Their ε and δ add up, or less by a ledger.",
-    "Those who hold the text, and whatever else they show: a score against private data, an exact"
-    " number of users.",
-    "A vocabulary or settings that were chosen by looking at the private text. Nobody can see that"
-    " from the release.",
+    (
+        "Those who hold the text, and whatever else they show: a score against private data, an exact"
+        " number of users."
+    ),
+    (
+        "A vocabulary or settings that were chosen by looking at the private text. Nobody can see that"
+        " from the release."
+    ),
     "The time and memory that the run took.",
 )
 SHARED_STRINGS = (
@@ -53,10 +61,8 @@ def explain_epsilon(card: Card) -> list[str]:
     if card.epsilon is None:
         return ["No ε is claimed: this mechanism adds no noise. It is here to compare with."]
     if card.seeded:
-        return [
-            "Nothing. The noise was made from a seed, and whoever knows the seed can take it away"
-            " again."
-        ]
+        sentence = "Nothing. The noise was made from a seed, and whoever knows the seed can take it"
+        return [f"{sentence} away again."]
     weakened = unproved_sentence(card.ingredients)
     if weakened is not None:
         return [f"Nothing. It was {weakened}."]

@@ -8,7 +8,7 @@ are blue, and red where something fell.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -41,7 +41,11 @@ from bayesgram.releases.intervals import Known
 
 WIDTH = 720.0  # pixels, of pictures in a report and of most files
 NO_AXIS = ()  # ticks of bars that have their values beside them
-LABEL_KEYS = [Key("PROVED", "PROVED", "dot"), Key("EMPIRICAL", "EMPIRICAL", "dot"), Key("NONE", "NONE", "dot")]
+LABEL_KEYS = [
+    Key("PROVED", "PROVED", "dot"),
+    Key("EMPIRICAL", "EMPIRICAL", "dot"),
+    Key("NONE", "NONE", "dot"),
+]
 
 # --- N-grams with their probability or weight ---
 
@@ -72,8 +76,8 @@ def draw_weights(label: str, marks: Sequence[NgramMark], threshold: float) -> Dr
 def _draw_ngrams(
     label: str,
     marks: Sequence[NgramMark],
-    format_tick: Any,  # noqa: ANN401 - functions of a number
-    format_value: Any,  # noqa: ANN401
+    format_tick: Callable[[float], str],
+    format_value: Callable[[float], str],
     name: str,
     threshold: float | None = None,
 ) -> Drawing:
@@ -89,7 +93,14 @@ def _draw_ngrams(
         if mark.before is not None:
             description += f", public {format_value(mark.before)}"
         rows.append(
-            Row(mark.ngram, mark.value, mark.colour, mark.before, "", mark.interval, (), "", description)
+            Row(
+                mark.ngram,
+                mark.value,
+                mark.colour,
+                mark.before,
+                mark.interval,
+                description=description,
+            )
         )
     axis = Axis.log(values, format_tick=format_tick)
     return plot_rows({"": rows}, axis, label=label, reference=threshold)
@@ -289,9 +300,7 @@ def draw_utility(points: Sequence[ReleasePoint], public_kl: float | None) -> Dra
     )
 
 
-def draw_trade(
-    points: Sequence[ReleasePoint], *, is_share: bool, width: float = WIDTH
-) -> Drawing:
+def draw_trade(points: Sequence[ReleasePoint], *, is_share: bool, width: float = WIDTH) -> Drawing:
     """Draw what each ε bought, for the page.
 
     Args:
@@ -467,9 +476,7 @@ def _draw_shares(comparison: Comparison) -> Drawing:
         margin=1.1,
     )
     width = 480.0
-    plane = plot_xy(
-        series, Axis.categories(names), axis, label=SHARE, width=width, height=320
-    )
+    plane = plot_xy(series, Axis.categories(names), axis, label=SHARE, width=width, height=320)
     keys = [Key(one.name, one.colour) for one in series]
     return replace(stack([plane, legend(keys, width)], 10), label=SHARE)
 
@@ -524,10 +531,11 @@ def _format_kl(value: float) -> str:
     return f"{value:.3f}" if value < 10 else f"{value:.0f}"
 
 
-def draw_norms_file(bins: Sequence[NormBin], *, subtitle: str, noise_std: float = 1.0) -> Drawing:
+def draw_norms_file(bins: Sequence[NormBin], *, subtitle: str) -> Drawing:
     """Draw users by the norm of their counts, and which of them are clipped."""
+    digits = max((norm_bin.users for norm_bin in bins), default=1.0) / 100  # two or three of them
     keys = [Key("counted in full", DATA, "bar"), Key("clipped", DATA, "hollow")]
-    drawing = stack([draw_norms(bins, noise_std), legend(keys, WIDTH)])
+    drawing = stack([draw_norms(bins, digits), legend(keys, WIDTH)])
     note = "users (noisy) by the norm of a user's counts"
     return add_title(drawing, "How much users write", [subtitle, note])
 

@@ -53,6 +53,10 @@ class ProbabilityChange:
     after: float
     row: int  # its id
 
+    def mark(self) -> NgramMark:
+        """Return it as a row of a picture."""
+        return NgramMark(self.ngram, self.after, self.before)
+
 
 def largest_changes(
     release: Release, before: Floats, *, how_many: int, among: Bools | None = None

@@ -259,8 +259,8 @@ def _compared(catalogue: Catalogue, first: int, second: int) -> dict[str, Any]:
     )
     tables = {title: [_change(*row) for row in rows] for title, rows in view.tables.items()}
     return {
-        "told": view.found.explained,
-        "read": view.found.how_to_read,
+        "told": view.comparison.explained,
+        "read": view.comparison.how_to_read,
         "notes": view.notes,
         "tables": tables,
     }

@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from bayesgram.charts import printable
 from bayesgram.privacy.budget import Guarantee
 from bayesgram.releases.card import Card, Grade, norm_bins
 from bayesgram.releases.intervals import interval
-from bayesgram.reports.views import SMALLEST, ReleaseView, printable
+from bayesgram.reports.views import SMALLEST_PROBABILITY, ReleaseView
 from bayesgram.text.ngrams import START
 from bayesgram.text.tokenizer import Tokenizer
 from bayesgram.web.catalogue import PUBLIC, Catalogue, Item
@@ -93,7 +94,7 @@ def full(view: ReleaseView) -> dict[str, Any]:
         "source_weights": _sources(view),
         "clipping": view.clipping.sentence,
         "norms": _norms(card),
-        "norm_doubt": view.clipping.doubt,
+        "norm_doubt": view.clipping.noise_std,
         "facts": {printable(name): printable(value) for name, value in view.facts.items()},
     }
 
@@ -122,7 +123,9 @@ def _learnt(view: ReleaseView) -> float | None:
         return None
     among = view.orders[-1].among
     theta, prior = view.release.probabilities[among], view.public[among]
-    logs = np.log(np.maximum(theta, SMALLEST)) - np.log(np.maximum(prior, SMALLEST))
+    logs = np.log(np.maximum(theta, SMALLEST_PROBABILITY)) - np.log(
+        np.maximum(prior, SMALLEST_PROBABILITY)
+    )
     return float(theta @ logs)
 
 
