@@ -8,7 +8,7 @@ and compute nothing but places:
 - `plot_rows`: one row a name, with a bar, a dot, an earlier value and an interval.
 
 Charts are put together with `side_by_side`, `stack` and `add_title`. A `Drawing` becomes a fragment
-of a page (`inline`), a file that stands alone (`to_svg`), or a PNG (`to_png`). Colours are CSS
+of a page (`inline`, `to_tree`), a file that stands alone (`to_svg`), or a PNG (`to_png`). Colours are CSS
 classes: within a page its variables decide (`page_variables`), a file has its own stylesheet, and
 both follow dark mode. Every string goes through `Markup`, which escapes it: n-grams are strings
 from the internet.
@@ -24,8 +24,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 from unicodedata import east_asian_width
+from xml.etree import ElementTree
 
 from markupsafe import Markup
 
@@ -201,14 +202,16 @@ def _rect(x: float, y: float, width: float, height: float, style: str) -> Markup
     )  # fmt: skip
 
 
-def _arrow(x: float, y: float, direction: Literal["left", "right", "down"]) -> Markup:
+def _arrow(
+    x: float, y: float, direction: Literal["left", "right", "down"], style: str = "whisker"
+) -> Markup:
     """The tip of an arrow at a place: a mark goes on, beyond the axis."""
     if direction == "down":
         points = [(x - 4, y - 5), (x, y), (x + 4, y - 5)]
     else:
         back = x + (5 if direction == "left" else -5)
         points = [(back, y - 4), (x, y), (back, y + 4)]
-    return _path(points, "whisker arrow")
+    return _path(points, f"{style} arrow")
 
 
 def _mark(description: str, parts: Iterable[Markup], *, is_interactive: bool) -> Markup:
@@ -246,6 +249,10 @@ class Drawing:
             role="group" if self.is_interactive else "img",
             aria_label=self.label,
         )
+
+    def to_tree(self) -> list[Any]:
+        """Return the same as [tag, attributes, *children], for a page that allows no markup."""
+        return _to_tree(ElementTree.fromstring(self.inline()))  # noqa: S314 - our own markup
 
     def to_svg(self) -> str:
         """Return a file that stands alone and follows dark mode."""
@@ -292,6 +299,13 @@ class Drawing:
             path.write_bytes(self.to_png())
         else:
             path.write_text(self.to_svg(), encoding="utf-8")
+
+
+def _to_tree(element: ElementTree.Element) -> list[Any]:
+    children: list[Any] = [element.text] if element.text else []
+    for child in element:
+        children.append(_to_tree(child))
+    return [element.tag, element.attrib, *children]
 
 
 def save(drawing: Drawing, path: Path) -> list[Path]:
@@ -913,7 +927,7 @@ class _Plane:
         if self.y_axis.contains(low):
             parts.append(_line(x - 4, self.y(low), x + 4, self.y(low), style))
         else:
-            parts.append(_arrow(x, self.y(low), "down"))
+            parts.append(_arrow(x, self.y(low), "down", style))
         return parts
 
     def draw_references(
@@ -1114,7 +1128,7 @@ def plot_rows(
     y = 4.0
     for heading, rows in groups.items():
         if heading:
-            parts.append(_text(first, y + 14, heading, style="dim"))
+            parts.append(_text(first, y + 14, heading, style="dim halo"))
             y += ROW_HEIGHT
         for row in rows:
             parts.append(column.draw_row(row, y))
