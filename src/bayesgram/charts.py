@@ -26,7 +26,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from unicodedata import east_asian_width
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from markupsafe import Markup
 
@@ -252,7 +252,7 @@ class Drawing:
 
     def to_tree(self) -> list[Any]:
         """Return the same as [tag, attributes, *children], for a page that allows no markup."""
-        return _to_tree(ElementTree.fromstring(self.inline()))  # noqa: S314 - our own markup
+        return _to_tree(ET.fromstring(self.inline()))  # noqa: S314 - our own markup
 
     def to_svg(self) -> str:
         """Return a file that stands alone and follows dark mode."""
@@ -301,11 +301,9 @@ class Drawing:
             path.write_text(self.to_svg(), encoding="utf-8")
 
 
-def _to_tree(element: ElementTree.Element) -> list[Any]:
-    children: list[Any] = [element.text] if element.text else []
-    for child in element:
-        children.append(_to_tree(child))
-    return [element.tag, element.attrib, *children]
+def _to_tree(element: ET.Element) -> list[Any]:
+    text = [element.text] if element.text else []
+    return [element.tag, element.attrib, *text, *(_to_tree(child) for child in element)]
 
 
 def save(drawing: Drawing, path: Path) -> list[Path]:
@@ -559,6 +557,7 @@ def _last_of(group: Sequence[float], gap: float, height: float) -> float:
 
 
 LABEL_HEIGHT = 15.0
+HALO = 4.0  # left and right of a label
 LABEL_GAP = 10.0  # between a dot and its label
 DOT_SPACING = 11.0  # dots that would cover each other stand so far apart
 DOT_SHIFTS = (0, 1, -1, 2, -2, 3, -3, 4, -4)
@@ -575,9 +574,9 @@ class Box:
 
     @classmethod
     def around_text(cls, x: float, y: float, text: str) -> "Box":
-        """The box of a text that starts at x, and whose middle is at y."""
+        """The box of a text with its halo; it starts at x, and its middle is at y."""
         half = LABEL_HEIGHT / 2 - 0.1
-        return cls(x, x + text_width(text), y - half, y + half)
+        return cls(x - HALO, x + text_width(text) + HALO, y - half, y + half)
 
     def overlaps(self, other: "Box") -> bool:
         """Whether they share more than an edge."""
@@ -631,7 +630,7 @@ def _places_beside(name: str, x: float, y: float, area: Box) -> Iterator[Box]:
         height = y + (step + 1) // 2 * LABEL_HEIGHT / 2 * (1 if step % 2 else -1)
         for left in (x + LABEL_GAP, x - LABEL_GAP - width):
             box = Box.around_text(left, height, name)
-            inside_across = area.left <= box.left and box.right <= area.right
+            inside_across = area.left <= left and left + width <= area.right
             inside_down = area.top <= height <= area.bottom - LABEL_HEIGHT / 2
             if inside_across and (inside_down or not step):
                 yield box
@@ -1006,11 +1005,11 @@ class _Plane:
         texts: list[Markup] = []
         for name, (x, y), box in zip(names, places, boxes, strict=True):
             is_right = box.left > x
-            edge = box.left - 2 if is_right else box.right + 2
+            edge = box.left + 2 if is_right else box.right - 2
             if abs(box.middle - y) > LABEL_HEIGHT / 3:
                 leaders.append(_line(x, y, edge, box.middle, "link"))
             anchor: Anchor = "start" if is_right else "end"
-            at = box.left if is_right else box.right
+            at = box.left + HALO if is_right else box.right - HALO
             texts.append(_text(at, box.middle + 4, name, anchor, "name halo"))
         return [*leaders, *texts]
 
@@ -1135,14 +1134,15 @@ def plot_rows(
             y += row.height
     bottom = y + 4
     back: list[Markup] = []
-    for value, text in axis.ticks:
+    ticks = [*axis.ticks, *([(math.inf, axis.beyond)] if axis.beyond else [])]
+    for value, text in ticks:
         x = column.x(value)
         back.append(_line(x, 0, x, bottom, "grid"))
         back.append(_text(x, bottom + 16, text, "middle", "dim"))
     if reference is not None:
         x = column.x(reference)
         back.append(_line(x, 0, x, bottom, "reference"))
-    height = bottom + (22 if axis.ticks else 2)
+    height = bottom + (22 if ticks else 2)
     if axis.title:
         middle = min((first + last) / 2, width - text_width(axis.title) / 2)
         middle = max(middle, text_width(axis.title) / 2)
@@ -1201,26 +1201,19 @@ class _Column:
         if row.interval is not None:
             parts += self._draw_interval(row, *row.interval, y)
         if row.before is not None:
-            parts += self._draw_value(row.before, y, "public", "public")
+            parts += self._draw_value(row.before, y, "public")
         if row.value is not None:
-            parts += self._draw_value(row.value, y, f"dot {row.colour}", "value")
+            parts += self._draw_value(row.value, y, f"dot {row.colour}")
         if row.text and row.value is not None:
             values = [row.value, row.before or row.value, *(row.interval or ())]
             parts.append(_text(max(map(self.x, values)) + 10, y + 4, row.text, style="halo"))
         return parts
 
-    def _draw_value(self, value: float, y: float, style: str, name: str) -> list[Markup]:
-        """A dot, or an arrow for what has no place on the axis: 0, or what is beyond its end."""
-        x = self.x(value)
-        if value == math.inf or value > self.axis.high:
-            return (
-                [_dot(x, y, style), _arrow(x + 12, y, "right")]
-                if not self.axis.beyond
-                else [_dot(x, y, style, f"{name}: beyond the axis")]
-            )
+    def _draw_value(self, value: float, y: float, style: str) -> list[Markup]:
+        """A dot, or an arrow for 0, which has no place on a logarithmic axis."""
         if self.axis.is_log and value <= 0:
             return [_arrow(self.first, y, "left")]
-        return [_dot(x, y, style)]
+        return [_dot(self.x(value), y, style)]
 
     def _draw_interval(self, row: Row, low: float, high: float, y: float) -> list[Markup]:
         """A line with a cap at each end, or with an arrow where it goes on."""

@@ -29,7 +29,7 @@ from bayesgram.releases.release import CARD, DISTRIBUTION, Release
 from bayesgram.reports.report import PrivatePart, render_report
 from bayesgram.reports.views import ReleaseView
 from bayesgram.text.tokenizer import Tokenizer
-from bayesgram.web.panels import full
+from bayesgram.web.panels import card_details
 from fuzz.mutations import SECRET, mutated, mutated_json, mutated_table
 from fuzz.target import UNREADABLE, Target, check_message, must, says_too_much, scratch
 from helpers import web_catalogue
@@ -290,7 +290,7 @@ def _literal_rows(path: Path) -> list[tuple[object, ...]] | None:
         columns = [pq.ParquetFile(path).read(columns=[name])[name].to_pylist() for name in COLUMNS]
         told = pq.read_metadata(path).num_rows
         pq.ParquetFile(path, read_dictionary=["user"]).read(columns=["user"]).validate(
-            full=True
+            card_details=True
         )  # unused ids too
     except UNREADABLE:
         return None
@@ -372,7 +372,7 @@ def check_release(place: Path, *, thoroughly: bool) -> None:
         )
     release_table(release)
     view = ReleaseView("x", release)
-    full(view)
+    card_details(view)
     if thoroughly:
         render_report([view])
         model = LanguageModel.from_release(release)

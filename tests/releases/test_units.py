@@ -17,7 +17,7 @@ from bayesgram.releases.previous import Previous
 from bayesgram.reports.explanation import explain_epsilon, verdict
 from bayesgram.reports.report import render_report
 from bayesgram.reports.views import ReleaseView
-from bayesgram.web.panels import full
+from bayesgram.web.panels import card_details
 from helpers import commands, web_catalogue
 
 MADE = web_catalogue.make_release(web_catalogue.make_vocabulary(), 1.0)
@@ -46,7 +46,7 @@ def release_of(unit, **changes):
 def statements(release):
     """Everything that is said about the privacy of a release, wherever it is said."""
     card, view = release.card, ReleaseView("out", release)
-    shown = full(view)
+    shown = card_details(view)
     yield from (line for _, line in card.told)
     yield from (str(value) for value in card.to_json().values() if isinstance(value, str))
     yield from explain_epsilon(card)

@@ -177,7 +177,7 @@ def _moved(before: Floats, after: Floats) -> Floats:
     return moved
 
 
-class Kind(StrEnum):
+class FileKind(StrEnum):
     """What kind of file."""
 
     CSV = "csv"
@@ -185,20 +185,20 @@ class Kind(StrEnum):
     PARQUET = "parquet"
 
     @property
-    def media(self) -> str:
+    def media_type(self) -> str:
         """Its type, for a browser."""
-        return {Kind.CSV: "text/csv", Kind.JSON: "application/json"}.get(
+        return {FileKind.CSV: "text/csv", FileKind.JSON: "application/json"}.get(
             self, "application/vnd.apache.parquet"
         )
 
 
-def written(table: OrderTable, rows: Ids, kind: Kind) -> bytes:
+def write_rows(table: OrderTable, rows: Ids, kind: FileKind) -> bytes:
     """These rows of a release, as a file."""
     found = columns(table, rows)
-    if kind is Kind.JSON:
+    if kind is FileKind.JSON:
         return json.dumps(found.to_pylist(), ensure_ascii=False).encode()
     out = io.BytesIO()
-    if kind is Kind.CSV:
+    if kind is FileKind.CSV:
         pa.csv.write_csv(found, out)
     else:
         pq.write_table(found, out, compression="zstd")

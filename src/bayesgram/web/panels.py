@@ -130,7 +130,7 @@ LEARNT = "learnt"  # the measure of how far a release went from public text
 
 
 @dataclass(frozen=True)
-class Measure:
+class TradeMeasure:
     """Something that can be drawn against ε."""
 
     key: str
@@ -142,7 +142,7 @@ class Measure:
         return None if self.key == LEARNT else float(self.key)
 
 
-def trade_measures(items: Sequence[Item]) -> list[Measure]:
+def trade_measures(items: Sequence[Item]) -> list[TradeMeasure]:
     """Return what can be drawn of these releases, what tells most first.
 
     The factor of the report, 2, leads; a measure that is about 0 for all of them comes last.
@@ -152,18 +152,19 @@ def trade_measures(items: Sequence[Item]) -> list[Measure]:
         key=lambda factor: (factor != 2, factor),
     )
     measures = [
-        Measure(f"{factor:g}", f"what is known within a factor of {factor:g}") for factor in factors
+        TradeMeasure(f"{factor:g}", f"what is known within a factor of {factor:g}")
+        for factor in factors
     ]
     if any(item.view.public is not None for item in items):
-        measures.append(Measure(LEARNT, "how far it went from public text"))
+        measures.append(TradeMeasure(LEARNT, "how far it went from public text"))
     return sorted(measures, key=lambda measure: not _says_something(items, measure))
 
 
-def _says_something(items: Sequence[Item], measure: Measure) -> bool:
+def _says_something(items: Sequence[Item], measure: TradeMeasure) -> bool:
     return any((trade_value(item.view, measure) or 0.0) >= 0.005 for item in items)
 
 
-def trade_value(view: ReleaseView, measure: Measure) -> float | None:
+def trade_value(view: ReleaseView, measure: TradeMeasure) -> float | None:
     """Return what a release has of a measure, for its longest n-grams; None if nobody knows."""
     longest = view.orders[-1]
     if measure.factor is not None:
@@ -181,7 +182,7 @@ def trade_value(view: ReleaseView, measure: Measure) -> float | None:
 
 
 def draw_trade_for(
-    items: Sequence[Item], measure: Measure, width: float
+    items: Sequence[Item], measure: TradeMeasure, width: float
 ) -> tuple[Drawing | None, list[str]]:
     """Draw a measure against ε; also return the names of releases that are not drawn."""
     points: list[ReleasePoint] = []

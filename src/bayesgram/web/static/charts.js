@@ -1,14 +1,14 @@
 // Pictures: the server draws them (bayesgram.charts), for the width of their place, and sends trees
 // of elements. A picture is asked for again when the width of its place changes.
 
-import { later, svg } from "./dom.js";
+import { svg } from "./dom.js";
 
 // From [tag, attributes, ...children]; strings become text nodes, never markup.
 const build = ([tag, attributes, ...children]) =>
   svg(tag, attributes, children.map((child) => (typeof child === "string" ? child : build(child))));
 
 const loaders = new WeakMap(); // place: what loads its picture, and the width it was drawn for
-const observer = new ResizeObserver(later(60, (entries) => entries.forEach(({ target }) => redraw(target))));
+const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => redraw(target)));
 
 async function redraw(place) {
   const drawn = loaders.get(place), width = Math.floor(place.clientWidth);
